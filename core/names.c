@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Words for the public enums, for messages and tables. One place, so that text, JSON and
+ * environment variables all say the same.
+ */
+#include <hmreg/hmreg.h>
+
+#define NAME_OF(table, value)                                                                      \
+    ((size_t)(value) < sizeof(table) / sizeof((table)[0]) ? (table)[value] : "?")
+
+const char *hmreg_iface_name(enum hmreg_iface iface)
+{
+    static const char *const names[] = {"system", "cuda", "rocr", "ze"};
+
+    return NAME_OF(names, iface);
+}
+
+const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind)
+{
+    static const char *const names[] = {"host", "pinned host", "device", "managed"};
+
+    return NAME_OF(names, kind);
+}
+
+const char *hmreg_path_name(enum hmreg_path path)
+{
+    static const char *const names[] = {"none", "system", "dmabuf", "peermem", "mapped"};
+
+    return NAME_OF(names, path);
+}
+
+const char *hmreg_version(void)
+{
+    return HMREG_VERSION_STRING;
+}

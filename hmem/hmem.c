@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The table of vendors, from the list in CMakeLists.txt. A vendor's file defines
+ * `const struct hmem_ops hmem_<vendor>_ops`.
+ */
+#include "hmem/hmem.h"
+
+extern const struct hmem_ops hmem_system_ops;
+#define HMEM_VENDOR(vendor) extern const struct hmem_ops hmem_##vendor##_ops;
+#include "hmem/vendors.h"
+#undef HMEM_VENDOR
+
+const struct hmem_ops *const hmem_vendors[] = {
+    &hmem_system_ops,
+#define HMEM_VENDOR(vendor) &hmem_##vendor##_ops,
+#include "hmem/vendors.h"
+#undef HMEM_VENDOR
+    NULL,
+};

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Host memory of the system: what no runtime claimed. The kernel's own list of mappings says
+ * what is mapped: by the PROCMAP_QUERY ioctl where there is one (Linux 6.11: a microsecond), by
+ * reading /proc/self/maps elsewhere. A range may run over several mappings (a heap that grew,
+ * pages with another protection); a hole in it is an error. Host memory has no identity: nothing
+ * about a mapping says whether its pages are still the same, so monitors watch it instead.
+ */
+#include "core/error.h"
+#include "hmem/hmem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/ioctl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* linux/fs.h of Linux 6.11; Debian 12's headers do not have it. */
+struct procmap_query {
+    uint64_t size;
+    uint64_t query_flags;
+    uint64_t query_addr;
+    uint64_t vma_start;
+    uint64_t vma_end;
+    uint64_t vma_flags;
+    uint64_t vma_page_size;
+    uint64_t vma_offset;
+    uint64_t inode;
+    uint32_t dev_major;
+    uint32_t dev_minor;
+    uint32_t vma_name_size;
+    uint32_t build_id_size;
+    uint64_t vma_name_addr;
+    uint64_t build_id_addr;
+};
+#define PROCMAP_QUERY_IOCTL _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
+
+struct mapping {
+    uint64_t start, end;
+    bool readable;
+};
+
+/* The mapping that contains addr, or the next above it. 1 found, 0 none above, or -errno. */
+typedef int (*next_mapping)(int fd, FILE *maps, uint64_t addr, struct mapping *out);
+
+static int next_by_ioctl(int fd, FILE *maps, uint64_t addr, struct mapping *out)
+{
+    struct procmap_query query = {
+        .size = sizeof(query),
+        .query_flags = PROCMAP_QUERY_COVERING_OR_NEXT,
+        .query_addr = addr,
+    };
+
+    if (ioctl(fd, PROCMAP_QUERY_IOCTL, &query))
+        return errno == ENOENT ? 0 : -errno;
+    *out = (struct mapping){query.vma_start, query.vma_end, query.vma_flags & 1};
+    return 1;
+}
+
+/* The lines come in the order of addresses, so one pass serves a whole walk upwards. */
+static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *out)
+{
+    char line[512];
+
+    while (fgets(line, sizeof(line), maps)) {
+        char prot = '-';
+
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c", &out->start, &out->end, &prot) != 3)
+            continue;
+        out->readable = prot == 'r';
+        if (out->end > addr)
+            return 1;
+    }
+    return 0;
+}
+
+static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
+{
+    return hmreg_fail(-EFAULT,
+                      "nothing is mapped at %#" PRIx64 ", %" PRIu64
+                      " bytes into the range of %zu bytes",
+                      hole, hole - addr, len);
+}
+
+/* Walks the mappings under the range. */
+static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len,
+                struct hmem_range *out)
+{
+    struct hmem_range found = {.device = -1, .kind = HMREG_MEM_HOST, .host_addr = addr};
+    uint64_t at = addr;
+
+    while (at < addr + len) {
+        struct mapping mapping = {0};
+        int rc = next(fd, maps, at, &mapping);
+
+        if (rc < 0)
+            return hmreg_fail_os(-rc, "the kernel's list of mappings could not be read");
+        if (rc == 0 || mapping.start > at)
+            return fail_hole(addr, len, at);
+        if (!found.segments++)
+            found.alloc_base = mapping.start;
+        found.alloc_len = mapping.end - found.alloc_base;
+        if (!mapping.readable)
+            found.host_addr = 0;
+        at = mapping.end;
+    }
+    *out = found;
+    return 0;
+}
+
+static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    struct mapping probe;
+    int rc;
+
+    if (!maps)
+        return hmreg_fail_os(errno, "/proc/self/maps cannot be read");
+    rc = next_by_ioctl(fileno(maps), maps, addr, &probe);
+    rc = walk(rc < 0 ? next_by_reading : next_by_ioctl, fileno(maps), maps, addr, len, out);
+    fclose(maps);
+    return rc;
+}
+
+static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
+{
+    *out = 0;
+    return 0;
+}
+
+static int open_system(struct hmem **out)
+{
+    *out = NULL;
+    return 0;
+}
+
+static void close_system(struct hmem *self)
+{
+}
+
+static void runtime(struct hmem *self, struct hmem_runtime *out)
+{
+    *out = (struct hmem_runtime){0};
+}
+
+static int device_count(struct hmem *self)
+{
+    return 0;
+}
+
+static void device(struct hmem *self, int index, struct hmem_device *out)
+{
+    *out = (struct hmem_device){0};
+}
+
+static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
+                         const struct hmem_range *range, struct hmreg_dmabuf *out)
+{
+    return hmreg_fail(-EOPNOTSUPP, "host memory has no dmabuf: it is registered by its address");
+}
+
+static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, len);
+    return 0;
+}
+
+static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    void *made = NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (kind != HMREG_MEM_HOST)
+        return hmreg_fail(-EOPNOTSUPP, "system memory has the kind host only, not %s",
+                          hmreg_mem_kind_name(kind));
+    if (len > SIZE_MAX - page || posix_memalign(&made, page, len))
+        return hmreg_fail(-ENOMEM, "%zu bytes of host memory are not to be had", len);
+    *out = made;
+    return 0;
+}
+
+static int free_system(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+{
+    free(addr);
+    return 0;
+}
+
+const struct hmem_ops hmem_system_ops = {
+    .iface = HMREG_IFACE_SYSTEM,
+    .name = "system",
+    .open = open_system,
+    .close = close_system,
+    .runtime = runtime,
+    .device_count = device_count,
+    .device = device,
+    .resolve = resolve,
+    .identity = identity,
+    .export_dmabuf = export_dmabuf,
+    .copy = copy,
+    .alloc = alloc,
+    .free = free_system,
+};

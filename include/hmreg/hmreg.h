@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg: register any memory (host, CUDA, ROCm, Level Zero) with any RDMA fabric.
+ *
+ * A buffer's way: query (what is this pointer) -> export (a dmabuf that names its bytes) ->
+ * register (a memory region on a domain) -> get (the same, remembered safely).
+ *
+ * Conventions, for every function here unless its comment says otherwise:
+ *  - The result is 0 or a negative error number: those of <errno.h> and the three HMREG_E*
+ *    below, which are libfabric's. hmreg_last_error() then has the sentence, and the vendor's
+ *    own code, for the calling thread. A success leaves the last error as it was.
+ *  - Outputs change only on success.
+ *  - Any thread may call anything. A region may be released by another thread than its getter.
+ *  - Addresses and lengths are in bytes. Strings are borrowed from the object they describe.
+ *  - Structs that may grow begin with their size: set it to sizeof before the call. Bytes beyond
+ *    what the library knows must be zero in an input and are left alone in an output.
+ *  - In a child of fork() every object of the parent answers -EPERM and is not touched;
+ *    hmreg_open() in the child starts afresh.
+ */
+#ifndef HMREG_HMREG_H
+#define HMREG_HMREG_H
+
+#include <hmreg/version.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* ---- vocabulary ------------------------------------------------------------------------- */
+
+/* Errors that <errno.h> lacks; the values are libfabric's (FI_ETOOSMALL, FI_EBADFLAGS,
+ * FI_ENOKEY). */
+#define HMREG_ETOOSMALL 257 /* the buffer is too small; the needed size was written */
+#define HMREG_EBADFLAGS 260 /* a flag this call or this domain does not know */
+#define HMREG_ENOKEY 266    /* the requested key is in use */
+
+/* The interface memory was allocated with. Values are libfabric's enum fi_hmem_iface. */
+enum hmreg_iface {
+    HMREG_IFACE_SYSTEM = 0,
+    HMREG_IFACE_CUDA = 1,
+    HMREG_IFACE_ROCR = 2,
+    HMREG_IFACE_ZE = 3,
+};
+#define HMREG_IFACE_COUNT 4
+#define HMREG_IFACE_BIT(iface) (1u << (iface))
+
+/* What sort of memory a range is. */
+enum hmreg_mem_kind {
+    HMREG_MEM_HOST = 0,        /* pageable host memory */
+    HMREG_MEM_HOST_PINNED = 1, /* host memory a device runtime allocated, registered or locked */
+    HMREG_MEM_DEVICE = 2,      /* memory of one device */
+    HMREG_MEM_MANAGED = 3,     /* managed or shared: migrates between host and device */
+};
+
+/* How a region was registered. */
+enum hmreg_path {
+    HMREG_PATH_NONE = 0,    /* not at all; the end of a list of paths */
+    HMREG_PATH_SYSTEM = 1,  /* host memory by its address */
+    HMREG_PATH_DMABUF = 2,  /* device memory by a dmabuf descriptor the fabric imported */
+    HMREG_PATH_PEERMEM = 3, /* device memory by its address; the fabric reaches it itself */
+    HMREG_PATH_MAPPED = 4,  /* device memory by a CPU mapping of its dmabuf */
+};
+#define HMREG_PATH_COUNT 5
+
+/* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
+#define HMREG_READ (1ull << 8)          /* the result buffer of an RMA read we start */
+#define HMREG_WRITE (1ull << 9)         /* the source of an RMA write we start */
+#define HMREG_RECV (1ull << 10)         /* a receive buffer */
+#define HMREG_SEND (1ull << 11)         /* a send buffer */
+#define HMREG_REMOTE_READ (1ull << 12)  /* peers may read it */
+#define HMREG_REMOTE_WRITE (1ull << 13) /* peers may write it */
+#define HMREG_ACCESS_LOCAL (HMREG_READ | HMREG_WRITE | HMREG_RECV | HMREG_SEND)
+#define HMREG_ACCESS_REMOTE (HMREG_REMOTE_READ | HMREG_REMOTE_WRITE)
+#define HMREG_ACCESS_ALL (HMREG_ACCESS_LOCAL | HMREG_ACCESS_REMOTE)
+
+/* What a domain asks of registrations. Values are libfabric's FI_MR_*. */
+#define HMREG_MR_LOCAL (1u << 2)      /* local buffers must be registered as well */
+#define HMREG_MR_RAW (1u << 3)        /* keys travel raw and are mapped at the peer */
+#define HMREG_MR_VIRT_ADDR (1u << 4)  /* peers address by virtual address, not from 0 */
+#define HMREG_MR_ALLOCATED (1u << 5)  /* pages must exist when registered */
+#define HMREG_MR_PROV_KEY (1u << 6)   /* the provider chooses keys */
+#define HMREG_MR_MMU_NOTIFY (1u << 7) /* refresh before pages that came later are used */
+#define HMREG_MR_RMA_EVENT (1u << 8)  /* regions with counters start disabled */
+#define HMREG_MR_ENDPOINT (1u << 9)   /* regions are bound to an endpoint and enabled */
+#define HMREG_MR_HMEM (1u << 10)      /* device memory must be registered, with its iface */
+
+/* Flags of a registration. Values are libfabric's FI_HMEM_*. */
+#define HMREG_HMEM_HOST_ALLOC (1ull << 45)  /* caller's claim: host memory of a device runtime */
+#define HMREG_HMEM_DEVICE_ONLY (1ull << 46) /* caller's claim: only the device can touch it */
+
+#define HMREG_KEY_NOTAVAIL UINT64_MAX /* "this region has no such key" */
+#define HMREG_LIMIT_NONE UINT64_MAX   /* "no limit", where a limit is asked for */
+#define HMREG_DEVICE_ANY (-1)         /* "whatever device the memory is on" */
+
+struct hmreg;        /* the library, opened: runtimes found, devices, monitor */
+struct hmreg_domain; /* what memory is registered with */
+struct hmreg_mr;     /* one registration */
+struct hmreg_remote; /* a peer's region, opened from its token */
+
+/* Names for messages: "cuda", "device", "dmabuf"; "?" for a value that is none. */
+const char *hmreg_iface_name(enum hmreg_iface iface);
+const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind);
+const char *hmreg_path_name(enum hmreg_path path);
+
+/* "0.1.0", of the library at run time. */
+const char *hmreg_version(void);
+
+/* ---- errors ----------------------------------------------------------------------------- */
+
+struct hmreg_error {
+    int code;             /* the negative value the call returned; 0: no call failed yet */
+    const char *source;   /* who said so: "hmreg", "cuda", "rocr", "ze", "ofi", "verbs", "os" */
+    int64_t vendor_code;  /* the source's own code, 0 where it has none */
+    char vendor_text[96]; /* the source's own words for it, "" where it has none */
+    char text[256];       /* a sentence that names the argument or the remedy */
+};
+
+/* The last error of the calling thread; never NULL, valid until the thread's next failure. */
+const struct hmreg_error *hmreg_last_error(void);
+
+/* Words for an error number, HMREG_E* included; takes either sign. Never NULL. */
+const char *hmreg_strerror(int code);
+
+/* ---- the library ------------------------------------------------------------------------ */
+
+/* What notices that host memory was freed or remapped. */
+enum hmreg_monitor {
+    HMREG_MONITOR_DEFAULT = 0,     /* the environment's choice, else userfaultfd where allowed,
+                                      else disabled */
+    HMREG_MONITOR_USERFAULTFD = 1, /* the kernel tells; an error where it is not permitted */
+    HMREG_MONITOR_IMPORT = 2,      /* the application tells, by hmreg_invalidate() */
+    HMREG_MONITOR_DISABLED = 3,    /* nobody: host memory is registered, never cached */
+};
+
+struct hmreg_config {
+    size_t size;                /* sizeof(struct hmreg_config) */
+    uint32_t ifaces;            /* HMREG_IFACE_BIT()s of the runtimes to look for; 0: all */
+    enum hmreg_monitor monitor; /* see there */
+};
+
+/*
+ * Opens the library: loads the vendor runtimes that are present, starts the monitor.
+ * config: NULL for defaults; read during the call only. *out: closed with hmreg_close().
+ * A runtime that is absent or broken is no error; hmreg_runtime_query() says why.
+ * -EINVAL: out is NULL, config's size, ifaces or monitor is none of the accepted values, or an
+ *   environment variable has a wrong value: HMREG_IFACES (comma-separated iface names),
+ *   FI_MR_CACHE_MONITOR (userfaultfd, memhooks, import, disabled), FI_MR_CUDA_CACHE_MONITOR_ENABLED,
+ *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
+ *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE (a number).
+ * -EOPNOTSUPP: the monitor asked for is not built in (memhooks).
+ * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
+ * -ENOMEM, -EAGAIN, -EMFILE: the system's.
+ */
+int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
+
+/*
+ * Closes the library. NULL is accepted. -EBUSY: domains, or memory of hmreg_mem_alloc(), are
+ * left; nothing was done. -EPERM: in a child of the process that opened it.
+ */
+int hmreg_close(struct hmreg *lib);
+
+/* ---- runtimes and devices --------------------------------------------------------------- */
+
+struct hmreg_runtime_info {
+    size_t size;         /* sizeof(struct hmreg_runtime_info) */
+    int present;         /* 1: usable; 0: see why */
+    int devices;         /* how many devices; 0 is possible for a usable runtime */
+    char version[48];    /* the runtime's own version, "" where unknown */
+    char library[128];   /* the file it was loaded from */
+    char why[256];       /* why it is not usable, or what it lacks; "" where nothing */
+};
+
+/* One iface's runtime. -EINVAL: an argument is NULL, or no such iface. */
+int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_runtime_info *out);
+
+struct hmreg_pci {
+    uint32_t domain;
+    uint8_t bus, device, function;
+    uint8_t valid; /* 1: the address above is known */
+};
+
+#define HMREG_DEVICE_SIMULATED (1u << 0) /* a test's fake, not hardware */
+#define HMREG_DEVICE_DMABUF (1u << 1)    /* the runtime says its memory exports as dmabuf */
+
+struct hmreg_device_info {
+    size_t size;       /* sizeof(struct hmreg_device_info) */
+    char name[64];     /* the vendor's name for it */
+    uint32_t flags;    /* HMREG_DEVICE_* */
+    struct hmreg_pci pci;
+    uint64_t memory;   /* bytes of memory on it, 0: unknown */
+};
+
+/* Device index of an iface, 0-based in the vendor's order. -EINVAL: an argument is NULL or no
+ * such iface. -ENODEV: no such device. */
+int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
+                       struct hmreg_device_info *out);
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+#define HMREG_MEM_CPU_ACCESS (1u << 0) /* the CPU can load and store at host_addr */
+#define HMREG_MEM_EXPORTABLE (1u << 1) /* hmreg_export_dmabuf() is expected to succeed */
+#define HMREG_MEM_SIMULATED (1u << 2)  /* on a test's fake device */
+
+struct hmreg_mem_info {
+    size_t size; /* sizeof(struct hmreg_mem_info) */
+    enum hmreg_iface iface;
+    int device; /* the device's index, -1 for host memory of the system */
+    struct hmreg_pci pci;
+    enum hmreg_mem_kind kind;
+    uint32_t flags;      /* HMREG_MEM_* */
+    uint32_t segments;   /* physical allocations (device) or mappings (host) under the range */
+    uint64_t alloc_base; /* address of the allocation the range lies in */
+    uint64_t alloc_len;  /* its length */
+    uint64_t identity;   /* names this allocation: an address that is freed and allocated anew
+                            has another; 0 for system memory, which a monitor watches instead */
+    uint64_t host_addr;  /* the address the CPU uses for the range, 0 where it cannot */
+};
+
+/*
+ * What is [addr, addr+len)? Every present runtime is asked; a range that none knows is system
+ * memory if it is mapped.
+ * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
+ * -ERANGE: the range leaves the allocation it starts in; the sentence says where.
+ * -EFAULT: nothing is mapped at some address of it; the sentence says which.
+ * -EIO: a vendor's query failed; its code is in the last error.
+ * -EEXIST: two runtimes claim the memory as their device's.
+ */
+int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out);
+
+struct hmreg_dmabuf {
+    int fd;          /* owned by the caller, close-on-exec; closed with close(2); 0 is valid */
+    uint64_t offset; /* where the range begins in it */
+    uint64_t length; /* the range's length, as requested */
+};
+
+/*
+ * A dmabuf descriptor that names exactly [addr, addr+len) at out->offset, whatever the
+ * alignment and wherever in its allocation. flags: 0.
+ * -EINVAL, -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -HMREG_EBADFLAGS: flags.
+ * -EOPNOTSUPP: the memory's kind, its device or the runtime's version has no dmabuf export.
+ * -EXDEV: one descriptor cannot name the range (several segments or tiles).
+ * -EPROTO: the runtime's descriptor does not cover the range it was asked for.
+ */
+int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_t flags,
+                        struct hmreg_dmabuf *out);
+
+/*
+ * Copies len bytes between any two places, host or device of any vendor; returns when the
+ * bytes are there. The ranges must not overlap. Errors of hmreg_query() for either range;
+ * -EIO: the vendor's copy failed.
+ */
+int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len);
+
+/*
+ * Allocates memory of a kind on a device: for tools, tests and examples, so that they need not
+ * link a vendor. Freed with hmreg_mem_free(). iface SYSTEM takes device -1 or 0 and kind HOST.
+ * -EINVAL: an argument is NULL, len 0, no such iface or kind. -ENODEV: the runtime is absent or
+ * has no such device. -EOPNOTSUPP: the vendor has no such kind. -ENOMEM: none left.
+ */
+int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
+                    enum hmreg_mem_kind kind, size_t len, void **out);
+
+/* Frees what hmreg_mem_alloc() gave, from any thread. NULL is accepted. -EINVAL: not from
+ * there, or freed already. -EIO: the vendor's call failed. */
+int hmreg_mem_free(struct hmreg *lib, void *addr);
+
+/* ---- domains ---------------------------------------------------------------------------- */
+
+#define HMREG_DOMAIN_EXACT (1u << 0)    /* get() returns regions of exactly the range asked */
+#define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() registers each time, put() deregisters */
+
+struct hmreg_domain_config {
+    size_t size;             /* sizeof(struct hmreg_domain_config) */
+    uint32_t flags;          /* HMREG_DOMAIN_* */
+    enum hmreg_path order[HMREG_PATH_COUNT - 1]; /* paths for device memory, best first, ended by
+                                HMREG_PATH_NONE; all zero: dmabuf, peermem, mapped */
+    uint64_t max_regions;    /* cached regions per cache, in use or not; 0: FI_MR_CACHE_MAX_COUNT,
+                                else 4096; HMREG_LIMIT_NONE: no limit */
+    uint64_t max_bytes;      /* cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of the
+                                machine's memory; HMREG_LIMIT_NONE: no limit */
+};
+
+struct hmreg_domain_info {
+    size_t size;         /* sizeof(struct hmreg_domain_info) */
+    char provider[32];   /* "ofi", "verbs", "loopback" */
+    char fabric[64];     /* what is below: "tcp;ofi_rxm", "mlx5_0" */
+    uint32_t mr_mode;    /* HMREG_MR_* the domain demands; the layer meets them for its caller */
+    uint32_t key_size;   /* bytes of a key */
+    uint32_t iov_limit;  /* ranges one region can have */
+    uint64_t max_len;    /* longest region, bytes */
+    uint64_t max_regions, max_bytes; /* the cache's limits */
+};
+
+/* -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out);
+
+/* Closes a domain; what it was opened on is borrowed and stays open. NULL is accepted.
+ * Cached regions nobody holds are deregistered. -EBUSY: regions or remotes are open, or
+ * cached ones in use; the domain stays as it was. */
+int hmreg_domain_close(struct hmreg_domain *domain);
+
+/* The path to one device's memory: what registration would try, and why better ones would be
+ * refused, as far as that is known without registering. Errors of hmreg_device_query(). */
+struct hmreg_explanation;
+int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                         struct hmreg_explanation *out);
+
+/* ---- memory regions --------------------------------------------------------------------- */
+
+/* The attributes of fi_mr_attr, and what hmreg adds. */
+struct hmreg_mr_attr {
+    size_t size;              /* sizeof(struct hmreg_mr_attr) */
+    const struct iovec *iov;  /* the ranges that form one region, in this order */
+    size_t iov_count;
+    uint64_t access;          /* HMREG_READ ... HMREG_REMOTE_WRITE, at least one */
+    uint64_t offset;          /* reserved, 0 */
+    uint64_t requested_key;   /* where the domain lets the caller choose keys */
+    void *context;            /* the caller's own; hmreg_mr_context() gives it back */
+    size_t auth_key_size;     /* bytes at auth_key, 0: the domain's */
+    const uint8_t *auth_key;
+    int claim_iface;          /* 1: iface and device below are the caller's claim, checked
+                                 against what is found; 0: found */
+    enum hmreg_iface iface;
+    int device;               /* HMREG_DEVICE_ANY: not claimed */
+};
+
+/*
+ * Registers memory, whatever it is, on the domain's best path. Closed with hmreg_mr_close().
+ * The region is never cached; its memory must outlive it.
+ * access: as in the attributes. offset: 0. requested_key: ignored for regions without remote
+ * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*.
+ * -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or above the domain's
+ *   iov_limit, access is 0 or has unknown bits, offset is not 0, the caller's claim and the
+ *   finding disagree, or an iface or device does not exist. Nothing was called before.
+ * -HMREG_EBADFLAGS: flags has bits that are none of these.
+ * -HMREG_ENOKEY: requested_key is in use in this domain.
+ * -EKEYREJECTED: requested_key does not fit key_size, is reserved, or the provider chooses.
+ * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query().
+ * -EOPNOTSUPP: every path to this memory was refused; hmreg_explain(NULL, ...) has each reason.
+ * -EMSGSIZE: longer than the domain's max_len.
+ * Else the fabric's own error, when its registration failed.
+ */
+int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
+                 void *context);
+int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
+                  uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                  struct hmreg_mr **mr, void *context);
+int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                     uint64_t flags, struct hmreg_mr **mr);
+
+/*
+ * Deregisters. NULL is accepted. -EBUSY: something is bound to the region; it stays as it was,
+ * close it again later. -EINVAL: the region is a cached one (use hmreg_mr_put()).
+ */
+int hmreg_mr_close(struct hmreg_mr *mr);
+
+/* What local operations need. For libfabric fi_mr_desc()'s value, NULL where not needed. */
+void *hmreg_mr_desc(const struct hmreg_mr *mr);
+/* What a peer needs; HMREG_KEY_NOTAVAIL for regions without remote access. */
+uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
+/* The verbs keys; for other providers 0. */
+uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);
+uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
+/* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback. Borrowed. */
+void *hmreg_mr_native(const struct hmreg_mr *mr);
+/* The caller's context of the registration. */
+void *hmreg_mr_context(const struct hmreg_mr *mr);
+
+struct hmreg_mr_info {
+    size_t size;       /* sizeof(struct hmreg_mr_info) */
+    enum hmreg_iface iface;
+    int device;        /* -1 for host memory */
+    enum hmreg_path path;
+    uint64_t addr;     /* first range: the caller's address; a cached region may begin before it */
+    uint64_t len;      /* all ranges together */
+    uint64_t access;
+    uint64_t identity; /* the allocation's, as in hmreg_mem_info */
+    uint64_t local_addr; /* the address to pass to the fabric's local operations for addr: equal to
+                          addr but for path mapped, where it is the mapping's */
+    int cached;        /* 1: from hmreg_mr_get() and remembered */
+};
+
+/* -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out);
+
+/* ---- why this path ---------------------------------------------------------------------- */
+
+/* One refused path. */
+struct hmreg_reason {
+    enum hmreg_path path;
+    int code;            /* negative error number */
+    int64_t vendor_code; /* the vendor's or the kernel's own, 0 where none */
+    char slug[32];       /* stable name of the reason: "no-dmabuf-export" */
+    char text[256];      /* a sentence a person can act on */
+};
+
+struct hmreg_explanation {
+    size_t size;          /* sizeof(struct hmreg_explanation) */
+    enum hmreg_iface iface;
+    int device;
+    enum hmreg_path path; /* the one taken, HMREG_PATH_NONE if none was */
+    uint32_t refused;     /* entries of reasons, in the order they were tried */
+    struct hmreg_reason reasons[HMREG_PATH_COUNT - 1];
+};
+
+/* Why this region has its path. mr NULL: of the calling thread's last registration that failed
+ * with every path refused. -EINVAL: out is NULL or its size is too small. -ENOENT: mr is NULL
+ * and no registration of this thread was refused. */
+int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
+
+/* ---- cached registration ---------------------------------------------------------------- */
+
+/*
+ * A region that covers [addr, addr+len) with exactly these rights: remembered from before if it
+ * is surely still right, registered otherwise. Release with hmreg_mr_put(), from any thread.
+ * The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
+ * hmreg_mr_query() has its bounds. Memory may be freed while a region is cached, but not between
+ * get and put. Keys are the library's choice. Errors of hmreg_mr_reg().
+ */
+int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 struct hmreg_mr **mr);
+/* Gives back one get. NULL is accepted. */
+void hmreg_mr_put(struct hmreg_mr *mr);
+
+/* Memory in [addr, addr+len) is changing its pages: forgets every cached region that touches
+ * it, in all domains. Call before the memory is freed or remapped. Regions in use end with their
+ * last put. -EINVAL: lib is NULL, len is 0, or the range wraps. */
+int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
+
+/* Deregisters every cached region of the domain that nobody holds. -EINVAL: domain is NULL. */
+int hmreg_domain_flush(struct hmreg_domain *domain);
+
+struct hmreg_stats {
+    size_t size; /* sizeof(struct hmreg_stats) */
+    uint64_t hits, misses, evictions;
+    uint64_t invalidations; /* regions forgotten because memory changed */
+    uint64_t uncached;      /* gets that registered without remembering */
+    uint64_t regions;       /* cached now */
+    uint64_t bytes;         /* in them */
+    uint64_t zombies;       /* forgotten, still waiting for their last put or for a busy dereg */
+};
+
+/* Sums over the domain's caches. -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out);
+
+/* ---- tokens: how a peer reaches a region ------------------------------------------------ */
+
+/*
+ * Writes the bytes to send to a peer. *size: in, the room at buf; out, the bytes needed.
+ * buf may be NULL if *size is 0. -HMREG_ETOOSMALL: *size was set, buf was not written.
+ * -EACCES: the region has no remote access. -EINVAL: mr or size is NULL.
+ */
+int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
+
+/*
+ * Opens a peer's region on our own domain (which must be of the peer's provider kind).
+ * token is copied. Closed with hmreg_remote_close().
+ * -EINVAL: an argument is NULL. -EBADMSG: not a token, cut short, or damaged.
+ * -EPROTONOSUPPORT: a token of a newer format. -EXDEV: a token of another provider kind.
+ */
+int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
+                      struct hmreg_remote **remote);
+/* NULL is accepted. */
+void hmreg_remote_close(struct hmreg_remote *remote);
+
+struct hmreg_remote_info {
+    size_t size;     /* sizeof(struct hmreg_remote_info) */
+    uint64_t len;    /* bytes of the region */
+    uint64_t access; /* the remote rights it grants */
+    uint32_t segments; /* pieces with an address of their own */
+    enum hmreg_iface iface; /* of the memory at the peer */
+};
+
+/* -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_info *out);
+
+/*
+ * The address and key for an RMA operation on len bytes at offset of the region, whatever the
+ * peer's mr_mode and path. -EINVAL: remote, addr or key is NULL, or len is 0.
+ * -ERANGE: outside the region; or, -EXDEV: inside it but over the border of two segments, where
+ * two operations are needed (the sentence says at which offset to split).
+ */
+int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
+                      uint64_t *addr, uint64_t *key);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See fake.h. Everything is under one recursive lock: a fake is for truth, not for speed.
+ */
+#include "tests/support/fake/fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define MAX_DEVICES 8
+#define MAX_CALLS 256
+
+struct arena {
+    uint64_t base;
+    size_t len;
+};
+
+struct call {
+    char name[80];
+    unsigned long count;
+    long code;
+    int skip, times; /* times 0: no failure asked for */
+};
+
+static pthread_mutex_t lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct arena arenas[MAX_DEVICES + 1]; /* the last: host and managed of no device */
+static struct fake_block *blocks;            /* ordered by address */
+static struct fake_alloc *allocs;
+static uint64_t last_id;
+static struct call calls[MAX_CALLS];
+static unsigned call_count;
+
+size_t fake_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+long fake_env(const char *name, long otherwise)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? strtol(value, NULL, 0) : otherwise;
+}
+
+/* ---- calls and failures ----------------------------------------------------------------- */
+
+static struct call *call_named(const char *name)
+{
+    for (unsigned i = 0; i < call_count; i++)
+        if (!strcmp(calls[i].name, name))
+            return &calls[i];
+    if (call_count == MAX_CALLS) {
+        fprintf(stderr, "simulated runtime: more than %d entry points\n", MAX_CALLS);
+        abort();
+    }
+    snprintf(calls[call_count].name, sizeof(calls[call_count].name), "%s", name);
+    return &calls[call_count++];
+}
+
+static void control_fail(const char *name, long code, int skip, int times)
+{
+    fake_lock();
+    struct call *call = call_named(name);
+
+    call->code = code;
+    call->skip = skip;
+    call->times = times;
+    fake_unlock();
+}
+
+static void read_failures(void)
+{
+    const char *value = getenv("HMREG_FAKE_FAIL");
+    char *copy = value ? strdup(value) : NULL;
+    char *rest = NULL;
+
+    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; one;
+         one = strtok_r(NULL, ",", &rest)) {
+        char name[80];
+        long code = 0;
+        int skip = 0, times = -1;
+
+        if (sscanf(one, "%79[^:]:%li:%d:%d", name, &code, &skip, &times) >= 2)
+            control_fail(name, code, skip, times);
+    }
+    free(copy);
+}
+
+static void init(void)
+{
+    pthread_mutexattr_t attr;
+
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
+
+static void init_failures(void)
+{
+    static bool done;
+
+    if (!done) {
+        done = true;
+        read_failures();
+    }
+}
+
+void fake_lock(void)
+{
+    pthread_once(&once, init);
+    pthread_mutex_lock(&lock);
+    init_failures();
+}
+
+void fake_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+bool fake_fails(const char *name, long *code)
+{
+    bool fails = false;
+
+    fake_lock();
+    struct call *call = call_named(name);
+
+    call->count++;
+    if (call->times && call->skip-- <= 0) {
+        call->skip = 0;
+        if (call->times > 0)
+            call->times--;
+        *code = call->code;
+        fails = true;
+    }
+    fake_unlock();
+    return fails;
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+bool fake_is_strict(void)
+{
+    static int strict = -1;
+
+    if (strict < 0) {
+        int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+
+        strict = fd >= 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    return strict;
+}
+
+static int backing(size_t len)
+{
+    int fd = fake_is_strict() ? (int)syscall(SYS_memfd_secret, O_CLOEXEC)
+                              : memfd_create("hmreg-simulated-device", MFD_CLOEXEC);
+
+    if (fd >= 0 && ftruncate(fd, (off_t)len)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static struct arena *arena_of(int device, enum fake_kind kind)
+{
+    struct arena *arena = &arenas[kind == FAKE_DEVICE ? device : MAX_DEVICES];
+
+    if (!arena->base) {
+        size_t len = (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30);
+        void *base = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (base == MAP_FAILED)
+            return NULL;
+        arena->base = (uint64_t)(uintptr_t)base;
+        arena->len = len;
+    }
+    return arena;
+}
+
+/* The lowest gap of the arena that fits; *link is where the block goes in the ordered list. */
+static uint64_t find_gap(const struct arena *arena, size_t len, size_t align,
+                         struct fake_block ***link)
+{
+    uint64_t at = (arena->base + align - 1) & ~(uint64_t)(align - 1);
+    struct fake_block **place = &blocks;
+
+    for (; *place; place = &(*place)->next) {
+        struct fake_block *block = *place;
+
+        if (block->addr + block->len <= arena->base)
+            continue;
+        if (block->addr >= arena->base + arena->len || block->addr >= at + len)
+            break;
+        at = (block->addr + block->len + align - 1) & ~(uint64_t)(align - 1);
+    }
+    *link = place;
+    return at + len <= arena->base + arena->len ? at : 0;
+}
+
+static bool block_fill(struct fake_block *block)
+{
+    void *at = (void *)(uintptr_t)block->addr;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+
+    block->fd = -1;
+    if (block->kind != FAKE_DEVICE) {
+        block->bytes = mmap(at, block->len, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0);
+        return block->bytes != MAP_FAILED;
+    }
+    block->fd = backing(block->len);
+    if (block->fd < 0)
+        return false;
+    block->bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd, 0);
+    if (block->bytes == MAP_FAILED) {
+        close(block->fd);
+        return false;
+    }
+    return true;
+}
+
+static struct fake_block *block_new(int device, enum fake_kind kind, size_t len, size_t align)
+{
+    struct arena *arena = arena_of(device, kind);
+    struct fake_block *block = arena ? calloc(1, sizeof(*block)) : NULL;
+    struct fake_block **link = NULL;
+
+    if (!block)
+        return NULL;
+    block->len = (len + fake_page() - 1) & ~(fake_page() - 1);
+    block->device = device;
+    block->kind = kind;
+    block->addr = find_gap(arena, block->len, align > fake_page() ? align : fake_page(), &link);
+    if (!block->addr || !block_fill(block)) {
+        free(block);
+        return NULL;
+    }
+    block->next = *link;
+    *link = block;
+    return block;
+}
+
+static void block_put(struct fake_block *block)
+{
+    struct fake_block **link = &blocks;
+
+    if (--block->users)
+        return;
+    while (*link != block)
+        link = &(*link)->next;
+    *link = block->next;
+    if (block->fd >= 0) {
+        munmap(block->bytes, block->len);
+        close(block->fd);
+    } else {
+        mmap((void *)(uintptr_t)block->addr, block->len, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
+    free(block);
+}
+
+static bool is_free(uint64_t addr, size_t len)
+{
+    for (struct fake_alloc *a = allocs; a; a = a->next)
+        if (addr < a->addr + a->len && a->addr < addr + len)
+            return false;
+    return true;
+}
+
+/* A place for a small allocation in a shared page. */
+static struct fake_block *share(int device, enum fake_kind kind, size_t len, size_t align,
+                                uint64_t *addr)
+{
+    for (struct fake_block *block = blocks; block; block = block->next) {
+        if (block->device != device || block->kind != kind || block->len != fake_page())
+            continue;
+        for (uint64_t at = block->addr; at + len <= block->addr + block->len; at += align) {
+            if (!is_free(at, len))
+                continue;
+            *addr = at;
+            return block;
+        }
+    }
+    return NULL;
+}
+
+struct fake_alloc *fake_alloc(int device, enum fake_kind kind, size_t len, size_t align)
+{
+    struct fake_alloc *made = NULL;
+    struct fake_block *block = NULL;
+    uint64_t addr = 0;
+
+    if (!align)
+        align = 512;
+    fake_lock();
+    made = calloc(1, sizeof(*made));
+    if (made && len < fake_page() && align < fake_page())
+        block = share(device, kind, len, align, &addr);
+    if (made && !block) {
+        block = block_new(device, kind, len, align);
+        addr = block ? block->addr : 0;
+    }
+    if (!block) {
+        free(made);
+        fake_unlock();
+        return NULL;
+    }
+    block->users++;
+    *made = (struct fake_alloc){.next = allocs, .addr = addr, .len = len, .id = ++last_id,
+                                .device = device, .kind = kind, .block = block};
+    allocs = made;
+    fake_unlock();
+    return made;
+}
+
+bool fake_free(uint64_t addr)
+{
+    struct fake_alloc **link = &allocs;
+    struct fake_alloc *gone = NULL;
+
+    fake_lock();
+    while (*link && (*link)->addr != addr)
+        link = &(*link)->next;
+    gone = *link;
+    if (gone) {
+        *link = gone->next;
+        block_put(gone->block);
+        free(gone);
+    }
+    fake_unlock();
+    return gone != NULL;
+}
+
+struct fake_alloc *fake_find(uint64_t addr)
+{
+    struct fake_alloc *found = NULL;
+
+    fake_lock();
+    for (struct fake_alloc *a = allocs; a && !found; a = a->next)
+        if (addr >= a->addr && addr - a->addr < a->len)
+            found = a;
+    fake_unlock();
+    return found;
+}
+
+/* Where the bytes of a simulated address are, and how many follow in the same block. */
+static char *bytes_at(uint64_t addr, size_t *follow)
+{
+    struct fake_alloc *a = fake_find(addr);
+
+    if (!a)
+        return NULL;
+    *follow = (size_t)(a->addr + a->len - addr);
+    return a->block->bytes + (addr - a->block->addr);
+}
+
+static bool in_arena(uint64_t addr)
+{
+    for (int i = 0; i < MAX_DEVICES; i++)
+        if (arenas[i].base && addr >= arenas[i].base && addr - arenas[i].base < arenas[i].len)
+            return true;
+    return false;
+}
+
+/* Memory of the CPU is read and written by the kernel, so that a bad address is an answer. */
+static int copy_piece(uint64_t dst, uint64_t src, size_t len, char *to, char *from)
+{
+    struct iovec local = {to ? to : from, len};
+    struct iovec remote = {(void *)(uintptr_t)(to ? src : dst), len};
+    ssize_t done;
+
+    if (to && from) {
+        memmove(to, from, len);
+        return 0;
+    }
+    if (!to && !from) {
+        local.iov_base = (void *)(uintptr_t)dst;
+        done = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    } else if (to) {
+        done = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    } else {
+        done = process_vm_writev(getpid(), &local, 1, &remote, 1, 0);
+    }
+    return done == (ssize_t)len ? 0 : -1;
+}
+
+int fake_copy(uint64_t dst, uint64_t src, size_t len)
+{
+    int rc = 0;
+
+    fake_lock();
+    while (len && !rc) {
+        size_t dst_follow = len, src_follow = len, piece = len;
+        char *to = bytes_at(dst, &dst_follow);
+        char *from = bytes_at(src, &src_follow);
+
+        if ((!to && in_arena(dst)) || (!from && in_arena(src))) {
+            rc = -1;
+            break;
+        }
+        piece = piece < dst_follow ? piece : dst_follow;
+        piece = piece < src_follow ? piece : src_follow;
+        rc = copy_piece(dst, src, piece, to, from);
+        dst += piece;
+        src += piece;
+        len -= piece;
+    }
+    fake_unlock();
+    return rc;
+}
+
+int fake_block_dup(const struct fake_block *block)
+{
+    if (block->fd < 0) {
+        errno = EBADF;
+        return -1;
+    }
+    return fcntl(block->fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* ---- control ---------------------------------------------------------------------------- */
+
+static void control_reset(void)
+{
+    fake_lock();
+    for (unsigned i = 0; i < call_count; i++)
+        calls[i] = (struct call){0};
+    call_count = 0;
+    fake_unlock();
+}
+
+static unsigned long control_calls(const char *name)
+{
+    unsigned long count;
+
+    fake_lock();
+    count = call_named(name)->count;
+    fake_unlock();
+    return count;
+}
+
+static unsigned long control_allocations(void)
+{
+    unsigned long count = 0;
+
+    fake_lock();
+    for (struct fake_alloc *a = allocs; a; a = a->next)
+        count++;
+    fake_unlock();
+    return count;
+}
+
+static unsigned char *control_peek(uint64_t addr)
+{
+    size_t follow = 0;
+
+    return (unsigned char *)bytes_at(addr, &follow);
+}
+
+__attribute__((visibility("default"))) const struct fake_control *hmreg_fake_control(void)
+{
+    static const struct fake_control control = {
+        .fail = control_fail,
+        .reset = control_reset,
+        .calls = control_calls,
+        .allocations = control_allocations,
+        .strict = fake_is_strict,
+        .peek = control_peek,
+    };
+
+    return &control;
+}

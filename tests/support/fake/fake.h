@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The engine below the three fake vendors: simulated device memory, failures on request.
+ * Linked statically and hidden into each fake library; one copy of its state per library.
+ *
+ * Device memory behaves as hardware's does for a CPU:
+ *  - its device address faults when touched (PROT_NONE);
+ *  - its bytes live in a descriptor that stands for the dmabuf. Where the kernel has
+ *    memfd_secret(2) that is what it is: loads and stores through a mapping work, but the kernel
+ *    will not pin its pages, so process_vm_readv(2) and ibv_reg_mr answer EFAULT, exactly as for
+ *    a GPU's BAR. Elsewhere it is a memfd, which is kinder; fake_is_strict() says which.
+ *  - a freed address is handed out again at the next allocation that fits (first fit, lowest
+ *    address), with a new id.
+ * A block is what one descriptor names: whole pages. Allocations of a page or more have a block
+ * of their own; smaller ones share a page with their like.
+ */
+#ifndef TESTS_FAKE_H
+#define TESTS_FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum fake_kind { FAKE_DEVICE, FAKE_HOST, FAKE_MANAGED };
+
+struct fake_block {
+    struct fake_block *next;
+    uint64_t addr;    /* where it is mapped for its owner, 0: nowhere (a VMM handle not mapped) */
+    size_t len;       /* whole pages */
+    int fd;           /* the descriptor that stands for the dmabuf; -1 for FAKE_HOST */
+    char *bytes;      /* the fake's own view of the contents, readable and writable */
+    int device;
+    enum fake_kind kind;
+    unsigned users;
+};
+
+struct fake_alloc {
+    struct fake_alloc *next;
+    uint64_t addr;
+    size_t len;
+    uint64_t id;      /* never used before in this process */
+    int device;
+    enum fake_kind kind;
+    struct fake_block *block;
+    uint64_t tag;     /* the vendor's own: context, pool, flags */
+};
+
+/* Allocates; NULL when the arena of the device is full. HOST and MANAGED are CPU accessible;
+ * align: a power of two, 0 for 512. Arena sizes: HMREG_FAKE_MEMORY bytes a device (16 GiB of
+ * address space by default; pages come when used). */
+struct fake_alloc *fake_alloc(int device, enum fake_kind kind, size_t len, size_t align);
+/* Frees the allocation that begins at addr; false if none does. */
+bool fake_free(uint64_t addr);
+/* The allocation that contains addr, or NULL. The pointer is valid until it is freed: call under
+ * fake_lock() where another thread may free. */
+struct fake_alloc *fake_find(uint64_t addr);
+void fake_lock(void); /* recursive */
+void fake_unlock(void);
+
+/* Copies as a device's engine does: either side may be device memory of this fake or memory of
+ * the CPU. 0, or -1 if a byte of either side is neither (nothing crashes). */
+int fake_copy(uint64_t dst, uint64_t src, size_t len);
+
+/* A new descriptor for a block, close-on-exec: a dup of its fd. -1 with errno. */
+int fake_block_dup(const struct fake_block *block);
+
+bool fake_is_strict(void);
+size_t fake_page(void);
+
+/* Every entry point of a fake begins with
+ *     long code; if (fake_fails("cuMemAlloc_v2", &code)) return code;
+ * It counts the call and tells whether it was asked to fail. */
+bool fake_fails(const char *call, long *code);
+
+/* A number from the environment, e.g. fake_env("HMREG_FAKE_DEVICES", 2). */
+long fake_env(const char *name, long otherwise);
+
+/*
+ * What tests use, found by dlsym(handle, "hmreg_fake_control") in the loaded fake library:
+ *   const struct fake_control *(*hmreg_fake_control)(void)
+ * Each fake library gets this symbol from the engine. From the environment as well:
+ *   HMREG_FAKE_FAIL="call:code[:skip[:times]],..."  (times -1: for ever)
+ */
+struct fake_control {
+    /* After `skip` more calls, fail `times` times (-1: for ever) with the vendor's code. */
+    void (*fail)(const char *call, long code, int skip, int times);
+    void (*reset)(void);                       /* forget all requests and counts */
+    unsigned long (*calls)(const char *call);  /* how often it was called since reset */
+    unsigned long (*allocations)(void);        /* live ones */
+    bool (*strict)(void);
+    /* A look at device memory's bytes behind the runtime's back, to verify; NULL: not ours. */
+    unsigned char *(*peek)(uint64_t addr);
+};
+const struct fake_control *hmreg_fake_control(void);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See test.h. Each case runs as a cmocka group of its own, so that its result is known exactly:
+ * failed (cmocka counted it), passed (it came back), skipped (neither).
+ */
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum outcome { PASSED, FAILED, SKIPPED };
+
+static const struct test_case *current;
+static int returned;
+
+int test_count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    if (!dir)
+        return -1;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+void test_skip(const char *format, ...)
+{
+    char why[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    if (getenv("HMREG_TEST_NO_SKIP") && !strcmp(getenv("HMREG_TEST_NO_SKIP"), "1"))
+        fail_msg("%s would be skipped, and skips are failures here: %s", current->name, why);
+    print_message("SKIPPED because: %s\n", why);
+    skip();
+    abort(); /* skip() does not return */
+}
+
+static void run_current(void **state)
+{
+    int before = test_count_fds();
+    int after;
+
+    current->run(state);
+    after = test_count_fds();
+    if (before != after)
+        fail_msg("%s: %d descriptors open before, %d after", current->name, before, after);
+    returned = 1;
+}
+
+static enum outcome run_case(const struct test_case *test)
+{
+    const struct CMUnitTest unit[] = {{test->name, run_current, NULL, NULL, NULL}};
+
+    current = test;
+    returned = 0;
+    if (cmocka_run_group_tests_name(test->name, unit, NULL, NULL))
+        return FAILED;
+    return returned ? PASSED : SKIPPED;
+}
+
+int test_main(int argc, char **argv, const struct test_case *cases, size_t count)
+{
+    unsigned results[3] = {0};
+
+    /* Lazily opened descriptors of libc and sanitizers come before the first count. */
+    (void)test_count_fds();
+    for (size_t i = 0; i < count; i++) {
+        if (argc > 1 && !strstr(cases[i].name, argv[1]))
+            continue;
+        results[run_case(&cases[i])]++;
+    }
+    printf("%u passed, %u failed, %u skipped\n", results[PASSED], results[FAILED],
+           results[SKIPPED]);
+    if (results[FAILED])
+        return 1;
+    if (results[PASSED])
+        return 0;
+    return results[SKIPPED] ? 77 : 1;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The tests' small main around cmocka. cmocka alone lies to CTest (256 failures exit 0, an empty
+ * or all-skipped suite exits 0); this one exits 0 only if at least one test passed and none
+ * failed, 77 if all were skipped, 1 otherwise. It also counts open descriptors around each
+ * test: one more or one fewer is a failure of that test.
+ *
+ *     static void mr_reg__null_domain__inval(void **state) { ... }
+ *     TEST_MAIN(TEST(mr_reg__null_domain__inval), ...)
+ */
+#ifndef TESTS_TEST_H
+#define TESTS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+struct test_case {
+    const char *name;
+    void (*run)(void **state);
+};
+#define TEST(function) {#function, function}
+
+/* Runs the cases; argv[1], if given, is a substring that selects among them. */
+int test_main(int argc, char **argv, const struct test_case *cases, size_t count);
+
+#define TEST_MAIN(...)                                                                             \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        static const struct test_case cases[] = {__VA_ARGS__};                                     \
+                                                                                                   \
+        return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));                     \
+    }
+
+/* Ends the test as skipped and says why. With HMREG_TEST_NO_SKIP=1 it fails instead. */
+void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Descriptors this process has open. */
+int test_count_fds(void);
+
+/* 0, or the last error's sentence in the failure. */
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        int test_rc_ = (call);                                                                     \
+                                                                                                   \
+        if (test_rc_)                                                                              \
+            fail_msg("%s = %d: %s", #call, test_rc_, hmreg_last_error()->text);                    \
+    } while (0)
+
+/* The call fails with this code and says something that contains `words`. */
+#define assert_fails(call, expected, words)                                                        \
+    do {                                                                                           \
+        int test_rc_ = (call);                                                                     \
+                                                                                                   \
+        if (test_rc_ != (expected))                                                                \
+            fail_msg("%s = %d, not %s (%s)", #call, test_rc_, #expected,                           \
+                     test_rc_ ? hmreg_last_error()->text : "success");                             \
+        if (hmreg_last_error()->code != test_rc_)                                                  \
+            fail_msg("%s: last error has code %d, the call returned %d", #call,                    \
+                     hmreg_last_error()->code, test_rc_);                                          \
+        if (!strstr(hmreg_last_error()->text, words))                                              \
+            fail_msg("%s says \"%s\", without \"%s\"", #call, hmreg_last_error()->text, words);    \
+    } while (0)
+
+#endif
