@@ -1,3 +1,83 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# What is installed: libraries, headers, package files. Consumers: tests/package.
+# What is installed: libraries, their headers, package files for CMake and pkg-config, the
+# command, man pages, licences. Everything finds everything else relative to itself, so an
+# installed tree may be moved. Consumers of it are built in tests/package.
+include(CMakePackageConfigHelpers)
+
+set(HMREG_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/hmreg)
+
+# A directory of the installation, as a .pc file names it.
+function(hmreg_pc_dir dir out)
+  if(IS_ABSOLUTE "${dir}")
+    set(${out} "${dir}" PARENT_SCOPE)
+  else()
+    set(${out} "\${prefix}/${dir}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# hmreg_install_library(hmreg-ofi AS ofi HEADERS ofi.h DESCRIPTION "..." [REQUIRES pc-module ...])
+# AS: the name after hmreg:: in CMake. REQUIRES: what its header includes, for pkg-config.
+function(hmreg_install_library target)
+  cmake_parse_arguments(arg "" "AS;DESCRIPTION" "HEADERS;REQUIRES" ${ARGN})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_AS})
+  if(NOT target STREQUAL hmreg)
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH $ORIGIN) # where libhmreg is
+  endif()
+  install(TARGETS ${target} EXPORT ${target}Targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT ${target}Targets NAMESPACE hmreg:: DESTINATION ${HMREG_PACKAGE_DIR})
+  install(FILES ${arg_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hmreg)
+
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+  else()
+    file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+    string(REGEX REPLACE "/$" "" PC_PREFIX "\${pcfiledir}/${up}")
+  endif()
+  hmreg_pc_dir(${CMAKE_INSTALL_LIBDIR} PC_LIBDIR)
+  hmreg_pc_dir(${CMAKE_INSTALL_INCLUDEDIR} PC_INCLUDEDIR)
+  set(PC_NAME ${target})
+  set(PC_DESCRIPTION "${arg_DESCRIPTION}")
+  list(JOIN arg_REQUIRES ", " PC_REQUIRES)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/package/hmreg.pc.in ${PROJECT_BINARY_DIR}/${target}.pc
+                 @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${target}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+set(headers ${PROJECT_SOURCE_DIR}/include/hmreg)
+hmreg_install_library(hmreg AS hmreg DESCRIPTION "${PROJECT_DESCRIPTION}"
+                      HEADERS ${headers}/hmreg.h ${headers}/loopback.h
+                              ${PROJECT_BINARY_DIR}/include/hmreg/version.h)
+if(TARGET hmreg-ofi)
+  hmreg_install_library(hmreg-ofi AS ofi DESCRIPTION "hmreg's domains on libfabric"
+                        HEADERS ${headers}/ofi.h
+                        REQUIRES "hmreg = ${PROJECT_VERSION}" libfabric)
+endif()
+if(TARGET hmreg-verbs)
+  hmreg_install_library(hmreg-verbs AS verbs DESCRIPTION "hmreg's domains on libibverbs"
+                        HEADERS ${headers}/verbs.h
+                        REQUIRES "hmreg = ${PROJECT_VERSION}" libibverbs)
+endif()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/hmregConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/hmregConfig.cmake
+                              INSTALL_DESTINATION ${HMREG_PACKAGE_DIR}
+                              NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/hmregConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/hmregConfig.cmake ${PROJECT_BINARY_DIR}/hmregConfigVersion.cmake
+        DESTINATION ${HMREG_PACKAGE_DIR})
+
+if(TARGET hmreg-tool)
+  file(RELATIVE_PATH bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+  set_target_properties(hmreg-tool PROPERTIES INSTALL_RPATH $ORIGIN/${bin_to_lib})
+  install(TARGETS hmreg-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# docs/ makes its pages as docs/man/man3/hmreg_query.3.
+if(HMREG_DOCS)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Sourced by the tests of this folder: cases that end as those of tests/support/test.h do.
+set -uo pipefail
+
+passed=0 failed=0 skipped=0
+
+# check NAME COMMAND...: one case, passed if the command succeeds; what it says is shown if not.
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        echo "[       OK ] $name"
+        ((++passed))
+    else
+        echo "[  FAILED  ] $name: $*"
+        echo "$output" | sed 's/^/    /'
+        ((++failed))
+    fi
+}
+
+skip() { # NAME WHY
+    echo "[  SKIPPED ] $1"
+    if [[ ${HMREG_TEST_NO_SKIP-} == 1 ]]; then
+        echo "    would be skipped, and skips are failures here: $2"
+        ((++failed))
+    else
+        echo "SKIPPED because: $2"
+        ((++skipped))
+    fi
+}
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    ((failed)) && exit 1
+    ((passed)) && exit 0
+    ((skipped)) && exit 77
+    exit 1
+}

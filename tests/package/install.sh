@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Installs into a prefix of its own, and uses that as others would: by find_package() with and
+# without components, by pkg-config, the command by its path. Then moves the prefix and does all
+# of it again.
+. "$(dirname "$0")/cases.sh"
+
+if [[ $SANITIZE ]]; then
+    skip package__consumers "a library with -fsanitize=$SANITIZE is for programs built alike"
+    finish
+fi
+
+consumer=$(dirname "$(readlink -f "$0")")/consumer
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+configures() { # a CMake consumer, with these options
+    "$CMAKE" -G Ninja -S "$consumer" -B "$work/cmake" --fresh -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_PREFIX_PATH="$prefix" "$@"
+}
+
+by_cmake() { # with these components
+    configures "-DWITH=${*// /;}" && "$CMAKE" --build "$work/cmake" || return
+    local program
+    for program in hmreg "$@"; do
+        [[ $("$work/cmake/$program") == "$VERSION" ]] || return
+    done
+}
+
+by_pkg_config() { # a module and the consumer of its name
+    local -x PKG_CONFIG_PATH=$prefix/$LIBDIR/pkgconfig
+    [[ $(pkg-config --modversion "$1") == "$VERSION" ]] || return
+    # shellcheck disable=SC2046
+    "$CC" -o "$work/program" "$consumer/${1#hmreg-}.c" $(pkg-config --cflags --libs "$1") || return
+    [[ $(LD_LIBRARY_PATH=$prefix/$LIBDIR "$work/program") == "$VERSION" ]]
+}
+
+command_runs() {
+    local said
+    said=$(env -u LD_LIBRARY_PATH "$prefix/bin/hmreg" --version) && echo "$said" || return
+    [[ " $said " == *" $VERSION "* ]]
+}
+
+refuses() { # WORDS OPTION...: the package is not found, and says why
+    local words=$1 output
+    shift
+    ! output=$(configures "$@" 2>&1) || return
+    echo "$output"
+    [[ $(tr -s ' \n' ' ' <<<"$output") == *"$words"* ]] # however CMake folded it
+}
+
+# Nothing in the package files says where it was built or first installed.
+names_no_place() {
+    ! grep -rIF -e "$work" -e "$BUILD_DIR" -e "$SOURCE_DIR" "$prefix" || return
+    local file
+    for file in "$prefix/$LIBDIR"/*.so "$prefix"/bin/*; do
+        [[ ! -e $file ]] || ! readelf -d "$file" | grep -E 'R(UN)?PATH.*(\[|:)/' || return
+    done
+}
+
+headers_are_those_of_components() {
+    local expected
+    expected=$(printf '%s.h\n' hmreg loopback version $COMPONENTS | sort)
+    diff <(echo "$expected") <(ls "$prefix/include/hmreg" | sort)
+}
+
+versions_agree() {
+    grep -F "\"$VERSION\"" "$prefix/include/hmreg/version.h" &&
+        [[ -f $prefix/$LIBDIR/libhmreg.so.$VERSION ]] &&
+        configures -DEXACT="$VERSION"
+}
+
+everything() { # WHERE, for the names of the cases
+    check "package_$1__cmake" by_cmake
+    [[ ! $COMPONENTS ]] || check "package_$1__cmake_components" by_cmake $COMPONENTS
+    check "package_$1__pkg_config" by_pkg_config hmreg
+    for component in $COMPONENTS; do
+        check "package_$1__pkg_config_$component" by_pkg_config "hmreg-$component"
+    done
+    [[ $TOOL == 0 ]] || check "package_$1__command" command_runs
+    check "package_$1__names_no_place" names_no_place
+}
+
+prefix=$work/first
+check package__installs "$CMAKE" --install "$BUILD_DIR" --prefix "$prefix"
+check package__headers_are_those_of_components headers_are_those_of_components
+check package__versions_agree versions_agree
+check package__licences_are_there test -s "$prefix/share/doc/hmreg/LICENSES/BSD-2-Clause.txt"
+everything installed
+
+mv "$prefix" "$work/second"
+prefix=$work/second
+everything moved
+
+check package__unknown_component__says_so refuses "no component 'roce'" -DWITH=roce
+check package__other_version__says_so refuses "version: $VERSION" -DEXACT=99.0.0
+for component in $COMPONENTS; do
+    rm "$prefix/$LIBDIR/cmake/hmreg/hmreg-${component}Targets.cmake"
+done
+check package__missing_component__says_so refuses "without its component 'ofi'" -DWITH=ofi
+finish
