@@ -162,7 +162,7 @@ bool fake_is_strict(void)
     return strict;
 }
 
-static int backing(size_t len)
+int fake_file(size_t len)
 {
     int fd = fake_is_strict() ? (int)syscall(SYS_memfd_secret, O_CLOEXEC)
                               : memfd_create("hmreg-simulated-device", MFD_CLOEXEC);
@@ -210,17 +210,21 @@ static uint64_t find_gap(const struct arena *arena, size_t len, size_t align,
     return at + len <= arena->base + arena->len ? at : 0;
 }
 
-static bool block_fill(struct fake_block *block)
+static size_t whole_pages(size_t len)
 {
-    void *at = (void *)(uintptr_t)block->addr;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    return (len + fake_page() - 1) & ~(fake_page() - 1);
+}
 
-    block->fd = -1;
-    if (block->kind != FAKE_DEVICE) {
-        block->bytes = mmap(at, block->len, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0);
-        return block->bytes != MAP_FAILED;
-    }
-    block->fd = backing(block->len);
+static bool fill_host(struct fake_block *block)
+{
+    block->bytes = mmap((void *)(uintptr_t)block->addr, block->len, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return block->bytes != MAP_FAILED;
+}
+
+static bool fill_device(struct fake_block *block)
+{
+    block->fd = fake_file(block->len);
     if (block->fd < 0)
         return false;
     block->bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd, 0);
@@ -231,19 +235,18 @@ static bool block_fill(struct fake_block *block)
     return true;
 }
 
-static struct fake_block *block_new(int device, enum fake_kind kind, size_t len, size_t align)
+/* Address space without memory, entered in the ordered list. */
+static struct fake_block *block_place(int device, enum fake_kind kind, size_t len, size_t align)
 {
     struct arena *arena = arena_of(device, kind);
-    struct fake_block *block = arena ? calloc(1, sizeof(*block)) : NULL;
+    struct fake_block *block = arena && len <= arena->len ? calloc(1, sizeof(*block)) : NULL;
     struct fake_block **link = NULL;
 
     if (!block)
         return NULL;
-    block->len = (len + fake_page() - 1) & ~(fake_page() - 1);
-    block->device = device;
-    block->kind = kind;
+    *block = (struct fake_block){.len = whole_pages(len), .device = device, .kind = kind, .fd = -1};
     block->addr = find_gap(arena, block->len, align > fake_page() ? align : fake_page(), &link);
-    if (!block->addr || !block_fill(block)) {
+    if (!block->addr) {
         free(block);
         return NULL;
     }
@@ -252,23 +255,93 @@ static struct fake_block *block_new(int device, enum fake_kind kind, size_t len,
     return block;
 }
 
-static void block_put(struct fake_block *block)
+static void block_unlink(const struct fake_block *block)
 {
     struct fake_block **link = &blocks;
 
-    if (--block->users)
-        return;
-    while (*link != block)
+    while (*link && *link != block)
         link = &(*link)->next;
-    *link = block->next;
+    if (*link)
+        *link = block->next;
+}
+
+static void block_destroy(struct fake_block *block)
+{
+    block_unlink(block);
     if (block->fd >= 0) {
         munmap(block->bytes, block->len);
         close(block->fd);
-    } else {
-        mmap((void *)(uintptr_t)block->addr, block->len, PROT_NONE,
+    } else if (block->bytes) {
+        mmap(block->bytes, block->len, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     }
     free(block);
+}
+
+static struct fake_block *block_new(int device, enum fake_kind kind, size_t len, size_t align)
+{
+    struct fake_block *block = block_place(device, kind, len, align);
+
+    if (!block || (kind == FAKE_DEVICE ? fill_device(block) : fill_host(block)))
+        return block;
+    block->bytes = NULL;
+    block->fd = -1;
+    block_destroy(block);
+    return NULL;
+}
+
+struct fake_block *fake_block_new(int device, size_t len)
+{
+    struct fake_block *block = calloc(1, sizeof(*block));
+
+    if (!block)
+        return NULL;
+    *block = (struct fake_block){.len = whole_pages(len), .device = device, .users = 1};
+    if (fill_device(block))
+        return block;
+    free(block);
+    return NULL;
+}
+
+void fake_block_hold(struct fake_block *block)
+{
+    fake_lock();
+    block->users++;
+    fake_unlock();
+}
+
+void fake_block_put(struct fake_block *block)
+{
+    fake_lock();
+    if (!--block->users)
+        block_destroy(block);
+    fake_unlock();
+}
+
+uint64_t fake_reserve(int device, size_t len, size_t align)
+{
+    struct fake_block *block;
+    uint64_t addr;
+
+    fake_lock();
+    block = block_place(device, FAKE_DEVICE, len, align);
+    addr = block ? block->addr : 0;
+    fake_unlock();
+    return addr;
+}
+
+bool fake_unreserve(uint64_t addr)
+{
+    struct fake_block *block;
+
+    fake_lock();
+    for (block = blocks; block; block = block->next)
+        if (block->addr == addr && !block->bytes)
+            break;
+    if (block)
+        block_destroy(block);
+    fake_unlock();
+    return block != NULL;
 }
 
 static bool is_free(uint64_t addr, size_t len)
@@ -284,7 +357,8 @@ static struct fake_block *share(int device, enum fake_kind kind, size_t len, siz
                                 uint64_t *addr)
 {
     for (struct fake_block *block = blocks; block; block = block->next) {
-        if (block->device != device || block->kind != kind || block->len != fake_page())
+        if (block->device != device || block->kind != kind || block->len != fake_page() ||
+            !block->bytes)
             continue;
         for (uint64_t at = block->addr; at + len <= block->addr + block->len; at += align) {
             if (!is_free(at, len))
@@ -296,6 +370,21 @@ static struct fake_block *share(int device, enum fake_kind kind, size_t len, siz
     return NULL;
 }
 
+/* Enters an allocation of a block, which it then holds. */
+static struct fake_alloc *enter(struct fake_block *block, uint64_t addr, size_t len, size_t skip)
+{
+    struct fake_alloc *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        return NULL;
+    block->users++;
+    *made = (struct fake_alloc){.next = allocs, .addr = addr, .len = len, .id = ++last_id,
+                                .device = block->device, .kind = block->kind, .block = block,
+                                .skip = skip};
+    allocs = made;
+    return made;
+}
+
 struct fake_alloc *fake_alloc(int device, enum fake_kind kind, size_t len, size_t align)
 {
     struct fake_alloc *made = NULL;
@@ -305,22 +394,26 @@ struct fake_alloc *fake_alloc(int device, enum fake_kind kind, size_t len, size_
     if (!align)
         align = 512;
     fake_lock();
-    made = calloc(1, sizeof(*made));
-    if (made && len < fake_page() && align < fake_page())
+    if (len < fake_page() && align < fake_page())
         block = share(device, kind, len, align, &addr);
-    if (made && !block) {
+    if (!block) {
         block = block_new(device, kind, len, align);
         addr = block ? block->addr : 0;
     }
-    if (!block) {
-        free(made);
-        fake_unlock();
-        return NULL;
-    }
-    block->users++;
-    *made = (struct fake_alloc){.next = allocs, .addr = addr, .len = len, .id = ++last_id,
-                                .device = device, .kind = kind, .block = block};
-    allocs = made;
+    if (block)
+        made = enter(block, addr, len, (size_t)(addr - block->addr));
+    if (block && !block->users)
+        block_destroy(block);
+    fake_unlock();
+    return made;
+}
+
+struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block, size_t skip)
+{
+    struct fake_alloc *made;
+
+    fake_lock();
+    made = enter(block, addr, len, skip);
     fake_unlock();
     return made;
 }
@@ -336,7 +429,7 @@ bool fake_free(uint64_t addr)
     gone = *link;
     if (gone) {
         *link = gone->next;
-        block_put(gone->block);
+        fake_block_put(gone->block);
         free(gone);
     }
     fake_unlock();
@@ -363,7 +456,7 @@ static char *bytes_at(uint64_t addr, size_t *follow)
     if (!a)
         return NULL;
     *follow = (size_t)(a->addr + a->len - addr);
-    return a->block->bytes + (addr - a->block->addr);
+    return a->block->bytes + a->skip + (addr - a->addr);
 }
 
 static bool in_arena(uint64_t addr)

@@ -25,9 +25,10 @@ enum fake_kind { FAKE_DEVICE, FAKE_HOST, FAKE_MANAGED };
 
 struct fake_block {
     struct fake_block *next;
-    uint64_t addr;    /* where it is mapped for its owner, 0: nowhere (a VMM handle not mapped) */
+    uint64_t addr;    /* where it is mapped for its owner, 0: nowhere of its own (fake_map) */
     size_t len;       /* whole pages */
-    int fd;           /* the descriptor that stands for the dmabuf; -1 for FAKE_HOST */
+    int fd;           /* the descriptor that stands for the dmabuf; -1: none (CPU memory,
+                         reservations) */
     char *bytes;      /* the fake's own view of the contents, readable and writable */
     int device;
     enum fake_kind kind;
@@ -42,6 +43,7 @@ struct fake_alloc {
     int device;
     enum fake_kind kind;
     struct fake_block *block;
+    size_t skip;      /* where its bytes begin in the block */
     uint64_t tag;     /* the vendor's own: context, pool, flags */
 };
 
@@ -57,12 +59,27 @@ struct fake_alloc *fake_find(uint64_t addr);
 void fake_lock(void); /* recursive */
 void fake_unlock(void);
 
+/* Virtual memory management, where addresses and memory are had apart and then joined:
+ * physical memory that no address names yet, held once; the last hold frees it... */
+struct fake_block *fake_block_new(int device, size_t len);
+void fake_block_hold(struct fake_block *block);
+void fake_block_put(struct fake_block *block);
+/* ...addresses of a device without memory, given back like any allocation's by their base (0:
+ * none left)... */
+uint64_t fake_reserve(int device, size_t len, size_t align);
+bool fake_unreserve(uint64_t addr);
+/* ...and an allocation that is a piece of a block, seen at an address of a reservation: found,
+ * copied and freed like any other. It holds the block. */
+struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block, size_t skip);
+
 /* Copies as a device's engine does: either side may be device memory of this fake or memory of
  * the CPU. 0, or -1 if a byte of either side is neither (nothing crashes). */
 int fake_copy(uint64_t dst, uint64_t src, size_t len);
 
 /* A new descriptor for a block, close-on-exec: a dup of its fd. -1 with errno. */
 int fake_block_dup(const struct fake_block *block);
+/* A new file of len zero bytes of the sort that stands for dmabufs. -1 with errno. */
+int fake_file(size_t len);
 
 bool fake_is_strict(void);
 size_t fake_page(void);
