@@ -21,8 +21,9 @@ configures() { # a CMake consumer, with these options
 }
 
 by_cmake() { # with these components
-    configures "-DWITH=${*// /;}" && "$CMAKE" --build "$work/cmake" || return
-    local program
+    local program with
+    printf -v with '%s;' "$@"
+    configures "-DWITH=${with%;}" && "$CMAKE" --build "$work/cmake" || return
     for program in hmreg "$@"; do
         [[ $("$work/cmake/$program") == "$VERSION" ]] || return
     done

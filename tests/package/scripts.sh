@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The scripts that say whether all is well: do they say so when it is not? tests/run is given
+# folders of small tests that pass, fail, crash, skip or do not exist.
+. "$(dirname "$0")/cases.sh"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A folder of tests: each argument is the shell command of one.
+tests_of() {
+    local command n=0
+    rm -rf "$work/tests"
+    mkdir "$work/tests"
+    for command; do
+        printf 'add_test(t%d sh -c [=[%s]=])\n' $((++n)) "$command"
+        printf 'set_tests_properties(t%d PROPERTIES SKIP_RETURN_CODE 77 LABELS "l%d;both")\n' $n $n
+    done >"$work/tests/CTestTestfile.cmake"
+}
+
+# ends EXIT "CLOSING LINE" TEST...: tests/run on these tests exits and closes so.
+ends() {
+    local expected=$1 line=$2 output status
+    shift 2
+    tests_of "$@"
+    output=$("$SOURCE_DIR/tests/run" "$work/tests" 2>&1)
+    status=$?
+    echo "$output"
+    [[ $(tail -n 1 <<<"$output") == "$line" ]] && ((!status == !expected))
+}
+
+fails() { # "WORDS" COMMAND...
+    local words=$1 output
+    shift
+    ! output=$("$@" 2>&1) || return
+    echo "$output"
+    [[ $output == *"$words"* ]]
+}
+
+says() { # "WORDS" COMMAND...
+    local words=$1 output
+    shift
+    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
+}
+
+counts_by_label() {
+    tests_of 'echo 3 passed, 0 failed, 1 skipped' 'echo 2 passed, 0 failed, 0 skipped'
+    local output
+    output=$("$SOURCE_DIR/tests/run" "$work/tests" 2>&1) || return
+    echo "$output"
+    grep -Eq '^l1 +1 +3 +0 +1$' <<<"$output" && grep -Eq '^both +2 +5 +0 +1$' <<<"$output"
+}
+
+names_reasons_of_skips() {
+    tests_of 'echo "SKIPPED because: no <GPU> & no \"NIC\""; exit 77' 'true'
+    says '1  no <GPU> & no "NIC"' "$SOURCE_DIR/tests/run" "$work/tests"
+}
+
+# The output of a passed test is kept whole, however long.
+long='seq 100000; echo 4 passed, 0 failed, 0 skipped'
+
+check tests_run__cases_are_summed ends 0 '5 passed, 0 failed, 2 skipped' \
+    'echo 3 passed, 0 failed, 2 skipped' 'echo 2 passed, 0 failed, 0 skipped'
+check tests_run__failed_case__fails ends 1 '1 passed, 2 failed, 0 skipped' \
+    'echo 1 passed, 2 failed, 0 skipped; exit 1'
+check tests_run__failed_case_and_exit_0__fails ends 1 '1 passed, 2 failed, 0 skipped' \
+    'echo 1 passed, 2 failed, 0 skipped'
+check tests_run__crash__is_a_failed_case ends 1 '1 passed, 1 failed, 0 skipped' 'kill -SEGV $$' true
+check tests_run__crash_after_the_line__is_a_failed_case ends 1 '2 passed, 1 failed, 0 skipped' \
+    'echo 2 passed, 0 failed, 0 skipped; kill -ABRT $$'
+check tests_run__skipped_program__is_skipped ends 0 '1 passed, 0 failed, 3 skipped' \
+    'echo 0 passed, 0 failed, 3 skipped; exit 77' true
+check tests_run__skip_without_a_line__is_one ends 0 '1 passed, 0 failed, 1 skipped' 'exit 77' true
+check tests_run__no_test__fails ends 1 '0 passed, 0 failed, 0 skipped'
+check tests_run__last_line_counts ends 0 '7 passed, 0 failed, 0 skipped' \
+    'echo 1 passed, 1 failed, 0 skipped; echo 7 passed, 0 failed, 0 skipped'
+check tests_run__long_output ends 0 '4 passed, 0 failed, 0 skipped' "$long"
+check tests_run__labels counts_by_label
+check tests_run__reasons names_reasons_of_skips
+check tests_run__no_folder__fails fails usage "$SOURCE_DIR/tests/run"
+
+check run__alone__teaches says 'begin with ./run demo' "$SOURCE_DIR/run"
+check run__help__teaches says 'HMREG_TEST_NO_SKIP' "$SOURCE_DIR/run" --help
+check run__unknown_command__fails fails 'no such command: fly' "$SOURCE_DIR/run" fly
+check run__unknown_group__fails fails 'has no group fly' "$SOURCE_DIR/run" setup fly
+check matrix__no_cell__teaches fails 'SANITIZER  none, address+undefined, thread' \
+    "$SOURCE_DIR/.ci/matrix"
+check matrix__unknown_vendor__teaches fails 'VENDOR     none, cuda' \
+    "$SOURCE_DIR/.ci/matrix" fly gcc none
+finish
