@@ -57,6 +57,7 @@ struct hmem_range {
                                the range was freed and allocated anew, even at the same address */
     uint32_t segments;      /* physical allocations under the range, at least 1 */
     uint64_t host_addr;     /* CPU address of the range's start, 0: the CPU cannot touch it */
+    bool read_only;         /* the CPU cannot store there (system memory only) */
     bool exportable;        /* export is expected to succeed for this range */
 };
 

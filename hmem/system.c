@@ -42,7 +42,7 @@ struct procmap_query {
 
 struct mapping {
     uint64_t start, end;
-    bool readable;
+    bool readable, writable;
 };
 
 /* The mapping that contains addr, or the next above it. 1 found, 0 none above, or -errno. */
@@ -58,7 +58,8 @@ static int next_by_ioctl(int fd, FILE *maps, uint64_t addr, struct mapping *out)
 
     if (ioctl(fd, PROCMAP_QUERY_IOCTL, &query))
         return errno == ENOENT ? 0 : -errno;
-    *out = (struct mapping){query.vma_start, query.vma_end, query.vma_flags & 1};
+    *out = (struct mapping){query.vma_start, query.vma_end, query.vma_flags & 1,
+                           query.vma_flags & 2};
     return 1;
 }
 
@@ -66,13 +67,14 @@ static int next_by_ioctl(int fd, FILE *maps, uint64_t addr, struct mapping *out)
 static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *out)
 {
     char line[512];
+    char read, write;
 
     while (fgets(line, sizeof(line), maps)) {
-        char prot = '-';
-
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c", &out->start, &out->end, &prot) != 3)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c", &out->start, &out->end, &read, &write) !=
+            4)
             continue;
-        out->readable = prot == 'r';
+        out->readable = read == 'r';
+        out->writable = write == 'w';
         if (out->end > addr)
             return 1;
     }
@@ -107,6 +109,8 @@ static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len
         found.alloc_len = mapping.end - found.alloc_base;
         if (!mapping.readable)
             found.host_addr = 0;
+        if (!mapping.writable)
+            found.read_only = true;
         at = mapping.end;
     }
     *out = found;

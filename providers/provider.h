@@ -98,6 +98,9 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
+/* The domain a remote was opened on; NULL for NULL. */
+struct hmreg_domain *hmreg_remote_domain(const struct hmreg_remote *remote);
+
 /* The provider's own part of a remote; NULL if ops is not the remote's provider. */
 void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name);
 

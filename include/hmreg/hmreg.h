@@ -67,12 +67,12 @@ enum hmreg_path {
 #define HMREG_PATH_COUNT 5
 
 /* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
-#define HMREG_READ (1ull << 8)          /* the result buffer of an RMA read we start */
-#define HMREG_WRITE (1ull << 9)         /* the source of an RMA write we start */
-#define HMREG_RECV (1ull << 10)         /* a receive buffer */
-#define HMREG_SEND (1ull << 11)         /* a send buffer */
-#define HMREG_REMOTE_READ (1ull << 12)  /* peers may read it */
-#define HMREG_REMOTE_WRITE (1ull << 13) /* peers may write it */
+#define HMREG_READ (UINT64_C(1) << 8)          /* the result buffer of an RMA read we start */
+#define HMREG_WRITE (UINT64_C(1) << 9)         /* the source of an RMA write we start */
+#define HMREG_RECV (UINT64_C(1) << 10)         /* a receive buffer */
+#define HMREG_SEND (UINT64_C(1) << 11)         /* a send buffer */
+#define HMREG_REMOTE_READ (UINT64_C(1) << 12)  /* peers may read it */
+#define HMREG_REMOTE_WRITE (UINT64_C(1) << 13) /* peers may write it */
 #define HMREG_ACCESS_LOCAL (HMREG_READ | HMREG_WRITE | HMREG_RECV | HMREG_SEND)
 #define HMREG_ACCESS_REMOTE (HMREG_REMOTE_READ | HMREG_REMOTE_WRITE)
 #define HMREG_ACCESS_ALL (HMREG_ACCESS_LOCAL | HMREG_ACCESS_REMOTE)
@@ -89,8 +89,8 @@ enum hmreg_path {
 #define HMREG_MR_HMEM (1u << 10)      /* device memory must be registered, with its iface */
 
 /* Flags of a registration. Values are libfabric's FI_HMEM_*. */
-#define HMREG_HMEM_HOST_ALLOC (1ull << 45)  /* caller's claim: host memory of a device runtime */
-#define HMREG_HMEM_DEVICE_ONLY (1ull << 46) /* caller's claim: only the device can touch it */
+#define HMREG_HMEM_HOST_ALLOC (UINT64_C(1) << 45)  /* caller's claim: host memory of a device runtime */
+#define HMREG_HMEM_DEVICE_ONLY (UINT64_C(1) << 46) /* caller's claim: only the device can touch it */
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* "this region has no such key" */
 #define HMREG_LIMIT_NONE UINT64_MAX   /* "no limit", where a limit is asked for */

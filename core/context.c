@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Opening and closing: every vendor that is built in and wanted is asked to open its runtime; one
+ * that cannot is remembered with its reason and is no error. A runtime that a parent process has
+ * used is not opened in a forked child: none of them survives a fork.
+ */
+#include "core/context.h"
+
+#include "core/error.h"
+#include "core/validate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The epoch in which this iface's runtime was first opened, over all libraries. */
+static _Atomic uint64_t first_opened[HMREG_IFACE_COUNT];
+
+int context_check(const struct hmreg *lib)
+{
+    if (!lib)
+        return hmreg_fail(-EINVAL, "lib is NULL");
+    if (!process_is(lib->epoch))
+        return hmreg_fail(-EPERM, "this hmreg was opened by process %u; a forked child must "
+                                  "open its own",
+                          (unsigned)(lib->epoch >> 32));
+    return 0;
+}
+
+struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface)
+{
+    struct runtime *runtime = &lib->runtimes[iface];
+
+    return runtime->present ? runtime : NULL;
+}
+
+void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struct hmem_device *out)
+{
+    struct runtime *runtime = context_runtime(lib, iface);
+
+    *out = (struct hmem_device){0};
+    if (runtime && device >= 0 && device < runtime->devices)
+        runtime->ops->device(runtime->self, device, out);
+}
+
+static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
+{
+    uint64_t none = 0;
+
+    return !atomic_compare_exchange_strong(&first_opened[iface], &none, epoch) && none != epoch;
+}
+
+static void runtime_open(struct runtime *runtime, uint64_t epoch)
+{
+    enum hmreg_iface iface = runtime->ops->iface;
+    struct hmreg_error saved;
+
+    if (iface != HMREG_IFACE_SYSTEM && used_by_parent(iface, epoch)) {
+        snprintf(runtime->why, sizeof(runtime->why),
+                 "a parent of this process used %s before fork(); its runtime does not work in a "
+                 "child: exec first, or open it after fork() only",
+                 runtime->ops->name);
+        return;
+    }
+    hmreg_error_save(&saved);
+    if (runtime->ops->open(&runtime->self) == 0) {
+        runtime->present = true;
+        runtime->devices = runtime->ops->device_count(runtime->self);
+    } else {
+        snprintf(runtime->why, sizeof(runtime->why), "%s", hmreg_last_error()->text);
+    }
+    hmreg_error_restore(&saved);
+}
+
+static void runtimes_open(struct hmreg *lib)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        snprintf(lib->runtimes[i].why, sizeof(lib->runtimes[i].why),
+                 "this hmreg was built without %s", hmreg_iface_name(i));
+    for (const struct hmem_ops *const *ops = hmem_vendors; *ops; ops++) {
+        struct runtime *runtime = &lib->runtimes[(*ops)->iface];
+
+        runtime->ops = *ops;
+        runtime->why[0] = '\0';
+        if (lib->settings.ifaces & HMREG_IFACE_BIT((*ops)->iface))
+            runtime_open(runtime, lib->epoch);
+        else
+            snprintf(runtime->why, sizeof(runtime->why), "%s was not asked for", (*ops)->name);
+    }
+}
+
+static void runtimes_close(struct hmreg *lib)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        if (lib->runtimes[i].present)
+            lib->runtimes[i].ops->close(lib->runtimes[i].self);
+}
+
+int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
+{
+    struct settings settings;
+    struct hmreg *lib = NULL;
+    int rc = validate_pointer(out, "out");
+
+    if (!rc)
+        rc = settings_read(config, &settings);
+    if (rc)
+        return rc;
+    lib = calloc(1, sizeof(*lib));
+    if (!lib)
+        return hmreg_fail(-ENOMEM, "no memory for the library");
+    lib->settings = settings;
+    lib->epoch = process_epoch_start();
+    rc = lib->epoch ? monitor_open(settings.monitor, &lib->monitor) : -ENOMEM;
+    if (rc)
+        goto free_lib;
+    pthread_mutex_init(&lib->lock, NULL);
+    runtimes_open(lib);
+    *out = lib;
+    return 0;
+
+free_lib:
+    free(lib);
+    return rc;
+}
+
+int hmreg_close(struct hmreg *lib)
+{
+    unsigned domains;
+    int rc;
+
+    if (!lib)
+        return 0;
+    rc = context_check(lib);
+    if (rc)
+        return rc;
+    domains = atomic_load(&lib->domains);
+    if (domains)
+        return hmreg_fail(-EBUSY, "%u domains of this library are open", domains);
+    if (lib->owned)
+        return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed",
+                          lib->owned->addr);
+    monitor_close(lib->monitor);
+    runtimes_close(lib);
+    pthread_mutex_destroy(&lib->lock);
+    free(lib);
+    return 0;
+}
+
+static int check_query(struct hmreg *lib, enum hmreg_iface iface, const void *out)
+{
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_iface(iface);
+    return rc ? rc : validate_pointer(out, "out");
+}
+
+int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_runtime_info *out)
+{
+    struct hmreg_runtime_info info = {0};
+    struct hmem_runtime loaded = {0};
+    const struct runtime *runtime;
+    int rc = check_query(lib, iface, out);
+
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_runtime_info");
+    if (rc)
+        return rc;
+    runtime = &lib->runtimes[iface];
+    info.present = runtime->present;
+    info.devices = runtime->devices;
+    if (runtime->present)
+        runtime->ops->runtime(runtime->self, &loaded);
+    memcpy(info.version, loaded.version, sizeof(info.version));
+    memcpy(info.library, loaded.library, sizeof(info.library));
+    memcpy(info.why, runtime->present ? loaded.lacks : runtime->why, sizeof(info.why));
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
+int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
+                       struct hmreg_device_info *out)
+{
+    struct hmreg_device_info info = {0};
+    struct hmem_device device;
+    int rc = check_query(lib, iface, out);
+
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_device_info");
+    if (rc)
+        return rc;
+    if (index < 0 || index >= lib->runtimes[iface].devices)
+        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
+                          hmreg_iface_name(iface), index, lib->runtimes[iface].devices);
+    context_device(lib, iface, index, &device);
+    memcpy(info.name, device.name, sizeof(info.name));
+    info.flags = (device.simulated ? HMREG_DEVICE_SIMULATED : 0) |
+                 (device.dmabuf ? HMREG_DEVICE_DMABUF : 0);
+    info.pci = device.pci;
+    info.memory = device.memory;
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}

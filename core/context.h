@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The opened library: which runtimes are there, and what belongs to it.
+ */
+#ifndef HMREG_CORE_CONTEXT_H
+#define HMREG_CORE_CONTEXT_H
+
+#include "core/monitor.h"
+#include "core/process.h"
+#include "core/settings.h"
+#include "hmem/hmem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* One iface: its vendor, if it is built in, and the vendor's state, if it could be opened. */
+struct runtime {
+    const struct hmem_ops *ops; /* NULL: not built in */
+    struct hmem *self;
+    bool present;
+    int devices;
+    char why[256]; /* why it is not present */
+};
+
+/* Memory of hmreg_mem_alloc(). */
+struct owned {
+    struct owned *next;
+    void *addr;
+    enum hmreg_iface iface;
+    enum hmreg_mem_kind kind;
+};
+
+struct hmreg {
+    uint64_t epoch;
+    struct settings settings;
+    struct runtime runtimes[HMREG_IFACE_COUNT];
+    struct monitor *monitor; /* watches host memory for all caches */
+    atomic_uint domains;
+    pthread_mutex_t lock; /* owned; never held across a vendor's call */
+    struct owned *owned;
+};
+
+/* lib is not NULL and belongs to this process: 0, -EINVAL or -EPERM. */
+int context_check(const struct hmreg *lib);
+
+/* The runtime of an iface if it is present, else NULL. SYSTEM always is. */
+struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
+
+/* The PCI address and simulated flag of a device; zeroes for device -1. */
+void context_device(struct hmreg *lib, enum hmreg_iface iface, int device,
+                    struct hmem_device *out);
+
+#endif

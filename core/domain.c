@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Domains: made by providers, checked, configured and closed here.
+ */
+#include "core/domain.h"
+
+#include "core/cache.h"
+#include "core/error.h"
+#include "core/validate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what a provider left out ----------------------------------------------------------- */
+
+static int absent(const char *what)
+{
+    return hmreg_fail(-EOPNOTSUPP, "this domain's provider has no %s", what);
+}
+
+static int no_path(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+                   struct hmreg_reason *why)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "provider-host-only",
+                        "this provider registers host memory only");
+}
+
+static int no_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+                      size_t *size)
+{
+    return absent("raw keys");
+}
+
+static int no_map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    return absent("raw keys");
+}
+
+static void no_unmap_key(void *self, uint64_t key)
+{
+}
+
+static int no_address(void *self, uint8_t *buf, size_t *size)
+{
+    *size = 0;
+    return 0;
+}
+
+static int no_remote_open(void *self, const uint8_t *address, size_t size, void **out)
+{
+    *out = NULL;
+    return 0;
+}
+
+static void no_remote_close(void *self, void *remote)
+{
+}
+
+static void no_destroy(void *self)
+{
+}
+
+static struct provider_ops complete(const struct provider_ops *given)
+{
+    struct provider_ops ops = *given;
+
+    ops.can = ops.can ? ops.can : no_path;
+    ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
+    ops.map_key = ops.map_key ? ops.map_key : no_map_key;
+    ops.unmap_key = ops.unmap_key ? ops.unmap_key : no_unmap_key;
+    ops.address = ops.address ? ops.address : no_address;
+    ops.remote_open = ops.remote_open ? ops.remote_open : no_remote_open;
+    ops.remote_close = ops.remote_close ? ops.remote_close : no_remote_close;
+    ops.destroy = ops.destroy ? ops.destroy : no_destroy;
+    return ops;
+}
+
+/* ---- configuration ---------------------------------------------------------------------- */
+
+#define KNOWN_FLAGS (HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE)
+
+static int check_order(const enum hmreg_path *order)
+{
+    unsigned seen = 0;
+
+    for (int i = 0; i < HMREG_PATH_COUNT - 1 && order[i] != HMREG_PATH_NONE; i++) {
+        if ((unsigned)order[i] >= HMREG_PATH_COUNT || order[i] == HMREG_PATH_SYSTEM)
+            return hmreg_fail(-EINVAL,
+                              "config->order[%d] is %d; accepted are HMREG_PATH_DMABUF, PEERMEM, "
+                              "MAPPED",
+                              i, (int)order[i]);
+        if (seen & 1u << order[i])
+            return hmreg_fail(-EINVAL, "config->order has %s twice", hmreg_path_name(order[i]));
+        seen |= 1u << order[i];
+    }
+    return 0;
+}
+
+static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
+{
+    static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
+                                            HMREG_PATH_MAPPED, HMREG_PATH_NONE};
+    const struct settings *settings = &domain->lib->settings;
+    struct hmreg_domain_config config = {0};
+    int rc = 0;
+
+    if (callers)
+        rc = validate_copy_in(&config, sizeof(config), callers, sizeof(config),
+                              "struct hmreg_domain_config");
+    rc = rc ? rc : validate_flags(config.flags, KNOWN_FLAGS, "config->flags");
+    rc = rc ? rc : check_order(config.order);
+    if (rc)
+        return rc;
+    domain->flags = config.flags | (settings->cache ? 0 : HMREG_DOMAIN_NO_CACHE);
+    domain->max_regions = config.max_regions ? config.max_regions : settings->max_regions;
+    domain->max_bytes = config.max_bytes ? config.max_bytes : settings->max_bytes;
+    if (config.order[0] != HMREG_PATH_NONE)
+        memcpy(domain->order, config.order, sizeof(config.order));
+    else
+        memcpy(domain->order, usual, sizeof(usual));
+    return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+int domain_check(const struct hmreg_domain *domain)
+{
+    if (!domain)
+        return hmreg_fail(-EINVAL, "domain is NULL");
+    return context_check(domain->lib);
+}
+
+int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
+                        const struct provider_caps *caps, void *self,
+                        const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    struct provider_ops full = complete(ops);
+    struct hmreg_domain *domain = NULL;
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    if (rc)
+        goto destroy_self;
+    domain = calloc(1, sizeof(*domain));
+    if (!domain) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a domain");
+        goto destroy_self;
+    }
+    domain->lib = lib;
+    domain->ops = full;
+    domain->caps = *caps;
+    domain->self = self;
+    rc = configure(domain, config);
+    if (rc)
+        goto free_domain;
+    domain->caches = cache_set_new(domain);
+    if (!domain->caches) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a domain's caches");
+        goto free_domain;
+    }
+    keys_init(&domain->keys, caps->key_size);
+    atomic_fetch_add(&lib->domains, 1);
+    *out = domain;
+    return 0;
+
+free_domain:
+    free(domain);
+destroy_self:
+    full.destroy(self);
+    return rc;
+}
+
+int hmreg_domain_close(struct hmreg_domain *domain)
+{
+    unsigned regions, remotes, cached;
+    int rc;
+
+    if (!domain)
+        return 0;
+    rc = domain_check(domain);
+    if (rc)
+        return rc;
+    regions = atomic_load(&domain->regions);
+    remotes = atomic_load(&domain->remotes);
+    if (regions || remotes)
+        return hmreg_fail(-EBUSY, "%u regions and %u remotes of this domain are open", regions,
+                          remotes);
+    cached = cache_set_flush(domain->caches);
+    if (cached)
+        return hmreg_fail(-EBUSY, "%u cached regions of this domain are in use", cached);
+    cache_set_free(domain->caches);
+    keys_destroy(&domain->keys);
+    domain->ops.destroy(domain->self);
+    atomic_fetch_sub(&domain->lib->domains, 1);
+    free(domain);
+    return 0;
+}
+
+/* ---- asking ----------------------------------------------------------------------------- */
+
+int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
+{
+    struct hmreg_domain_info info = {0};
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_domain_info");
+    if (rc)
+        return rc;
+    snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
+    snprintf(info.fabric, sizeof(info.fabric), "%s", domain->caps.fabric);
+    info.mr_mode = domain->caps.mr_mode;
+    info.key_size = domain->caps.key_size;
+    info.iov_limit = domain->caps.iov_limit;
+    info.max_len = domain->caps.max_len;
+    info.max_regions = domain->max_regions;
+    info.max_bytes = domain->max_bytes;
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
+int hmreg_domain_flush(struct hmreg_domain *domain)
+{
+    int rc = domain_check(domain);
+
+    if (!rc)
+        cache_set_flush(domain->caches);
+    return rc;
+}
+
+int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
+{
+    struct hmreg_stats stats = {0};
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(stats), "struct hmreg_stats");
+    if (rc)
+        return rc;
+    cache_set_stats(domain->caches, &stats);
+    validate_copy_out(out, &stats, sizeof(stats));
+    return 0;
+}

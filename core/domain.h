@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What memory is registered with: a provider's domain, its keys, its caches.
+ */
+#ifndef HMREG_CORE_DOMAIN_H
+#define HMREG_CORE_DOMAIN_H
+
+#include "core/context.h"
+#include "core/keys.h"
+#include "providers/provider.h"
+
+#include <stdatomic.h>
+
+struct cache_set;
+
+struct hmreg_domain {
+    struct hmreg *lib;
+    struct provider_ops ops; /* a copy with no NULL entry */
+    struct provider_caps caps;
+    void *self; /* the provider's */
+    uint32_t flags;
+    enum hmreg_path order[HMREG_PATH_COUNT]; /* for device memory, ended by NONE */
+    uint64_t max_regions, max_bytes;         /* per cache */
+    struct keys keys;
+    struct cache_set *caches;
+    atomic_uint regions; /* explicit ones, open */
+    atomic_uint remotes;
+};
+
+/* domain is not NULL and belongs to this process: 0, -EINVAL or -EPERM. */
+int domain_check(const struct hmreg_domain *domain);
+
+#endif

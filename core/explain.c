@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Why a region has its path, why a registration had none, and what would be tried: reasons as
+ * data, for people and for programs.
+ */
+#include "core/error.h"
+#include "core/register.h"
+#include "core/validate.h"
+
+#include <errno.h>
+#include <string.h>
+
+static _Thread_local struct hmreg_explanation kept; /* size 0: none yet */
+
+static void fill(struct hmreg_explanation *out, enum hmreg_iface iface, int device,
+                 enum hmreg_path path, const struct hmreg_reason *reasons, uint32_t count)
+{
+    *out = (struct hmreg_explanation){
+        .size = sizeof(*out),
+        .iface = iface,
+        .device = device,
+        .path = path,
+        .refused = count,
+    };
+    if (count)
+        memcpy(out->reasons, reasons, count * sizeof(*reasons));
+}
+
+void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
+                  uint32_t count)
+{
+    fill(&kept, iface, device, HMREG_PATH_NONE, reasons, count);
+}
+
+static int check_out(const struct hmreg_explanation *out)
+{
+    int rc = validate_pointer(out, "out");
+
+    return rc ? rc : validate_out_size(out->size, sizeof(*out), "struct hmreg_explanation");
+}
+
+int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
+{
+    struct hmreg_explanation explanation;
+    int rc = mr ? domain_check(mr->domain) : 0;
+
+    rc = rc ? rc : check_out(out);
+    if (rc)
+        return rc;
+    if (!mr && !kept.size)
+        return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
+    if (mr)
+        fill(&explanation, mr->iface, mr->device, mr->path, mr->reasons, mr->refused);
+    else
+        explanation = kept;
+    validate_copy_out(out, &explanation, sizeof(explanation));
+    return 0;
+}
+
+/* A path's outlook on a device, without memory to try it on. */
+static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                   struct hmreg_reason *why)
+{
+    struct hmem_device info;
+
+    context_device(domain->lib, iface, device, &info);
+    if (why->path != HMREG_PATH_PEERMEM && !info.dmabuf)
+        return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
+                            "this device's runtime does not export dmabufs");
+    return domain->ops.can(domain->self, why->path, iface, device, why);
+}
+
+static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                        struct hmreg_explanation *out)
+{
+    fill(out, iface, device, HMREG_PATH_NONE, NULL, 0);
+    for (const enum hmreg_path *path = domain->order; *path != HMREG_PATH_NONE; path++) {
+        struct hmreg_reason *why = &out->reasons[out->refused];
+
+        why->path = *path;
+        if (foresee(domain, iface, device, why) == 0) {
+            *why = (struct hmreg_reason){0};
+            out->path = *path;
+            return;
+        }
+        out->refused++;
+    }
+}
+
+int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                         struct hmreg_explanation *out)
+{
+    struct hmreg_explanation explanation;
+    struct hmreg_error before;
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : validate_iface(iface);
+    if (rc)
+        return rc;
+    if (iface == HMREG_IFACE_SYSTEM) {
+        fill(&explanation, iface, -1, HMREG_PATH_SYSTEM, NULL, 0);
+    } else if (device < 0 || device >= domain->lib->runtimes[iface].devices) {
+        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
+                          hmreg_iface_name(iface), device, domain->lib->runtimes[iface].devices);
+    } else {
+        hmreg_error_save(&before);
+        foresee_all(domain, iface, device, &explanation);
+        hmreg_error_restore(&before);
+    }
+    validate_copy_out(out, &explanation, sizeof(explanation));
+    return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See keys.h. The tree is libc's tsearch(3).
+ */
+#include "core/keys.h"
+
+#include "core/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdlib.h>
+
+#define TRIES 4096
+
+static int compare(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+void keys_init(struct keys *keys, uint32_t key_size)
+{
+    *keys = (struct keys){.used = NULL};
+    pthread_mutex_init(&keys->lock, NULL);
+    /* All ones means "no key" (FI_KEY_NOTAVAIL) at full size. */
+    keys->max = key_size >= 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
+    keys->next = keys->max / 2 + 1;
+}
+
+void keys_destroy(struct keys *keys)
+{
+    tdestroy(keys->used, free);
+    pthread_mutex_destroy(&keys->lock);
+}
+
+/* 1 inserted, 0 there already, -ENOMEM. */
+static int insert(struct keys *keys, uint64_t key)
+{
+    uint64_t *node = malloc(sizeof(*node));
+    uint64_t **found;
+
+    if (!node)
+        return -ENOMEM;
+    *node = key;
+    found = tsearch(node, &keys->used, compare);
+    if (found && *found == node)
+        return 1;
+    free(node);
+    return found ? 0 : -ENOMEM;
+}
+
+int keys_take(struct keys *keys, uint64_t key)
+{
+    int rc;
+
+    if (key > keys->max)
+        return hmreg_fail(-EKEYREJECTED,
+                          "requested_key %#" PRIx64 " is too large; this domain takes 0 to %#" PRIx64,
+                          key, keys->max);
+    pthread_mutex_lock(&keys->lock);
+    rc = insert(keys, key);
+    pthread_mutex_unlock(&keys->lock);
+    if (rc == 0)
+        return hmreg_fail(-HMREG_ENOKEY, "requested_key %#" PRIx64 " is in use in this domain",
+                          key);
+    if (rc < 0)
+        return hmreg_fail(rc, "no memory for a key");
+    return 0;
+}
+
+int keys_take_any(struct keys *keys, uint64_t *out)
+{
+    uint64_t key = 0;
+    int rc = 0;
+
+    pthread_mutex_lock(&keys->lock);
+    for (int i = 0; i < TRIES && rc == 0; i++) {
+        key = keys->next;
+        keys->next = key == keys->max ? keys->max / 2 + 1 : key + 1;
+        rc = insert(keys, key);
+    }
+    pthread_mutex_unlock(&keys->lock);
+    if (rc == 0)
+        return hmreg_fail(-HMREG_ENOKEY, "no free key was found in %d tries; keys go up to %#" PRIx64,
+                          TRIES, keys->max);
+    if (rc < 0)
+        return hmreg_fail(rc, "no memory for a key");
+    *out = key;
+    return 0;
+}
+
+void keys_give(struct keys *keys, uint64_t key)
+{
+    uint64_t **found, *node = NULL;
+
+    pthread_mutex_lock(&keys->lock);
+    found = tfind(&key, &keys->used, compare);
+    if (found) {
+        node = *found;
+        tdelete(&key, &keys->used, compare);
+    }
+    pthread_mutex_unlock(&keys->lock);
+    free(node);
+}

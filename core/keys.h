@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The keys of one domain whose users choose them: unique, within the fabric's size, reusable
+ * after close. Callers choose from the lower half of the key space by habit; the keys the
+ * library chooses for cached regions count upwards in the upper half, so they seldom meet.
+ */
+#ifndef HMREG_CORE_KEYS_H
+#define HMREG_CORE_KEYS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct keys {
+    pthread_mutex_t lock;
+    void *used; /* a tsearch(3) tree of uint64_t */
+    uint64_t max;
+    uint64_t next;
+};
+
+void keys_init(struct keys *keys, uint32_t key_size);
+void keys_destroy(struct keys *keys);
+
+/* Takes a caller's key. -EKEYREJECTED: does not fit. -HMREG_ENOKEY: in use. -ENOMEM. */
+int keys_take(struct keys *keys, uint64_t key);
+
+/* Takes any free key, another one each time. -HMREG_ENOKEY: none is free. -ENOMEM. */
+int keys_take_any(struct keys *keys, uint64_t *out);
+
+/* Gives a taken key back. */
+void keys_give(struct keys *keys, uint64_t key);
+
+#endif

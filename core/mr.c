@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Explicit registration: the calls of fi_mr(3) and ibv_reg_mr(3), and what can be asked of a
+ * region. All three forms become one request.
+ */
+#include "core/mr.h"
+
+#include "core/error.h"
+#include "core/register.h"
+#include "core/validate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KNOWN_FLAGS (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY)
+#define FEW_RANGES 8
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+static int check_key(const struct hmreg_domain *domain, const struct request *request)
+{
+    if ((domain->caps.mr_mode & HMREG_MR_PROV_KEY) && request->requested_key)
+        return hmreg_fail(-EKEYREJECTED,
+                          "requested_key is %#" PRIx64 ", but this domain chooses keys itself "
+                          "(FI_MR_PROV_KEY); it must be 0",
+                          request->requested_key);
+    return 0;
+}
+
+static int check_length(const struct hmreg_domain *domain, const struct request *request)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < request->count; i++)
+        if (__builtin_add_overflow(total, request->iov[i].iov_len, &total) ||
+            total > domain->caps.max_len)
+            return hmreg_fail(-EMSGSIZE, "the region is longer than this domain's %" PRIu64 " bytes",
+                              domain->caps.max_len);
+    return 0;
+}
+
+static int check_request(const struct hmreg_domain *domain, const struct request *request,
+                         uint64_t offset, struct hmreg_mr **out)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(out, "mr");
+    rc = rc ? rc : validate_iov(request->iov, request->count, domain->caps.iov_limit);
+    rc = rc ? rc : validate_access(request->access);
+    if (!rc && offset)
+        rc = hmreg_fail(-EINVAL, "offset is %" PRIu64 "; it is reserved and must be 0", offset);
+    rc = rc ? rc : validate_flags(request->flags, KNOWN_FLAGS, "flags");
+    rc = rc ? rc : check_length(domain, request);
+    return rc ? rc : check_key(domain, request);
+}
+
+static int register_request(struct hmreg_domain *domain, const struct request *request,
+                            struct hmreg_mr **out)
+{
+    struct resolved few[FEW_RANGES], *found = few;
+    int rc = -ENOMEM;
+
+    if (request->count > FEW_RANGES)
+        found = calloc(request->count, sizeof(*found));
+    if (!found)
+        return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
+    rc = request_resolve(domain, request, found);
+    if (!rc)
+        rc = region_create(domain, request, found, out);
+    if (!rc)
+        atomic_fetch_add(&domain->regions, 1);
+    if (found != few)
+        free(found);
+    return rc;
+}
+
+int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
+                  uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                  struct hmreg_mr **mr, void *context)
+{
+    struct request request = {
+        .iov = iov,
+        .count = count,
+        .access = access,
+        .requested_key = requested_key,
+        .flags = flags,
+        .context = context,
+    };
+    int rc = check_request(domain, &request, offset, mr);
+
+    return rc ? rc : register_request(domain, &request, mr);
+}
+
+int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
+                 void *context)
+{
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+
+    return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+static int check_claim(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
+{
+    const struct runtime *runtime;
+    int rc;
+
+    if (attr->claim_iface != 0 && attr->claim_iface != 1)
+        return hmreg_fail(-EINVAL, "claim_iface is %d; accepted are 0 and 1", attr->claim_iface);
+    if (!attr->claim_iface)
+        return 0;
+    rc = validate_iface(attr->iface);
+    if (rc)
+        return rc;
+    runtime = &domain->lib->runtimes[attr->iface];
+    if (!runtime->present)
+        return hmreg_fail(-EINVAL, "iface %s is not usable: %s", hmreg_iface_name(attr->iface),
+                          runtime->why);
+    if (attr->device != HMREG_DEVICE_ANY && attr->iface != HMREG_IFACE_SYSTEM &&
+        (attr->device < 0 || attr->device >= runtime->devices))
+        return hmreg_fail(-EINVAL, "device is %d; %s has %d devices", attr->device,
+                          hmreg_iface_name(attr->iface), runtime->devices);
+    return 0;
+}
+
+static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      struct hmreg_mr_attr *attr)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(callers, "attr");
+    rc = rc ? rc : validate_copy_in(attr, sizeof(*attr), callers, sizeof(*attr),
+                                    "struct hmreg_mr_attr");
+    rc = rc ? rc : check_claim(domain, attr);
+    if (!rc && attr->auth_key_size && !attr->auth_key)
+        rc = hmreg_fail(-EINVAL, "auth_key is NULL, auth_key_size is %zu", attr->auth_key_size);
+    return rc;
+}
+
+int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                     uint64_t flags, struct hmreg_mr **mr)
+{
+    struct hmreg_mr_attr attr;
+    struct request request;
+    int rc = check_attr(domain, callers, &attr);
+
+    if (rc)
+        return rc;
+    request = (struct request){
+        .iov = attr.iov,
+        .count = attr.iov_count,
+        .access = attr.access,
+        .requested_key = attr.requested_key,
+        .flags = flags,
+        .context = attr.context,
+        .auth_key_size = attr.auth_key_size,
+        .auth_key = attr.auth_key,
+        .claimed = attr.claim_iface,
+        .claimed_iface = attr.iface,
+        .claimed_device = attr.iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr.device,
+    };
+    rc = check_request(domain, &request, attr.offset, mr);
+    return rc ? rc : register_request(domain, &request, mr);
+}
+
+int hmreg_mr_close(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain;
+    int rc;
+
+    if (!mr)
+        return 0;
+    domain = mr->domain;
+    rc = domain_check(domain);
+    if (rc)
+        return rc;
+    if (mr->cached)
+        return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
+    rc = region_destroy(mr);
+    if (rc != -EBUSY)
+        atomic_fetch_sub(&domain->regions, 1);
+    return rc;
+}
+
+/* ---- asking a region -------------------------------------------------------------------- */
+
+void *hmreg_mr_desc(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.desc : NULL;
+}
+
+uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.key : HMREG_KEY_NOTAVAIL;
+}
+
+uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.lkey : 0;
+}
+
+uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.rkey : 0;
+}
+
+void *hmreg_mr_native(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.native : NULL;
+}
+
+void *hmreg_mr_context(const struct hmreg_mr *mr)
+{
+    return mr ? mr->context : NULL;
+}
+
+int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
+{
+    struct hmreg_mr_info info = {0};
+    int rc = validate_pointer(mr, "mr");
+
+    rc = rc ? rc : domain_check(mr->domain);
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_mr_info");
+    if (rc)
+        return rc;
+    info.iface = mr->iface;
+    info.device = mr->device;
+    info.path = mr->path;
+    info.addr = mr->addr;
+    info.len = mr->len;
+    info.access = mr->access;
+    info.identity = mr->identity;
+    info.local_addr = (uint64_t)(uintptr_t)mr->iov[0].iov_base;
+    info.cached = mr->cached;
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See register.h. Paths are tried in the domain's order; each that is refused leaves its reason,
+ * and the first that works is taken. Nothing is remembered of a refusal beyond the region it
+ * belongs to: one failing device never changes what is tried for another.
+ */
+#include "core/register.h"
+
+#include "core/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEY_TRIES 64
+
+/* ---- resolve ---------------------------------------------------------------------------- */
+
+static int check_claim(const struct request *request, const struct resolved *found)
+{
+    const struct hmem_range *range = &found->range;
+
+    if (request->claimed && request->claimed_iface != found->iface)
+        return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
+                          hmreg_iface_name(request->claimed_iface),
+                          hmreg_iface_name(found->iface));
+    if (request->claimed && request->claimed_device != HMREG_DEVICE_ANY &&
+        request->claimed_device != range->device)
+        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d",
+                          request->claimed_device, range->device);
+    if ((request->flags & HMREG_HMEM_DEVICE_ONLY) && range->kind != HMREG_MEM_DEVICE)
+        return hmreg_fail(-EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is %s",
+                          hmreg_mem_kind_name(range->kind));
+    if ((request->flags & HMREG_HMEM_HOST_ALLOC) && range->kind != HMREG_MEM_HOST_PINNED)
+        return hmreg_fail(-EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is %s",
+                          hmreg_mem_kind_name(range->kind));
+    return 0;
+}
+
+static int check_same(const struct resolved *first, const struct resolved *other, size_t index)
+{
+    if (first->iface == other->iface && first->range.device == other->range.device &&
+        first->range.kind == other->range.kind)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
+                      "one region has one kind",
+                      index, hmreg_mem_kind_name(other->range.kind),
+                      hmreg_iface_name(other->iface), other->range.device,
+                      hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface),
+                      first->range.device);
+}
+
+int request_resolve(struct hmreg_domain *domain, const struct request *request,
+                    struct resolved *found)
+{
+    bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
+
+    for (size_t i = 0; i < request->count; i++) {
+        uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
+        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr,
+                                                        request->iov[i].iov_len, &found[i]);
+
+        rc = rc ? rc : check_claim(request, &found[i]);
+        rc = rc ? rc : check_same(&found[0], &found[i], i);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- one path --------------------------------------------------------------------------- */
+
+/* One registration on its way. */
+struct attempt {
+    struct hmreg_domain *domain;
+    const struct request *request;
+    const struct resolved *found; /* request->count of them */
+    struct hmreg_mr *mr;          /* being filled */
+    uint64_t key;
+    struct hmreg_reason why; /* of the path being tried; why.code 0: not refused */
+};
+
+static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
+{
+    const struct request *request = attempt->request;
+    struct hmreg_domain *domain = attempt->domain;
+    struct provider_request below = {
+        .path = attempt->why.path,
+        .iov = attempt->mr->iov,
+        .count = request->count,
+        .access = request->access,
+        .requested_key = attempt->key,
+        .flags = request->flags,
+        .iface = attempt->found->iface,
+        .device = attempt->found->range.device,
+        .dmabuf = dmabuf,
+        .context = request->context,
+        .auth_key_size = request->auth_key_size,
+        .auth_key = request->auth_key,
+    };
+
+    return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
+}
+
+/* Takes the thread's last error as the reason, where the part that failed is a vendor. */
+static int refuse_as_last_error(struct attempt *attempt, const char *slug)
+{
+    const struct hmreg_error *error = hmreg_last_error();
+
+    attempt->why.vendor_code = error->vendor_code;
+    return hmreg_refuse(&attempt->why, error->code, slug, "%s", error->text);
+}
+
+static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
+{
+    struct runtime *runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
+    const struct iovec *iov = &attempt->request->iov[index];
+    int rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
+                                         iov->iov_len, &attempt->found[index].range, out);
+
+    return rc ? refuse_as_last_error(attempt, "no-dmabuf-export") : 0;
+}
+
+static int try_dmabuf(struct attempt *attempt)
+{
+    struct hmreg_dmabuf dmabuf;
+    int rc;
+
+    if (attempt->request->count > 1)
+        return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "one-range-only",
+                            "a dmabuf registration takes one range, not %zu",
+                            attempt->request->count);
+    rc = export_range(attempt, 0, &dmabuf);
+    if (rc)
+        return rc;
+    rc = call_provider(attempt, &dmabuf);
+    close(dmabuf.fd); /* what was imported holds its own reference */
+    return rc;
+}
+
+static int map_range(struct attempt *attempt, size_t index)
+{
+    struct mapping *mapping = &attempt->mr->mappings[index];
+    struct hmreg_dmabuf dmabuf;
+    int rc = export_range(attempt, index, &dmabuf);
+
+    if (rc)
+        return rc;
+    rc = mapping_open(&dmabuf, mapping, &attempt->why);
+    close(dmabuf.fd);
+    if (!rc)
+        attempt->mr->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
+    return rc;
+}
+
+static void unmap_ranges(struct hmreg_mr *mr)
+{
+    for (size_t i = 0; mr->mappings && i < mr->count; i++)
+        mapping_close(&mr->mappings[i]);
+    free(mr->mappings);
+    mr->mappings = NULL;
+}
+
+static int try_mapped(struct attempt *attempt)
+{
+    struct hmreg_mr *mr = attempt->mr;
+    int rc = 0;
+
+    mr->mappings = calloc(mr->count, sizeof(*mr->mappings));
+    if (!mr->mappings)
+        return hmreg_fail(-ENOMEM, "no memory for a mapping");
+    for (size_t i = 0; i < mr->count && !rc; i++)
+        rc = map_range(attempt, i);
+    if (!rc)
+        rc = call_provider(attempt, NULL);
+    if (rc) {
+        unmap_ranges(mr);
+        memcpy(mr->iov, attempt->request->iov, mr->count * sizeof(*mr->iov));
+    }
+    return rc;
+}
+
+/* Host memory by the CPU's address, which for registered host memory may differ from the
+ * device's. Managed memory moves, so only a fabric that reads it with the CPU follows it. */
+static int try_system(struct attempt *attempt)
+{
+    const struct resolved *found = attempt->found;
+    struct hmreg_domain *domain = attempt->domain;
+
+    if (found->range.kind == HMREG_MEM_MANAGED &&
+        domain->ops.can(domain->self, HMREG_PATH_MAPPED, found->iface, found->range.device,
+                        &attempt->why))
+        return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "managed-memory-migrates",
+                            "managed memory moves between host and device, and %s cannot follow "
+                            "it: use device or pinned host memory",
+                            domain->caps.fabric);
+    for (size_t i = 0; i < attempt->request->count; i++)
+        if (found[i].range.host_addr)
+            attempt->mr->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
+    return call_provider(attempt, NULL);
+}
+
+static int try_path(struct attempt *attempt, enum hmreg_path path)
+{
+    struct hmreg_domain *domain = attempt->domain;
+    int rc = 0;
+
+    attempt->why = (struct hmreg_reason){.path = path};
+    if (path != HMREG_PATH_SYSTEM)
+        rc = domain->ops.can(domain->self, path, attempt->found->iface,
+                             attempt->found->range.device, &attempt->why);
+    if (rc)
+        return rc;
+    switch (path) {
+    case HMREG_PATH_SYSTEM:
+        return try_system(attempt);
+    case HMREG_PATH_DMABUF:
+        return try_dmabuf(attempt);
+    case HMREG_PATH_PEERMEM:
+        return call_provider(attempt, NULL);
+    default:
+        return try_mapped(attempt);
+    }
+}
+
+/* ---- all paths -------------------------------------------------------------------------- */
+
+static const enum hmreg_path *candidates(const struct hmreg_domain *domain,
+                                         const struct resolved *found)
+{
+    static const enum hmreg_path host[] = {HMREG_PATH_SYSTEM, HMREG_PATH_NONE};
+
+    return found->range.kind == HMREG_MEM_DEVICE ? domain->order : host;
+}
+
+static int note_refusal(struct attempt *attempt)
+{
+    struct hmreg_mr *mr = attempt->mr;
+
+    if (!mr->reasons) {
+        mr->reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*mr->reasons));
+        if (!mr->reasons)
+            return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
+    }
+    mr->reasons[mr->refused++] = attempt->why;
+    return 0;
+}
+
+/* Every path refused: host memory has one path and its own error; device memory's reasons are
+ * for hmreg_explain(). */
+static int all_refused(struct attempt *attempt)
+{
+    const struct hmreg_mr *mr = attempt->mr;
+    const struct hmreg_reason *first = &mr->reasons[0];
+
+    explain_keep(mr->iface, mr->device, mr->reasons, mr->refused);
+    if (mr->refused == 1 && first->path == HMREG_PATH_SYSTEM)
+        return hmreg_fail_vendor(first->code, attempt->domain->ops.name, first->vendor_code, NULL,
+                                 "%s", first->text);
+    return hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s",
+                      hmreg_iface_name(mr->iface), attempt->domain->caps.fabric,
+                      hmreg_path_name(mr->reasons[mr->refused - 1].path),
+                      mr->reasons[mr->refused - 1].text);
+}
+
+static int try_paths(struct attempt *attempt)
+{
+    const enum hmreg_path *path = candidates(attempt->domain, attempt->found);
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    for (; *path != HMREG_PATH_NONE; path++) {
+        rc = try_path(attempt, *path);
+        if (rc == 0) {
+            attempt->mr->path = *path;
+            hmreg_error_restore(&before);
+            return 0;
+        }
+        if (!attempt->why.code) /* not this path's refusal: an error of the request */
+            return rc;
+        rc = note_refusal(attempt);
+        if (rc)
+            return rc;
+    }
+    return all_refused(attempt);
+}
+
+/* ---- keys ------------------------------------------------------------------------------- */
+
+/* Are keys of this request ours to keep unique? */
+static bool wants_key(const struct attempt *attempt)
+{
+    return (attempt->request->access & HMREG_ACCESS_REMOTE) &&
+           !(attempt->domain->caps.mr_mode & HMREG_MR_PROV_KEY);
+}
+
+static int take_key(struct attempt *attempt)
+{
+    struct keys *keys = &attempt->domain->keys;
+    int rc;
+
+    if (attempt->request->any_key)
+        return keys_take_any(keys, &attempt->key);
+    rc = keys_take(keys, attempt->request->requested_key);
+    if (!rc)
+        attempt->key = attempt->request->requested_key;
+    return rc;
+}
+
+/* The fabric may know keys that did not come through us: one of ours that meets such a key is
+ * replaced, one of the caller's is an error. */
+static int register_with_key(struct attempt *attempt)
+{
+    int rc = 0;
+
+    for (int i = 0; i < KEY_TRIES; i++) {
+        rc = take_key(attempt);
+        if (rc)
+            return rc;
+        rc = try_paths(attempt);
+        if (rc == 0) {
+            attempt->mr->key_taken = true;
+            return 0;
+        }
+        keys_give(&attempt->domain->keys, attempt->key);
+        if (rc != -HMREG_ENOKEY || !attempt->request->any_key)
+            return rc;
+    }
+    return rc;
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+static void region_free(struct hmreg_mr *mr)
+{
+    unmap_ranges(mr);
+    free(mr->reasons);
+    free(mr);
+}
+
+static struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
+                                   const struct resolved *found)
+{
+    struct hmreg_mr *mr = calloc(1, sizeof(*mr) + request->count * sizeof(*mr->iov));
+
+    if (!mr)
+        return NULL;
+    mr->domain = domain;
+    mr->iface = found->iface;
+    mr->device = found->range.device;
+    mr->addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    mr->access = request->access;
+    mr->identity = found->range.identity;
+    mr->context = request->context;
+    mr->count = request->count;
+    mr->iov = (struct iovec *)(mr + 1);
+    memcpy(mr->iov, request->iov, request->count * sizeof(*mr->iov));
+    for (size_t i = 0; i < request->count; i++)
+        mr->len += request->iov[i].iov_len;
+    return mr;
+}
+
+int region_create(struct hmreg_domain *domain, const struct request *request,
+                  const struct resolved *found, struct hmreg_mr **out)
+{
+    struct attempt attempt = {.domain = domain, .request = request, .found = found};
+    int rc;
+
+    attempt.mr = region_new(domain, request, found);
+    if (!attempt.mr)
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    rc = wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
+    if (rc) {
+        region_free(attempt.mr);
+        return rc;
+    }
+    *out = attempt.mr;
+    return 0;
+}
+
+int region_destroy(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    uint64_t key = mr->made.key;
+    int rc = domain->ops.dereg(domain->self, &mr->made);
+
+    if (rc == -EBUSY)
+        return rc;
+    if (mr->key_taken)
+        keys_give(&domain->keys, key);
+    region_free(mr);
+    return rc;
+}

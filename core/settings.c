@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See settings.h.
+ */
+#include "core/settings.h"
+
+#include "core/error.h"
+#include "core/validate.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALL_IFACES ((1u << HMREG_IFACE_COUNT) - 1)
+#define DEFAULT_MAX_REGIONS 4096
+
+static int read_ifaces(uint32_t *out)
+{
+    const char *value = getenv("HMREG_IFACES");
+    char copy[128], *rest = NULL;
+    uint32_t found = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
+
+    if (!value)
+        return 0;
+    snprintf(copy, sizeof(copy), "%s", value);
+    for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        int iface = 0;
+
+        while (iface < HMREG_IFACE_COUNT && strcmp(name, hmreg_iface_name(iface)))
+            iface++;
+        if (iface == HMREG_IFACE_COUNT)
+            return hmreg_fail(-EINVAL,
+                              "HMREG_IFACES=%s: %s is none of system, cuda, rocr, ze", value,
+                              name);
+        found |= HMREG_IFACE_BIT(iface);
+    }
+    *out = found;
+    return 0;
+}
+
+static int read_monitor(enum hmreg_monitor *out)
+{
+    static const struct {
+        const char *name;
+        enum hmreg_monitor monitor;
+    } known[] = {
+        {"userfaultfd", HMREG_MONITOR_USERFAULTFD},
+        {"import", HMREG_MONITOR_IMPORT},
+        {"disabled", HMREG_MONITOR_DISABLED},
+    };
+    const char *value = getenv("FI_MR_CACHE_MONITOR");
+
+    if (!value)
+        return 0;
+    if (!strcmp(value, "memhooks"))
+        return hmreg_fail(-EOPNOTSUPP, "FI_MR_CACHE_MONITOR=memhooks: this hmreg is built without "
+                                       "it; use userfaultfd, import or disabled");
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(value, known[i].name))
+            continue;
+        *out = known[i].monitor;
+        return 0;
+    }
+    return hmreg_fail(-EINVAL,
+                      "FI_MR_CACHE_MONITOR=%s: accepted are userfaultfd, memhooks, import, disabled",
+                      value);
+}
+
+static int read_switch(const char *name, bool *out)
+{
+    const char *value = getenv(name);
+
+    if (!value)
+        return 0;
+    if (strcmp(value, "0") && strcmp(value, "1"))
+        return hmreg_fail(-EINVAL, "%s=%s: accepted are 0 and 1", name, value);
+    *out = value[0] == '1';
+    return 0;
+}
+
+static int read_number(const char *name, uint64_t *out)
+{
+    const char *value = getenv(name);
+    char *end = NULL;
+    unsigned long long number;
+
+    if (!value)
+        return 0;
+    errno = 0;
+    number = strtoull(value, &end, 0);
+    if (!isdigit((unsigned char)value[0]) || *end || errno)
+        return hmreg_fail(-EINVAL, "%s=%s: a number from 0 to 18446744073709551615 is accepted",
+                          name, value);
+    *out = number;
+    return 0;
+}
+
+static int read_environment(struct settings *out)
+{
+    int rc = read_ifaces(&out->ifaces);
+
+    rc = rc ? rc : read_monitor(&out->monitor);
+    rc = rc ? rc : read_switch("FI_MR_CUDA_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_CUDA]);
+    rc = rc ? rc : read_switch("FI_MR_ROCR_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ROCR]);
+    rc = rc ? rc : read_switch("FI_MR_ZE_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ZE]);
+    rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
+    rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
+    return rc;
+}
+
+static int check_config(const struct hmreg_config *callers, struct hmreg_config *config)
+{
+    int rc = validate_copy_in(config, sizeof(*config), callers, sizeof(*config),
+                              "struct hmreg_config");
+
+    if (rc)
+        return rc;
+    if (config->ifaces & ~ALL_IFACES)
+        return hmreg_fail(-EINVAL, "config->ifaces has unknown bits %#x; accepted are %#x",
+                          config->ifaces & ~ALL_IFACES, ALL_IFACES);
+    if ((unsigned)config->monitor > HMREG_MONITOR_DISABLED)
+        return hmreg_fail(-EINVAL, "config->monitor is %d; accepted are 0 (default) to %d",
+                          (int)config->monitor, HMREG_MONITOR_DISABLED);
+    return 0;
+}
+
+int settings_read(const struct hmreg_config *callers, struct settings *out)
+{
+    struct settings settings = {
+        .ifaces = ALL_IFACES,
+        .watch = {true, true, true, true},
+        .max_regions = DEFAULT_MAX_REGIONS,
+        .max_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2,
+    };
+    struct hmreg_config config = {0};
+    int rc = callers ? check_config(callers, &config) : 0;
+
+    if (!rc)
+        rc = read_environment(&settings);
+    if (rc)
+        return rc;
+    if (config.ifaces)
+        settings.ifaces = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
+    if (config.monitor)
+        settings.monitor = config.monitor;
+    settings.cache = settings.max_regions && settings.max_bytes;
+    *out = settings;
+    return 0;
+}

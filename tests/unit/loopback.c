@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The loopback provider through the public interface: what a region means. */
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct bed {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    char *memory;
+    struct hmreg_mr *mr;
+    struct hmreg_remote *remote;
+};
+
+#define BYTES 300000
+
+static void open_bed(struct bed *bed, uint32_t mr_mode, uint64_t access)
+{
+    struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .mr_mode = mr_mode};
+    char token[4096];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    assert_ok(hmreg_domain_open_loopback(bed->lib, &loopback, NULL, &bed->domain));
+    bed->memory = calloc(1, BYTES);
+    assert_ok(hmreg_mr_reg(bed->domain, bed->memory, BYTES, access, 0,
+                           mr_mode & HMREG_MR_PROV_KEY ? 0 : 77, 0, &bed->mr, NULL));
+    assert_ok(hmreg_mr_pack(bed->mr, token, &size));
+    assert_ok(hmreg_remote_open(bed->domain, token, size, &bed->remote));
+}
+
+static void close_bed(struct bed *bed)
+{
+    hmreg_remote_close(bed->remote);
+    assert_ok(hmreg_mr_close(bed->mr));
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_close(bed->lib));
+    free(bed->memory);
+}
+
+static int put(struct bed *bed, uint64_t offset, const void *from, size_t len)
+{
+    uint64_t addr, key;
+    int rc = hmreg_remote_addr(bed->remote, offset, len, &addr, &key);
+
+    return rc ? rc : hmreg_loopback_write(bed->remote, from, len, addr, key);
+}
+
+static int get(struct bed *bed, uint64_t offset, void *to, size_t len)
+{
+    uint64_t addr, key;
+    int rc = hmreg_remote_addr(bed->remote, offset, len, &addr, &key);
+
+    return rc ? rc : hmreg_loopback_read(bed->remote, to, len, addr, key);
+}
+
+static void write_then_read(uint32_t mr_mode)
+{
+    char out[777], in[777] = {0};
+    struct bed bed;
+
+    memset(out, 'w', sizeof(out));
+    open_bed(&bed, mr_mode, HMREG_ACCESS_REMOTE);
+    assert_ok(put(&bed, 4097, out, sizeof(out)));
+    assert_memory_equal(bed.memory + 4097, out, sizeof(out));
+    assert_int_equal(bed.memory[4096], 0);
+    assert_int_equal(bed.memory[4097 + sizeof(out)], 0);
+    assert_ok(get(&bed, 4097, in, sizeof(in)));
+    assert_memory_equal(in, out, sizeof(in));
+    close_bed(&bed);
+}
+
+static void rma__by_offset__moves_exact_bytes(void **state)
+{
+    write_then_read(0);
+}
+
+static void rma__by_virtual_address_and_provider_key__moves_exact_bytes(void **state)
+{
+    write_then_read(HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED);
+}
+
+static void rma__right_not_granted__acces(void **state)
+{
+    char byte = 'x';
+    struct bed bed;
+
+    open_bed(&bed, 0, HMREG_REMOTE_READ);
+    assert_fails(put(&bed, 0, &byte, 1), -EACCES, "no remote write");
+    assert_int_equal(bed.memory[0], 0);
+    close_bed(&bed);
+}
+
+static void rma__outside__range(void **state)
+{
+    char bytes[8] = {0};
+    struct bed bed;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(put(&bed, BYTES - 4, bytes, 8), -ERANGE, "outside the region");
+    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, BYTES - 4, 77), -ERANGE,
+                 "outside the peer's region");
+    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, UINT64_MAX - 3, 77), -ERANGE,
+                 "outside the peer's region");
+    close_bed(&bed);
+}
+
+static void rma__closed_region__keyrejected(void **state)
+{
+    char byte = 'x';
+    struct bed bed;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_mr_close(bed.mr));
+    bed.mr = NULL;
+    assert_fails(put(&bed, 0, &byte, 1), -EKEYREJECTED, "no region with key");
+    assert_int_equal(bed.memory[0], 0);
+    close_bed(&bed);
+}
+
+static void rma__freed_local_memory__efault(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(put(&bed, 0, (void *)8, 1), -EFAULT, "nothing is mapped");
+    close_bed(&bed);
+}
+
+static void reg__key_in_use__enokey(void **state)
+{
+    struct hmreg_mr *second = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(hmreg_mr_reg(bed.domain, bed.memory, 1, HMREG_REMOTE_READ, 0, 77, 0, &second,
+                              NULL),
+                 -HMREG_ENOKEY, "0x4d");
+    assert_ptr_equal(second, (void *)1);
+    close_bed(&bed);
+}
+
+static void close__regions_open__busy(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 regions");
+    assert_fails(hmreg_close(bed.lib), -EBUSY, "1 domains");
+    close_bed(&bed);
+}
+
+/* The child has a library of its own and only the token. */
+static int peer_process(const void *token, size_t size)
+{
+    char big[200000], byte = 'y';
+    struct hmreg_domain *domain;
+    struct hmreg_remote *remote;
+    struct hmreg *lib;
+    uint64_t addr, key;
+
+    memset(big, 'p', sizeof(big));
+    if (hmreg_open(NULL, &lib) || hmreg_domain_open_loopback(lib, NULL, NULL, &domain))
+        return 1;
+    if (hmreg_remote_open(domain, token, size, &remote))
+        return 2;
+    if (hmreg_remote_addr(remote, 3, sizeof(big), &addr, &key) ||
+        hmreg_loopback_write(remote, big, sizeof(big), addr, key))
+        return 3;
+    memset(big, 0, sizeof(big));
+    if (hmreg_loopback_read(remote, big, sizeof(big), addr, key) || big[0] != 'p' ||
+        big[sizeof(big) - 1] != 'p')
+        return 4;
+    if (hmreg_loopback_write(remote, &byte, 1, BYTES, key) != -ERANGE)
+        return 5;
+    if (hmreg_loopback_write(remote, &byte, 1, 0, key + 1) != -EKEYREJECTED)
+        return 6;
+    if (hmreg_loopback_read(remote, big, 1, addr, key))
+        return 7;
+    hmreg_remote_close(remote);
+    return hmreg_domain_close(domain) || hmreg_close(lib) ? 8 : 0;
+}
+
+static void rma__from_another_process(void **state)
+{
+    char token[4096];
+    size_t size = sizeof(token);
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_mr_pack(bed.mr, token, &size));
+    child = fork();
+    if (child == 0)
+        _exit(peer_process(token, size));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(bed.memory[2], 0);
+    assert_int_equal(bed.memory[3], 'p');
+    assert_int_equal(bed.memory[200002], 'p');
+    assert_int_equal(bed.memory[200003], 0);
+    close_bed(&bed);
+}
+
+static void fork__childs_view_of_the_parents_objects__perm(void **state)
+{
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    child = fork();
+    if (child == 0) {
+        struct hmreg_mr *mr;
+        int rc = hmreg_mr_get(bed.domain, bed.memory, 1, HMREG_SEND, &mr);
+
+        _exit(rc == -EPERM && hmreg_mr_close(bed.mr) == -EPERM && hmreg_close(bed.lib) == -EPERM
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close_bed(&bed);
+}
+
+TEST_MAIN(TEST(rma__by_offset__moves_exact_bytes),
+          TEST(rma__by_virtual_address_and_provider_key__moves_exact_bytes),
+          TEST(rma__right_not_granted__acces), TEST(rma__outside__range),
+          TEST(rma__closed_region__keyrejected), TEST(rma__freed_local_memory__efault),
+          TEST(reg__key_in_use__enokey), TEST(close__regions_open__busy),
+          TEST(rma__from_another_process), TEST(fork__childs_view_of_the_parents_objects__perm))
