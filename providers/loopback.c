@@ -9,6 +9,7 @@
 
 #include "core/domain.h"
 #include "core/error.h"
+#include "core/resolve.h"
 #include "core/validate.h"
 #include "providers/provider.h"
 
@@ -41,7 +42,8 @@ struct loopback {
     unsigned users; /* threads that found it in the list */
     pthread_mutex_t lock; /* everything below; never held while copying */
     pthread_cond_t idle;
-    void *regions; /* tsearch(3) tree of struct region, those that peers may reach */
+    void *regions; /* tsearch(3) tree of struct region by key, those that peers may reach */
+    void *descs;   /* the same by address: all of them, where descs are needed */
     uint64_t next_key;
     struct wire_server *server;
     uint64_t nonce;
@@ -60,6 +62,12 @@ static int compare(const void *left, const void *right)
     uint64_t a = ((const struct region *)left)->key, b = ((const struct region *)right)->key;
 
     return (a > b) - (a < b);
+}
+
+/* By address, without looking inside: what a caller passes as a desc may be anything. */
+static int compare_desc(const void *left, const void *right)
+{
+    return ((uintptr_t)left > (uintptr_t)right) - ((uintptr_t)left < (uintptr_t)right);
 }
 
 static struct region *find(struct loopback *loopback, uint64_t key)
@@ -83,24 +91,42 @@ static bool choose_key(struct loopback *loopback, uint64_t *key)
     return false;
 }
 
+/* Under the lock. */
+static int publish_key(struct loopback *loopback, struct region *region)
+{
+    struct region **found;
+
+    if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && !choose_key(loopback, &region->key))
+        return -HMREG_ENOKEY;
+    found = tsearch(region, &loopback->regions, compare);
+    if (!found)
+        return -ENOMEM;
+    return *found == region ? 0 : -HMREG_ENOKEY;
+}
+
+static bool needs_descs(const struct loopback *loopback)
+{
+    return loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM);
+}
+
 static int publish(struct loopback *loopback, struct region *region)
 {
-    struct region **found = NULL;
+    bool remote = region->access & HMREG_ACCESS_REMOTE;
     int rc = 0;
 
     pthread_mutex_lock(&loopback->lock);
-    if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && !choose_key(loopback, &region->key))
-        rc = -HMREG_ENOKEY;
-    else
-        found = tsearch(region, &loopback->regions, compare);
-    if (!rc && !found)
+    if (needs_descs(loopback) && !tsearch(region, &loopback->descs, compare_desc))
         rc = -ENOMEM;
-    else if (!rc && *found != region)
-        rc = -HMREG_ENOKEY;
+    if (!rc && remote)
+        rc = publish_key(loopback, region);
+    if (rc)
+        tdelete(region, &loopback->descs, compare_desc);
     pthread_mutex_unlock(&loopback->lock);
     if (rc)
         return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
                           region->key, hmreg_strerror(rc));
+    if (!remote)
+        region->key = HMREG_KEY_NOTAVAIL;
     return 0;
 }
 
@@ -116,16 +142,13 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     region->access = req->access;
     region->count = req->count;
     memcpy(region->iov, req->iov, req->count * sizeof(region->iov[0]));
-    if (req->access & HMREG_ACCESS_REMOTE) {
-        rc = publish(self, region);
-        if (rc) {
-            free(region);
-            return rc;
-        }
-    } else {
-        region->key = HMREG_KEY_NOTAVAIL;
+    rc = publish(self, region);
+    if (rc) {
+        free(region);
+        return rc;
     }
-    *out = (struct provider_mr){.priv = region, .key = region->key};
+    *out = (struct provider_mr){.priv = region, .key = region->key,
+                                .desc = needs_descs(self) ? region : NULL};
     return 0;
 }
 
@@ -134,13 +157,13 @@ static int dereg(void *self, struct provider_mr *mr)
     struct loopback *loopback = self;
     struct region *region = mr->priv;
 
-    if (region->key != HMREG_KEY_NOTAVAIL) {
-        pthread_mutex_lock(&loopback->lock);
+    pthread_mutex_lock(&loopback->lock);
+    tdelete(region, &loopback->descs, compare_desc);
+    if (region->key != HMREG_KEY_NOTAVAIL)
         tdelete(region, &loopback->regions, compare);
-        while (region->busy)
-            pthread_cond_wait(&loopback->idle, &loopback->lock);
-        pthread_mutex_unlock(&loopback->lock);
-    }
+    while (region->busy)
+        pthread_cond_wait(&loopback->idle, &loopback->lock);
+    pthread_mutex_unlock(&loopback->lock);
     free(region);
     return 0;
 }
@@ -356,8 +379,46 @@ static int access_here(const struct peer *peer, const struct loopback_access *ac
     return rc;
 }
 
-static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len, uint64_t raddr,
-               uint64_t key)
+/* Does the region cover local memory, in one of its ranges, for this use? */
+static bool covers(const struct region *region, uint64_t access, uint64_t addr, uint64_t len)
+{
+    size_t index;
+    uint64_t offset;
+
+    return (region->access & access) && locate(region, true, addr, len, &index, &offset);
+}
+
+/* The local side of an RMA: is it registered, where the mode demands that? */
+static int check_desc(struct loopback *loopback, void *desc, const void *local, size_t len,
+                      bool write)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)local;
+    struct resolved found;
+    struct region **region;
+    bool needed = loopback->mr_mode & HMREG_MR_LOCAL;
+    bool good;
+    int rc = 0;
+
+    if (!desc && !needed && (loopback->mr_mode & HMREG_MR_HMEM)) {
+        rc = resolve(loopback->lib, addr, len, &found);
+        needed = !rc && found.range.kind == HMREG_MEM_DEVICE;
+    }
+    if (rc || (!desc && !needed) || !needs_descs(loopback))
+        return rc;
+    if (!desc)
+        return hmreg_fail(-EINVAL, "desc is NULL, but this domain needs local memory registered");
+    pthread_mutex_lock(&loopback->lock);
+    region = tfind(desc, &loopback->descs, compare_desc);
+    good = region && covers(*region, write ? HMREG_WRITE : HMREG_READ, addr, len);
+    pthread_mutex_unlock(&loopback->lock);
+    if (good)
+        return 0;
+    return hmreg_fail(-EINVAL, "desc is not of an open region that covers %zu bytes at %p with %s",
+                      len, local, write ? "HMREG_WRITE" : "HMREG_READ");
+}
+
+static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len, void *desc,
+               uint64_t raddr, uint64_t key)
 {
     struct loopback_access access = {.write = write, .key = key, .addr = raddr, .len = len};
     struct hmreg_domain *domain = hmreg_remote_domain(remote);
@@ -370,21 +431,24 @@ static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len,
     peer = hmreg_remote_priv(remote, "loopback");
     if (!peer)
         return hmreg_fail(-EINVAL, "remote is not of a loopback domain");
+    rc = check_desc(domain->self, desc, local, len, write);
+    if (rc)
+        return rc;
     if (!peer->client)
         return access_here(peer, &access, local);
     return wire_client_access(peer->client, domain->lib, &access, local);
 }
 
-int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len,
+int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
                          uint64_t raddr, uint64_t key)
 {
-    return rma(remote, true, (void *)(uintptr_t)local, len, raddr, key);
+    return rma(remote, true, (void *)(uintptr_t)local, len, desc, raddr, key);
 }
 
-int hmreg_loopback_read(struct hmreg_remote *remote, void *local, size_t len, uint64_t raddr,
-                        uint64_t key)
+int hmreg_loopback_read(struct hmreg_remote *remote, void *local, size_t len, void *desc,
+                        uint64_t raddr, uint64_t key)
 {
-    return rma(remote, false, local, len, raddr, key);
+    return rma(remote, false, local, len, desc, raddr, key);
 }
 
 /* ---- the domain ------------------------------------------------------------------------- */

@@ -35,15 +35,19 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
  * RMA: copies len bytes from local memory to raddr of the region that key names at the peer
  * that remote's token came from, or the other way; returns when done. raddr and key are those of
  * hmreg_remote_addr(). Local memory may be any memory hmreg_query() knows.
- * -EINVAL: an argument is NULL, len is 0, or remote is not a loopback one.
+ * desc: hmreg_mr_desc() of a region that covers the local range with HMREG_WRITE (for a write) or
+ * HMREG_READ (for a read): needed where our domain has HMREG_MR_LOCAL, and for device memory where
+ * it has HMREG_MR_HMEM; else NULL will do.
+ * -EINVAL: an argument is NULL, len is 0, remote is not a loopback one, or desc is missing, not
+ * of an open region, or its region does not cover the range or grant the access.
  * Errors found by the peer, nothing was changed: -EKEYREJECTED: no region has this key (it may
  * have been closed). -EACCES: the region does not grant this access. -ERANGE: outside it.
  * -EHOSTUNREACH: the peer's process or domain is gone. -EIO, -EFAULT: copying failed.
  */
-int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len,
+int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
                          uint64_t raddr, uint64_t key);
-int hmreg_loopback_read(struct hmreg_remote *remote, void *local, size_t len, uint64_t raddr,
-                        uint64_t key);
+int hmreg_loopback_read(struct hmreg_remote *remote, void *local, size_t len, void *desc,
+                        uint64_t raddr, uint64_t key);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -48,7 +48,7 @@ static int put(struct bed *bed, uint64_t offset, const void *from, size_t len)
     uint64_t addr, key;
     int rc = hmreg_remote_addr(bed->remote, offset, len, &addr, &key);
 
-    return rc ? rc : hmreg_loopback_write(bed->remote, from, len, addr, key);
+    return rc ? rc : hmreg_loopback_write(bed->remote, from, len, NULL, addr, key);
 }
 
 static int get(struct bed *bed, uint64_t offset, void *to, size_t len)
@@ -56,7 +56,7 @@ static int get(struct bed *bed, uint64_t offset, void *to, size_t len)
     uint64_t addr, key;
     int rc = hmreg_remote_addr(bed->remote, offset, len, &addr, &key);
 
-    return rc ? rc : hmreg_loopback_read(bed->remote, to, len, addr, key);
+    return rc ? rc : hmreg_loopback_read(bed->remote, to, len, NULL, addr, key);
 }
 
 static void write_then_read(uint32_t mr_mode)
@@ -103,9 +103,9 @@ static void rma__outside__range(void **state)
 
     open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
     assert_fails(put(&bed, BYTES - 4, bytes, 8), -ERANGE, "outside the region");
-    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, BYTES - 4, 77), -ERANGE,
+    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, NULL, BYTES - 4, 77), -ERANGE,
                  "outside the peer's region");
-    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, UINT64_MAX - 3, 77), -ERANGE,
+    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, NULL, UINT64_MAX - 3, 77), -ERANGE,
                  "outside the peer's region");
     close_bed(&bed);
 }
@@ -129,6 +129,28 @@ static void rma__freed_local_memory__efault(void **state)
 
     open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
     assert_fails(put(&bed, 0, (void *)8, 1), -EFAULT, "nothing is mapped");
+    close_bed(&bed);
+}
+
+static void rma__local_mode_without_desc__inval(void **state)
+{
+    struct hmreg_mr *local;
+    uint64_t addr, key;
+    char byte = 'x';
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MR_LOCAL, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_remote_addr(bed.remote, 9, 1, &addr, &key));
+    assert_fails(hmreg_loopback_write(bed.remote, &byte, 1, NULL, addr, key), -EINVAL,
+                 "desc is NULL");
+    assert_fails(hmreg_loopback_write(bed.remote, &byte, 1, &byte, addr, key), -EINVAL,
+                 "not of an open region");
+    assert_ok(hmreg_mr_reg(bed.domain, &byte, 1, HMREG_WRITE, 0, 0, 0, &local, NULL));
+    assert_ok(hmreg_loopback_write(bed.remote, &byte, 1, hmreg_mr_desc(local), addr, key));
+    assert_int_equal(bed.memory[9], 'x');
+    assert_fails(hmreg_loopback_read(bed.remote, &byte, 1, hmreg_mr_desc(local), addr, key),
+                 -EINVAL, "HMREG_READ");
+    assert_ok(hmreg_mr_close(local));
     close_bed(&bed);
 }
 
@@ -170,17 +192,17 @@ static int peer_process(const void *token, size_t size)
     if (hmreg_remote_open(domain, token, size, &remote))
         return 2;
     if (hmreg_remote_addr(remote, 3, sizeof(big), &addr, &key) ||
-        hmreg_loopback_write(remote, big, sizeof(big), addr, key))
+        hmreg_loopback_write(remote, big, sizeof(big), NULL, addr, key))
         return 3;
     memset(big, 0, sizeof(big));
-    if (hmreg_loopback_read(remote, big, sizeof(big), addr, key) || big[0] != 'p' ||
+    if (hmreg_loopback_read(remote, big, sizeof(big), NULL, addr, key) || big[0] != 'p' ||
         big[sizeof(big) - 1] != 'p')
         return 4;
-    if (hmreg_loopback_write(remote, &byte, 1, BYTES, key) != -ERANGE)
+    if (hmreg_loopback_write(remote, &byte, 1, NULL, BYTES, key) != -ERANGE)
         return 5;
-    if (hmreg_loopback_write(remote, &byte, 1, 0, key + 1) != -EKEYREJECTED)
+    if (hmreg_loopback_write(remote, &byte, 1, NULL, 0, key + 1) != -EKEYREJECTED)
         return 6;
-    if (hmreg_loopback_read(remote, big, 1, addr, key))
+    if (hmreg_loopback_read(remote, big, 1, NULL, addr, key))
         return 7;
     hmreg_remote_close(remote);
     return hmreg_domain_close(domain) || hmreg_close(lib) ? 8 : 0;
@@ -234,5 +256,6 @@ TEST_MAIN(TEST(rma__by_offset__moves_exact_bytes),
           TEST(rma__by_virtual_address_and_provider_key__moves_exact_bytes),
           TEST(rma__right_not_granted__acces), TEST(rma__outside__range),
           TEST(rma__closed_region__keyrejected), TEST(rma__freed_local_memory__efault),
+          TEST(rma__local_mode_without_desc__inval),
           TEST(reg__key_in_use__enokey), TEST(close__regions_open__busy),
           TEST(rma__from_another_process), TEST(fork__childs_view_of_the_parents_objects__perm))
