@@ -53,8 +53,10 @@ struct hmem_range {
     uint64_t alloc_base;    /* the allocation (for virtual-memory APIs: the contiguous run of
                                mapped segments the range lies in) */
     uint64_t alloc_len;
-    uint64_t identity;      /* never 0 for DEVICE and MANAGED; changes whenever any memory under
-                               the range was freed and allocated anew, even at the same address */
+    uint64_t identity;      /* changes whenever any memory under the range was freed and allocated
+                               anew, even at the same address. 0: the vendor cannot tell; device
+                               and managed memory is then registered, but never cached, and host
+                               memory is left to the monitor */
     uint32_t segments;      /* physical allocations under the range, at least 1 */
     uint64_t host_addr;     /* CPU address of the range's start, 0: the CPU cannot touch it */
     bool read_only;         /* the CPU cannot store there (system memory only) */
@@ -79,6 +81,8 @@ struct hmem_ops {
 
     /* What is [addr, addr+len)?  -HMEM_NOT_MINE: unknown here. -ERANGE: it starts in memory of
      * this vendor and leaves the allocation; the sentence says at which address.
+     * -EFAULT: addresses of this vendor that no memory is mapped at. -EOPNOTSUPP: memory of this
+     * vendor whose bounds its runtime does not tell.
      * -EIO: the runtime failed. Managed and pinned memory are mine too. */
     int (*resolve)(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
 

@@ -216,7 +216,8 @@ struct hmreg_mem_info {
     uint64_t alloc_base; /* address of the allocation the range lies in */
     uint64_t alloc_len;  /* its length */
     uint64_t identity;   /* names this allocation: an address that is freed and allocated anew
-                            has another; 0 for system memory, which a monitor watches instead */
+                            has another. 0: nobody can tell: system memory, which a monitor watches
+                            instead, and imported memory of some vendors, which is never cached */
     uint64_t host_addr;  /* the address the CPU uses for the range, 0 where it cannot */
 };
 
@@ -226,6 +227,7 @@ struct hmreg_mem_info {
  * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
  * -ERANGE: the range leaves the allocation it starts in; the sentence says where.
  * -EFAULT: nothing is mapped at some address of it; the sentence says which.
+ * -EOPNOTSUPP: a runtime knows the memory but does not tell its bounds; the sentence says which.
  * -EIO: a vendor's query failed; its code is in the last error.
  * -EEXIST: two runtimes claim the memory as their device's.
  */
