@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The part of the CUDA driver API we call, in our own words: the vendor's header is proprietary,
+ * so it is never included; a test compares this file with it where it is installed. Names are
+ * those of libcuda.so.1 with their version suffix spelled out, since the vendor's header renames
+ * them silently (cuMemFree is an older function than cuMemFree_v2).
+ *
+ * Types: a result, an attribute and a handle type are C enums of the vendor without negative
+ * values, hence unsigned; device addresses and allocation handles are unsigned long long.
+ */
+#ifndef HMEM_CUDA_API_H
+#define HMEM_CUDA_API_H
+
+#include "hmem/loader.h"
+
+#include <stddef.h>
+
+/* ---- results ---------------------------------------------------------------------------- */
+
+enum {
+    CUDA_OK = 0,
+    CUDA_INVALID_VALUE = 1,
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NOT_INITIALIZED = 3,
+    CUDA_DEINITIALIZED = 4,
+    CUDA_STUB_LIBRARY = 34,
+    CUDA_DEVICE_UNAVAILABLE = 46,
+    CUDA_NO_DEVICE = 100,
+    CUDA_INVALID_DEVICE = 101,
+    CUDA_INVALID_CONTEXT = 201,
+    CUDA_NOT_FOUND = 500,
+    CUDA_CONTEXT_IS_DESTROYED = 709,
+    CUDA_NOT_PERMITTED = 800,
+    CUDA_NOT_SUPPORTED = 801,
+    CUDA_SYSTEM_NOT_READY = 802,
+    CUDA_SYSTEM_DRIVER_MISMATCH = 803,
+    CUDA_COMPAT_NOT_SUPPORTED = 804,
+};
+
+/* ---- attributes ------------------------------------------------------------------------- */
+
+/* Of a pointer. From CUDA_PTR_MEMPOOL on, older drivers do not know them all; the MAPPING_*
+ * ones and the block id are not answered by the batch query. */
+enum {
+    CUDA_PTR_CONTEXT = 1,
+    CUDA_PTR_MEMORY_TYPE = 2, /* CUDA_TYPE_* */
+    CUDA_PTR_HOST_POINTER = 4,
+    CUDA_PTR_BUFFER_ID = 7, /* unique in the process, never used again */
+    CUDA_PTR_IS_MANAGED = 8,
+    CUDA_PTR_DEVICE_ORDINAL = 9,
+    CUDA_PTR_RANGE_START = 11, /* of the reserved addresses, for virtual memory */
+    CUDA_PTR_RANGE_SIZE = 12,
+    CUDA_PTR_MAPPED = 13,
+    CUDA_PTR_MEMPOOL = 17,
+    CUDA_PTR_MAPPING_SIZE = 18, /* of the one piece mapped at the address */
+    CUDA_PTR_MAPPING_BASE = 19,
+    CUDA_PTR_MEMORY_BLOCK_ID = 20, /* of the physical allocation */
+};
+enum { CUDA_TYPE_NONE = 0, CUDA_TYPE_HOST = 1, CUDA_TYPE_DEVICE = 2 };
+
+/* Of a device. */
+enum {
+    CUDA_DEV_PCI_BUS = 33,
+    CUDA_DEV_PCI_DEVICE = 34,
+    CUDA_DEV_PCI_DOMAIN = 50,
+    CUDA_DEV_DMABUF = 124, /* CUDA 11.7 */
+};
+
+enum { CUDA_RANGE_DMABUF_FD = 1 };    /* what cuMemGetHandleForAddressRange is to make */
+enum { CUDA_HOSTALLOC_PORTABLE = 1 }; /* pinned for every context */
+enum { CUDA_ATTACH_GLOBAL = 1 };      /* managed memory that any stream may use */
+enum { CUDA_LOCATION_DEVICE = 1 };    /* others: the host, a NUMA node of it */
+
+/* ---- types ------------------------------------------------------------------------------ */
+
+struct cuda_context;
+struct cuda_stream;
+struct cuda_pool;
+
+#ifndef CUDA_API_VENDORS_STRUCTS /* the test that compares prototypes puts the vendor's here */
+struct cuda_location {
+    unsigned type;
+    int id;
+};
+
+/* How physical memory was created. */
+struct cuda_memory_prop {
+    unsigned type;
+    unsigned handle_types;
+    struct cuda_location location;
+    void *windows;
+    unsigned char compression;
+    unsigned char gpudirect; /* usable by GPUDirect RDMA: chosen at creation */
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+#endif
+
+/* ---- entry points ----------------------------------------------------------------------- */
+
+/* NEED or WANT (member of struct cuda_api, name in the library, parameters) */
+#define CUDA_ENTRIES(NEED, WANT)                                                                   \
+    NEED(init, cuInit, (unsigned flags))                                                           \
+    NEED(driver_version, cuDriverGetVersion, (int *version))                                       \
+    NEED(error_name, cuGetErrorName, (unsigned error, const char **name))                          \
+    NEED(device_count, cuDeviceGetCount, (int *count))                                             \
+    NEED(device_get, cuDeviceGet, (int *device, int ordinal))                                      \
+    NEED(device_name, cuDeviceGetName, (char *name, int size, int device))                         \
+    NEED(device_attribute, cuDeviceGetAttribute, (int *value, unsigned attribute, int device))     \
+    NEED(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                         \
+    NEED(primary_state, cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *active))    \
+    NEED(primary_retain, cuDevicePrimaryCtxRetain, (struct cuda_context * *context, int device))   \
+    NEED(primary_release, cuDevicePrimaryCtxRelease_v2, (int device))                              \
+    NEED(context_push, cuCtxPushCurrent_v2, (struct cuda_context * context))                       \
+    NEED(context_pop, cuCtxPopCurrent_v2, (struct cuda_context * *context))                        \
+    NEED(context_device, cuCtxGetDevice, (int *device))                                            \
+    NEED(pointer_attribute, cuPointerGetAttribute,                                                 \
+         (void *value, unsigned attribute, unsigned long long addr))                               \
+    NEED(pointer_attributes, cuPointerGetAttributes,                                               \
+         (unsigned count, unsigned *attributes, void **values, unsigned long long addr))           \
+    NEED(address_range, cuMemGetAddressRange_v2,                                                   \
+         (unsigned long long *base, size_t *size, unsigned long long addr))                        \
+    NEED(alloc, cuMemAlloc_v2, (unsigned long long *addr, size_t size))                            \
+    NEED(free, cuMemFree_v2, (unsigned long long addr))                                            \
+    NEED(alloc_managed, cuMemAllocManaged,                                                         \
+         (unsigned long long *addr, size_t size, unsigned flags))                                  \
+    NEED(alloc_host, cuMemHostAlloc, (void **addr, size_t size, unsigned flags))                   \
+    NEED(free_host, cuMemFreeHost, (void *addr))                                                   \
+    NEED(copy, cuMemcpy, (unsigned long long dst, unsigned long long src, size_t size))            \
+    NEED(stream_wait, cuStreamSynchronize, (struct cuda_stream * stream))                          \
+    WANT(range_handle, cuMemGetHandleForAddressRange,                                              \
+         (void *handle, unsigned long long addr, size_t size, unsigned type,                       \
+          unsigned long long flags))                                                               \
+    WANT(handle_retain, cuMemRetainAllocationHandle, (unsigned long long *handle, void *addr))     \
+    WANT(handle_prop, cuMemGetAllocationPropertiesFromHandle,                                      \
+         (struct cuda_memory_prop * prop, unsigned long long handle))                              \
+    WANT(handle_release, cuMemRelease, (unsigned long long handle))
+
+#define CUDA_MEMBER(member, name, parameters) unsigned(*member) parameters;
+struct cuda_api {
+    CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
+};
+
+#define CUDA_NEED(member, name, parameters) LOADER_NEED(struct cuda_api, member, #name),
+#define CUDA_WANT(member, name, parameters) LOADER_WANT(struct cuda_api, member, #name),
+#define CUDA_SYMBOLS                        CUDA_ENTRIES(CUDA_NEED, CUDA_WANT)
+
+#endif
