@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See driver.h.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct driver cu;
+
+/* ---- loading ---------------------------------------------------------------------------- */
+
+static void load_entry(void *library, const char *name, void *place)
+{
+    void *entry = dlsym(library, name);
+
+    memcpy(place, &entry, sizeof(entry));
+}
+
+static void load_entries(void *library)
+{
+    const struct fake_control *(*control)(void) = NULL;
+
+#define LOAD(member, name, parameters) load_entry(library, #name, &cu.member);
+    CUDA_ENTRIES(LOAD, LOAD)
+    CUDA_TEST_ENTRIES(LOAD)
+#undef LOAD
+    load_entry(library, "hmreg_fake_control", &control);
+    load_entry(library, "hmreg_fake_cuda_contexts", &cu.contexts);
+    load_entry(library, "hmreg_fake_cuda_virtual", &cu.virtuals);
+    cu.fake = control ? control() : NULL;
+}
+
+void driver_load(void)
+{
+    const char *real = getenv("HMREG_TEST_REAL");
+    void *library;
+
+    if (cu.init)
+        return;
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library)
+        test_skip("no CUDA driver: %s", dlerror());
+    load_entries(library);
+    dlclose(library);
+    if (!cu.fake && (!real || strcmp(real, "1")))
+        test_skip("libcuda.so.1 is a real driver: HMREG_TEST_REAL=1 tests with it");
+}
+
+void driver_need_fake(void)
+{
+    driver_load();
+    if (!cu.fake)
+        test_skip("needs the simulated driver, to count calls or make them fail");
+}
+
+void driver_need_devices(int count)
+{
+    int found = 0;
+
+    driver_load();
+    if (cu.init(0) || cu.device_count(&found) || found < count)
+        test_skip("needs %d CUDA devices, there are %d", count, found);
+}
+
+struct hmem *vendor_open(void)
+{
+    struct hmem *hmem = NULL;
+    int rc = hmem_cuda_ops.open(&hmem);
+
+    if (rc && !cu.fake)
+        test_skip("CUDA cannot be used here: %s", hmreg_last_error()->text);
+    assert_ok(rc);
+    return hmem;
+}
+
+struct bench bench_begin(void)
+{
+    struct bench bench = {0};
+
+    driver_load();
+    bench.hmem = vendor_open();
+    CU(cu.primary_retain(&bench.context, 0));
+    CU(cu.context_push(bench.context));
+    return bench;
+}
+
+void bench_end(struct bench *bench)
+{
+    struct cuda_context *current = NULL;
+
+    CU(cu.context_pop(&current));
+    assert_ptr_equal(current, bench->context);
+    CU(cu.context_current(&current));
+    assert_null(current);
+    if (cu.fake) {
+        assert_int_equal(cu.fake->allocations(), 0);
+        assert_int_equal(cu.virtuals(), 0);
+        cu.fake->reset();
+    }
+    CU(cu.primary_release(0));
+    hmem_cuda_ops.close(bench->hmem);
+    if (cu.fake)
+        assert_int_equal(cu.contexts(), 0);
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+unsigned long long cu_alloc(size_t len)
+{
+    unsigned long long addr = 0;
+
+    CU(cu.alloc(&addr, len));
+    return addr;
+}
+
+void *as_pointer(uint64_t addr)
+{
+    return (void *)(uintptr_t)addr;
+}
+
+int resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out)
+{
+    return hmem_cuda_ops.resolve(bench->hmem, addr, len, out);
+}
+
+uint64_t identity_of(const struct bench *bench, uint64_t addr, size_t len)
+{
+    uint64_t identity = 0;
+
+    assert_ok(hmem_cuda_ops.identity(bench->hmem, addr, len, &identity));
+    assert_true(identity != 0);
+    return identity;
+}
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+struct cuda_memory_prop prop_on(int device)
+{
+    return (struct cuda_memory_prop){
+        .type = CUDA_MEMORY_PINNED,
+        .location = {CUDA_LOCATION_DEVICE, device},
+        .gpudirect = 1,
+    };
+}
+
+size_t cu_granule(void)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t size = 0;
+
+    CU(cu.granularity(&size, &prop, 0));
+    return size;
+}
+
+void cu_map(uint64_t addr, size_t len, const struct cuda_memory_prop *prop)
+{
+    struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, CUDA_ACCESS_READWRITE};
+    unsigned long long handle = 0;
+
+    if (prop->location.type == CUDA_LOCATION_DEVICE)
+        access.location.id = prop->location.id;
+    CU(cu.create(&handle, len, prop, 0));
+    CU(cu.map(addr, len, 0, handle, 0));
+    CU(cu.handle_release(handle));
+    CU(cu.set_access(addr, len, &access, 1));
+}
+
+unsigned long long cu_reserve(size_t len)
+{
+    unsigned long long addr = 0;
+
+    CU(cu.reserve(&addr, len, 0, 0, 0));
+    return addr;
+}
+
+/* ---- descriptors ------------------------------------------------------------------------ */
+
+unsigned char pattern(size_t i)
+{
+    return (unsigned char)(i * 167 + i / 251 + 13);
+}
+
+void cu_write_pattern(uint64_t addr, size_t len)
+{
+    unsigned char *bytes = malloc(len);
+
+    assert_non_null(bytes);
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = pattern(i);
+    CU(cu.copy_to_device(addr, bytes, len));
+    CU(cu.context_wait());
+    free(bytes);
+}
+
+void check_dmabuf(const struct hmreg_dmabuf *dmabuf, size_t first)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t skip = dmabuf->offset % page;
+    const unsigned char *view = mmap(NULL, skip + dmabuf->length, PROT_READ, MAP_SHARED, dmabuf->fd,
+                                     (off_t)(dmabuf->offset - skip));
+
+    if (view == MAP_FAILED) {
+        assert_null(cu.fake); /* a real dmabuf may refuse the CPU */
+        return;
+    }
+    for (size_t i = 0; i < dmabuf->length; i++)
+        if (view[skip + i] != pattern(first + i))
+            fail_msg("byte %zu of the descriptor is %#x, not %#x", i, view[skip + i],
+                     pattern(first + i));
+    munmap((void *)view, skip + dmabuf->length);
+}

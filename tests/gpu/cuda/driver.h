@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The CUDA driver as a test uses it: the same libcuda.so.1 that the vendor loads, simulated
+ * where LD_LIBRARY_PATH says so, or with HMREG_TEST_REAL=1 this machine's own. A test is
+ *
+ *     struct bench bench = bench_begin();
+ *     ... bench.hmem, CU(cu.alloc(&addr, len)) in the primary context of device 0 ...
+ *     bench_end(&bench);
+ *
+ * and fails at its end if it left a context, memory or addresses behind.
+ */
+#ifndef TESTS_CUDA_DRIVER_H
+#define TESTS_CUDA_DRIVER_H
+
+#include "core/error.h"
+#include "hmem/hmem.h"
+#include "tests/support/fake/cuda_entries.h"
+#include "tests/support/fake/fake.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+extern const struct hmem_ops hmem_cuda_ops;
+
+/* Entry points by the names of the lists; NULL where this driver lacks one. */
+struct driver {
+    CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
+    CUDA_TEST_ENTRIES(CUDA_MEMBER)
+    const struct fake_control *fake; /* NULL: a real driver */
+    unsigned long (*contexts)(void); /* alive; fake only */
+    unsigned long (*virtuals)(void); /* reservations and physical allocations; fake only */
+};
+extern struct driver cu;
+
+/* Loads the driver, or skips the test with the reason. Not initialized yet. */
+void driver_load(void);
+/* Skips the test on a real driver: it needs to make calls fail or to count. */
+void driver_need_fake(void);
+/* Skips the test unless there are so many devices. */
+void driver_need_devices(int count);
+
+struct bench {
+    struct hmem *hmem;
+    struct cuda_context *context; /* device 0's primary one, current */
+};
+struct bench bench_begin(void);
+void bench_end(struct bench *bench);
+
+/* Opens the vendor; skips where there is no device. */
+struct hmem *vendor_open(void);
+
+#define CU(call)                                                                                   \
+    do {                                                                                           \
+        unsigned cu_result_ = (call);                                                              \
+                                                                                                   \
+        if (cu_result_)                                                                            \
+            fail_msg("%s: CUDA result %u", #call, cu_result_);                                     \
+    } while (0)
+
+unsigned long long cu_alloc(size_t len);
+void *as_pointer(uint64_t addr);
+
+/* The vendor's operations, shorter. */
+int resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out);
+uint64_t identity_of(const struct bench *bench, uint64_t addr, size_t len);
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+struct cuda_memory_prop prop_on(int device);
+size_t cu_granule(void);
+/* Physical memory of the properties, mapped at addr with access; its handle is given back
+ * at once, so that unmapping frees it. */
+void cu_map(uint64_t addr, size_t len, const struct cuda_memory_prop *prop);
+unsigned long long cu_reserve(size_t len);
+
+/* ---- descriptors ------------------------------------------------------------------------ */
+
+/* Bytes by formula, so that any piece can be checked where it lands. */
+unsigned char pattern(size_t i);
+void cu_write_pattern(uint64_t addr, size_t len);
+/* The descriptor's bytes at its offset are the pattern from `first` on. */
+void check_dmabuf(const struct hmreg_dmabuf *dmabuf, size_t first);
+
+#endif

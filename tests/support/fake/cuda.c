@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A libcuda.so.1 without a GPU: start, errors, devices, contexts. As strict as the driver:
+ * nothing works before cuInit or in a forked child, each thread has its own stack of contexts,
+ * a context that is destroyed takes its memory along.
+ */
+#include "tests/support/fake/cuda_fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_DEVICES 8
+#define STACK_DEPTH 16
+
+static pid_t started; /* the process that called cuInit, 0: none yet */
+static struct cuda_context *contexts;
+static struct {
+    struct cuda_context *context;
+    unsigned retains;
+} primary[MAX_DEVICES];
+
+static _Thread_local struct cuda_context *stack[STACK_DEPTH];
+static _Thread_local unsigned depth;
+
+/* ---- entering --------------------------------------------------------------------------- */
+
+long fake_cuda_enter(const char *name)
+{
+    long code;
+
+    if (fake_fails(name, &code))
+        return code;
+    return started == getpid() ? CUDA_OK : CUDA_NOT_INITIALIZED;
+}
+
+void fake_cuda_leave(int *locked)
+{
+    fake_unlock();
+}
+
+unsigned cuInit(unsigned flags)
+{
+    long code;
+
+    if (fake_fails(__func__, &code))
+        return (unsigned)code;
+    if (flags)
+        return CUDA_INVALID_VALUE;
+    if (started && started != getpid())
+        return CUDA_NOT_INITIALIZED;
+    started = getpid();
+    return CUDA_OK;
+}
+
+unsigned cuDriverGetVersion(int *version)
+{
+    long code;
+
+    if (fake_fails(__func__, &code))
+        return (unsigned)code;
+    if (!version)
+        return CUDA_INVALID_VALUE;
+    *version = FAKE_CUDA_VERSION;
+    return CUDA_OK;
+}
+
+/* ---- errors ----------------------------------------------------------------------------- */
+
+static const struct {
+    unsigned code;
+    const char *name, *text;
+} errors[] = {
+    {CUDA_OK, "CUDA_SUCCESS", "no error"},
+    {CUDA_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CUDA_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CUDA_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "not initialized"},
+    {CUDA_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED", "shutting down"},
+    {CUDA_STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY", "stub library"},
+    {CUDA_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE", "device unavailable"},
+    {CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device"},
+    {CUDA_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device"},
+    {CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid context"},
+    {CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "not found"},
+    {CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "illegal address"},
+    {CUDA_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context destroyed"},
+    {CUDA_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "registered already"},
+    {CUDA_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "not registered"},
+    {CUDA_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "not permitted"},
+    {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported"},
+    {CUDA_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not ready"},
+    {CUDA_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "driver mismatch"},
+    {CUDA_UNKNOWN_ERROR, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+static unsigned describe(unsigned error, const char **out, bool name)
+{
+    if (!out)
+        return CUDA_INVALID_VALUE;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (errors[i].code == error)
+            *out = name ? errors[i].name : errors[i].text;
+    return *out ? CUDA_OK : CUDA_INVALID_VALUE;
+}
+
+unsigned cuGetErrorName(unsigned error, const char **name)
+{
+    long code;
+
+    return fake_fails(__func__, &code) ? (unsigned)code : describe(error, name, true);
+}
+
+unsigned cuGetErrorString(unsigned error, const char **text)
+{
+    long code;
+
+    return fake_fails(__func__, &code) ? (unsigned)code : describe(error, text, false);
+}
+
+/* ---- devices ---------------------------------------------------------------------------- */
+
+static int device_count(void)
+{
+    long count = fake_env("HMREG_FAKE_DEVICES", 2);
+
+    return count > MAX_DEVICES ? MAX_DEVICES : (int)count;
+}
+
+bool fake_cuda_device(int device)
+{
+    return device >= 0 && device < device_count();
+}
+
+unsigned cuDeviceGetCount(int *count)
+{
+    ENTER();
+    if (!count)
+        return CUDA_INVALID_VALUE;
+    *count = device_count();
+    return CUDA_OK;
+}
+
+unsigned cuDeviceGet(int *device, int ordinal)
+{
+    ENTER();
+    if (!device)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(ordinal))
+        return CUDA_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_OK;
+}
+
+unsigned cuDeviceGetName(char *name, int size, int device)
+{
+    ENTER();
+    if (!name || size < 1)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    snprintf(name, (size_t)size, "simulated CUDA device %d", device);
+    return CUDA_OK;
+}
+
+/* PCI addresses 0000:41:00.0, 0001:81:01.0, ...: all three parts differ. */
+static int attribute_of(unsigned attribute, int device)
+{
+    bool dmabuf = !(fake_env("HMREG_FAKE_CUDA_NO_DMABUF", 0) >> device & 1);
+
+    switch (attribute) {
+    case CUDA_DEV_PCI_BUS:
+        return 0x41 + 0x40 * (device % 3);
+    case CUDA_DEV_PCI_DEVICE:
+    case CUDA_DEV_PCI_DOMAIN:
+        return device;
+    case CUDA_DEV_GPUDIRECT_VIRTUAL:
+    case CUDA_DEV_GPUDIRECT:
+        return 1;
+    case CUDA_DEV_DMABUF:
+        return FAKE_CUDA_VERSION >= 11070 ? dmabuf : -1;
+    case CUDA_DEV_HOST_ALLOC_DMABUF:
+        return FAKE_CUDA_VERSION >= 13000 ? 0 : -1;
+    }
+    return -1;
+}
+
+unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device)
+{
+    int found;
+
+    ENTER();
+    if (!value)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    found = attribute_of(attribute, device);
+    if (found < 0)
+        return CUDA_INVALID_VALUE;
+    *value = found;
+    return CUDA_OK;
+}
+
+unsigned cuDeviceGetPCIBusId(char *id, int size, int device)
+{
+    ENTER();
+    if (!id || size < 13)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    snprintf(id, (size_t)size, "%04X:%02X:%02X.0", attribute_of(CUDA_DEV_PCI_DOMAIN, device),
+             attribute_of(CUDA_DEV_PCI_BUS, device), attribute_of(CUDA_DEV_PCI_DEVICE, device));
+    return CUDA_OK;
+}
+
+unsigned cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    ENTER();
+    if (!bytes)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    *bytes = (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30);
+    return CUDA_OK;
+}
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+unsigned fake_cuda_context(struct cuda_context **out)
+{
+    if (!depth || !stack[depth - 1])
+        return CUDA_INVALID_CONTEXT;
+    if (!stack[depth - 1]->alive)
+        return CUDA_CONTEXT_IS_DESTROYED;
+    *out = stack[depth - 1];
+    return CUDA_OK;
+}
+
+static struct cuda_context *context_new(int device)
+{
+    struct cuda_context *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        abort();
+    *made = (struct cuda_context){.next = contexts, .device = device, .alive = true};
+    contexts = made;
+    return made;
+}
+
+static void context_end(struct cuda_context *context)
+{
+    context->alive = false;
+    fake_cuda_lose(context);
+}
+
+static bool is_context(const struct cuda_context *context)
+{
+    for (struct cuda_context *known = contexts; known; known = known->next)
+        if (known == context)
+            return known->alive;
+    return false;
+}
+
+static unsigned push(struct cuda_context *context)
+{
+    if (depth == STACK_DEPTH) {
+        fprintf(stderr, "simulated CUDA: more than %d contexts pushed\n", STACK_DEPTH);
+        abort();
+    }
+    stack[depth++] = context;
+    return CUDA_OK;
+}
+
+unsigned cuCtxCreate_v2(struct cuda_context **context, unsigned flags, int device)
+{
+    ENTER();
+    if (!context)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    *context = context_new(device);
+    return push(*context);
+}
+
+unsigned cuCtxDestroy_v2(struct cuda_context *context)
+{
+    ENTER();
+    if (!is_context(context))
+        return CUDA_INVALID_CONTEXT;
+    for (size_t i = 0; i < MAX_DEVICES; i++)
+        if (primary[i].context == context)
+            return CUDA_INVALID_CONTEXT;
+    if (depth && stack[depth - 1] == context)
+        depth--;
+    context_end(context);
+    return CUDA_OK;
+}
+
+unsigned cuCtxPushCurrent_v2(struct cuda_context *context)
+{
+    ENTER();
+    return is_context(context) ? push(context) : CUDA_INVALID_CONTEXT;
+}
+
+unsigned cuCtxPopCurrent_v2(struct cuda_context **context)
+{
+    ENTER();
+    if (!depth)
+        return CUDA_INVALID_CONTEXT;
+    depth--;
+    if (context)
+        *context = stack[depth];
+    return CUDA_OK;
+}
+
+unsigned cuCtxSetCurrent(struct cuda_context *context)
+{
+    ENTER();
+    if (context && !is_context(context))
+        return CUDA_INVALID_CONTEXT;
+    if (depth)
+        depth--;
+    return context ? push(context) : CUDA_OK;
+}
+
+unsigned cuCtxGetCurrent(struct cuda_context **context)
+{
+    ENTER();
+    if (!context)
+        return CUDA_INVALID_VALUE;
+    *context = depth ? stack[depth - 1] : NULL;
+    return CUDA_OK;
+}
+
+unsigned cuCtxGetDevice(int *device)
+{
+    struct cuda_context *current = NULL;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&current);
+    if (!result && !device)
+        return CUDA_INVALID_VALUE;
+    if (!result)
+        *device = current->device;
+    return result;
+}
+
+unsigned cuCtxSynchronize(void)
+{
+    struct cuda_context *current = NULL;
+
+    ENTER();
+    return fake_cuda_context(&current);
+}
+
+unsigned cuStreamSynchronize(struct cuda_stream *stream)
+{
+    struct cuda_context *current = NULL;
+
+    ENTER();
+    return fake_cuda_context(&current);
+}
+
+unsigned cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    ENTER();
+    if (!flags || !active)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    *flags = 0;
+    *active = primary[device].retains > 0;
+    return CUDA_OK;
+}
+
+unsigned cuDevicePrimaryCtxRetain(struct cuda_context **context, int device)
+{
+    ENTER();
+    if (!context)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    if (!primary[device].retains++)
+        primary[device].context = context_new(device);
+    *context = primary[device].context;
+    return CUDA_OK;
+}
+
+unsigned cuDevicePrimaryCtxRelease_v2(int device)
+{
+    ENTER();
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    if (!primary[device].retains)
+        return CUDA_INVALID_CONTEXT;
+    if (!--primary[device].retains) {
+        context_end(primary[device].context);
+        primary[device].context = NULL;
+    }
+    return CUDA_OK;
+}
+
+unsigned long hmreg_fake_cuda_contexts(void)
+{
+    unsigned long alive = 0;
+
+    fake_lock();
+    for (struct cuda_context *context = contexts; context; context = context->next)
+        alive += context->alive;
+    fake_unlock();
+    return alive;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The part of the CUDA driver API that only applications call: what the fake has and tests use
+ * beyond hmem/cuda_api.h. In our own words, like that, and compared with the vendor's header by
+ * the same test.
+ */
+#ifndef TESTS_FAKE_CUDA_ENTRIES_H
+#define TESTS_FAKE_CUDA_ENTRIES_H
+
+#include "hmem/cuda_api.h"
+
+enum {
+    CUDA_ILLEGAL_ADDRESS = 700,
+    CUDA_ALREADY_REGISTERED = 712,
+    CUDA_NOT_REGISTERED = 713,
+    CUDA_UNKNOWN_ERROR = 999,
+};
+
+enum {
+    CUDA_PTR_DEVICE_POINTER = 3, /* needs a current context */
+    CUDA_PTR_SYNC_MEMOPS = 6,
+    CUDA_PTR_IS_LEGACY_IPC = 10,
+    CUDA_PTR_HANDLE_TYPES = 14,
+    CUDA_PTR_IS_GPUDIRECT = 15,
+};
+
+enum {
+    CUDA_DEV_GPUDIRECT_VIRTUAL = 110,
+    CUDA_DEV_GPUDIRECT = 116,
+    CUDA_DEV_HOST_ALLOC_DMABUF = 146,
+};
+
+enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
+enum { CUDA_RANGE_FLAG_PCIE = 1 };
+enum { CUDA_MEMORY_PINNED = 1 };      /* type of a cuda_memory_prop */
+enum { CUDA_LOCATION_HOST_NUMA = 3 }; /* type of a cuda_location */
+enum { CUDA_ACCESS_READWRITE = 3 };
+
+#ifndef CUDA_API_VENDORS_STRUCTS
+struct cuda_access {
+    struct cuda_location location;
+    unsigned flags;
+};
+#endif
+
+#define CUDA_TEST_ENTRIES(ENTRY)                                                                   \
+    ENTRY(error_string, cuGetErrorString, (unsigned error, const char **text))                     \
+    ENTRY(device_bus_id, cuDeviceGetPCIBusId, (char *id, int size, int device))                    \
+    ENTRY(context_create, cuCtxCreate_v2,                                                          \
+          (struct cuda_context * *context, unsigned flags, int device))                            \
+    ENTRY(context_destroy, cuCtxDestroy_v2, (struct cuda_context * context))                       \
+    ENTRY(context_set, cuCtxSetCurrent, (struct cuda_context * context))                           \
+    ENTRY(context_current, cuCtxGetCurrent, (struct cuda_context * *context))                      \
+    ENTRY(context_wait, cuCtxSynchronize, (void))                                                  \
+    ENTRY(alloc_host_plain, cuMemAllocHost_v2, (void **addr, size_t size))                         \
+    ENTRY(host_register, cuMemHostRegister_v2, (void *addr, size_t size, unsigned flags))          \
+    ENTRY(host_unregister, cuMemHostUnregister, (void *addr))                                      \
+    ENTRY(host_device_pointer, cuMemHostGetDevicePointer_v2,                                       \
+          (unsigned long long *device, void *host, unsigned flags))                                \
+    ENTRY(fill, cuMemsetD8_v2, (unsigned long long addr, unsigned char value, size_t size))        \
+    ENTRY(copy_to_device, cuMemcpyHtoD_v2, (unsigned long long dst, const void *src, size_t size)) \
+    ENTRY(copy_to_host, cuMemcpyDtoH_v2, (void *dst, unsigned long long src, size_t size))         \
+    ENTRY(copy_on_device, cuMemcpyDtoD_v2,                                                         \
+          (unsigned long long dst, unsigned long long src, size_t size))                           \
+    ENTRY(reserve, cuMemAddressReserve,                                                            \
+          (unsigned long long *addr, size_t size, size_t align, unsigned long long wish,           \
+           unsigned long long flags))                                                              \
+    ENTRY(unreserve, cuMemAddressFree, (unsigned long long addr, size_t size))                     \
+    ENTRY(create, cuMemCreate,                                                                     \
+          (unsigned long long *handle, size_t size, const struct cuda_memory_prop *prop,           \
+           unsigned long long flags))                                                              \
+    ENTRY(map, cuMemMap,                                                                           \
+          (unsigned long long addr, size_t size, size_t offset, unsigned long long handle,         \
+           unsigned long long flags))                                                              \
+    ENTRY(unmap, cuMemUnmap, (unsigned long long addr, size_t size))                               \
+    ENTRY(set_access, cuMemSetAccess,                                                              \
+          (unsigned long long addr, size_t size, const struct cuda_access *access, size_t count))  \
+    ENTRY(granularity, cuMemGetAllocationGranularity,                                              \
+          (size_t * size, const struct cuda_memory_prop *prop, unsigned option))                   \
+    ENTRY(default_pool, cuDeviceGetDefaultMemPool, (struct cuda_pool * *pool, int device))         \
+    ENTRY(alloc_async, cuMemAllocAsync,                                                            \
+          (unsigned long long *addr, size_t size, struct cuda_stream *stream))                     \
+    ENTRY(free_async, cuMemFreeAsync, (unsigned long long addr, struct cuda_stream *stream))
+
+#endif

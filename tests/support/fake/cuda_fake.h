@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Inside the fake libcuda.so.1: what its files share. cuda.c has devices and contexts,
+ * cuda_memory.c allocations and copies, cuda_virtual.c virtual memory, cuda_pointer.c what is
+ * said about pointers and the dmabuf export.
+ *
+ * From the environment, beyond the engine's:
+ *   HMREG_FAKE_DEVICES=n            devices, 2 if not set
+ *   HMREG_FAKE_CUDA_NO_DMABUF=mask  these devices export no dmabuf
+ *   HMREG_FAKE_CUDA_EXPORT_CONTEXT=1  the export, too, needs a current context
+ *   HMREG_FAKE_CUDA_EXPORT_SHORT=1  its descriptors are one page long, whatever was asked
+ *   HMREG_FAKE_CUDA_NO_MAPPING=1    a driver without the MAPPING attributes and block ids
+ * FAKE_CUDA_VERSION, when compiled: the driver this one is as old as; 13000 if not set.
+ */
+#ifndef TESTS_FAKE_CUDA_FAKE_H
+#define TESTS_FAKE_CUDA_FAKE_H
+
+#include "tests/support/fake/cuda_entries.h"
+#include "tests/support/fake/fake.h"
+
+#ifndef FAKE_CUDA_VERSION
+#define FAKE_CUDA_VERSION 13000
+#endif
+
+#define CUDA_DECLARE(member, name, parameters)                                                     \
+    __attribute__((visibility("default"))) unsigned name parameters;
+CUDA_ENTRIES(CUDA_DECLARE, CUDA_DECLARE)
+CUDA_TEST_ENTRIES(CUDA_DECLARE)
+
+/* For tests: contexts alive, of both sorts; reservations and physical allocations alive. */
+__attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_contexts(void);
+__attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_virtual(void);
+
+/* Every entry point but the few that work always begins so: counted, asked to fail, not before
+ * cuInit, not in a forked child; then under the lock until it returns. */
+#define ENTER()                                                                                    \
+    do {                                                                                           \
+        long code_ = fake_cuda_enter(__func__);                                                    \
+                                                                                                   \
+        if (code_)                                                                                 \
+            return (unsigned)code_;                                                                \
+    } while (0);                                                                                   \
+    __attribute__((cleanup(fake_cuda_leave), unused)) int locked_ = (fake_lock(), 0)
+
+long fake_cuda_enter(const char *name);
+void fake_cuda_leave(int *locked);
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+struct cuda_context {
+    struct cuda_context *next;
+    int device;
+    bool alive; /* a destroyed context is kept, so that its late users get an answer */
+};
+
+/* The calling thread's context if it is good, else the result to return. */
+unsigned fake_cuda_context(struct cuda_context **out);
+bool fake_cuda_device(int device);
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+enum memory_sort { MEMORY_PLAIN, MEMORY_POOL, MEMORY_MANAGED, MEMORY_HOST, MEMORY_REGISTERED };
+
+struct cuda_pool {
+    int device;
+};
+
+struct memory {
+    struct memory *next;
+    enum memory_sort sort;
+    uint64_t addr; /* the device's address */
+    uint64_t host; /* the CPU's, 0: none; not always the same */
+    size_t len;
+    uint64_t id;
+    int device;
+    struct cuda_context *context; /* NULL: of none */
+    struct cuda_pool *pool;
+};
+
+/* The memory that contains the device or the host address. */
+struct memory *fake_cuda_memory(uint64_t addr);
+/* The memory, of any sort, whose host pages contain [addr, addr+len). */
+struct memory *fake_cuda_pages(uint64_t addr, size_t len);
+/* What a destroyed context takes with it. */
+void fake_cuda_lose(struct cuda_context *context);
+uint64_t fake_cuda_id(void);
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+struct physical {
+    struct physical *next;
+    struct fake_block *block;
+    struct cuda_memory_prop prop;
+    uint64_t id;
+    unsigned holds; /* cuMemCreate and cuMemRetainAllocationHandle */
+    unsigned mappings;
+    bool exported;      /* a descriptor was given out: its bytes cannot move any more */
+    unsigned long file; /* the joined file it is in, 0: its own */
+    size_t file_offset;
+};
+
+struct mapping {
+    struct mapping *next;
+    uint64_t addr;
+    size_t len;
+    struct physical *physical;
+    bool accessible;
+};
+
+struct reservation {
+    struct reservation *next;
+    uint64_t addr;
+    size_t len;
+    uint64_t id;
+};
+
+struct mapping *fake_cuda_mapping(uint64_t addr);
+struct reservation *fake_cuda_reservation(uint64_t addr);
+/* A descriptor for a mapped range, -1 with the result. */
+unsigned fake_cuda_export_virtual(uint64_t addr, size_t len, int *fd);
+
+#endif

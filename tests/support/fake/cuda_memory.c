@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fake libcuda.so.1: allocations of every sort, host memory that is registered, copies.
+ * Registered and write-combined host memory has one address for the CPU and another for
+ * devices, which faults under the CPU. Copies are done only here: device memory faults under
+ * memcpy.
+ */
+#include "tests/support/fake/cuda_fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct memory *memories;
+static struct cuda_pool pools[8];
+static uint64_t last_id;
+
+uint64_t fake_cuda_id(void)
+{
+    return ++last_id;
+}
+
+/* ---- finding ---------------------------------------------------------------------------- */
+
+static bool lies_in(uint64_t addr, uint64_t base, size_t len)
+{
+    return base && addr >= base && addr - base < len;
+}
+
+struct memory *fake_cuda_memory(uint64_t addr)
+{
+    struct memory *m = memories;
+
+    while (m && !lies_in(addr, m->addr, m->len) && !lies_in(addr, m->host, m->len))
+        m = m->next;
+    return m;
+}
+
+/* Neighbours in a page may be of several sorts; cuMemAlloc's are the ones to export. */
+struct memory *fake_cuda_pages(uint64_t addr, size_t len)
+{
+    uint64_t mask = ~(uint64_t)(fake_page() - 1);
+    struct memory *found = NULL;
+
+    for (struct memory *m = memories; m; m = m->next) {
+        if (addr < (m->addr & mask) || addr + len > ((m->addr + m->len + ~mask) & mask))
+            continue;
+        if (!found || m->sort == MEMORY_PLAIN)
+            found = m;
+    }
+    return found;
+}
+
+/* ---- making and ending ------------------------------------------------------------------ */
+
+static struct memory *enter(enum memory_sort sort, uint64_t addr, uint64_t host, size_t len,
+                            struct cuda_context *context)
+{
+    struct memory *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        abort();
+    *made = (struct memory){
+        .next = memories,
+        .sort = sort,
+        .addr = addr,
+        .host = host,
+        .len = len,
+        .id = fake_cuda_id(),
+        .device = context->device,
+        .context = context,
+    };
+    memories = made;
+    return made;
+}
+
+static void leave(struct memory *gone)
+{
+    struct memory **link = &memories;
+
+    while (*link != gone)
+        link = &(*link)->next;
+    *link = gone->next;
+    if (gone->sort != MEMORY_REGISTERED)
+        fake_free(gone->host ? gone->host : gone->addr);
+    if (gone->host && gone->host != gone->addr)
+        fake_unreserve(gone->addr & ~(uint64_t)(fake_page() - 1));
+    free(gone);
+}
+
+void fake_cuda_lose(struct cuda_context *context)
+{
+    struct memory *next;
+
+    for (struct memory *m = memories; m; m = next) {
+        next = m->next;
+        if (m->context == context)
+            leave(m);
+    }
+}
+
+static unsigned allocate(enum memory_sort sort, enum fake_kind kind, size_t size,
+                         struct memory **out)
+{
+    struct cuda_context *context = NULL;
+    unsigned result = fake_cuda_context(&context);
+    struct fake_alloc *made;
+
+    if (result)
+        return result;
+    if (!size)
+        return CUDA_INVALID_VALUE;
+    made = fake_alloc(context->device, kind, size, 0);
+    if (!made)
+        return CUDA_OUT_OF_MEMORY;
+    *out = enter(sort, made->addr, kind == FAKE_DEVICE ? 0 : made->addr, size, context);
+    return CUDA_OK;
+}
+
+static unsigned end(uint64_t addr, bool host)
+{
+    struct cuda_context *context = NULL;
+    unsigned result = fake_cuda_context(&context);
+    struct memory *m = fake_cuda_memory(addr);
+
+    if (result)
+        return result;
+    if (!m || m->sort == MEMORY_REGISTERED || (m->sort == MEMORY_HOST) != host ||
+        addr != (host ? m->host : m->addr))
+        return CUDA_INVALID_VALUE;
+    leave(m);
+    return CUDA_OK;
+}
+
+/* ---- entry points: allocations ---------------------------------------------------------- */
+
+unsigned cuMemAlloc_v2(unsigned long long *addr, size_t size)
+{
+    struct memory *made = NULL;
+    unsigned result;
+
+    ENTER();
+    result = addr ? allocate(MEMORY_PLAIN, FAKE_DEVICE, size, &made) : CUDA_INVALID_VALUE;
+    if (!result)
+        *addr = made->addr;
+    return result;
+}
+
+unsigned cuMemFree_v2(unsigned long long addr)
+{
+    ENTER();
+    return addr ? end(addr, false) : CUDA_OK;
+}
+
+unsigned cuMemAllocManaged(unsigned long long *addr, size_t size, unsigned flags)
+{
+    struct memory *made = NULL;
+    unsigned result;
+
+    ENTER();
+    if (!addr || flags != CUDA_ATTACH_GLOBAL)
+        return CUDA_INVALID_VALUE;
+    result = allocate(MEMORY_MANAGED, FAKE_MANAGED, size, &made);
+    if (!result)
+        *addr = made->addr;
+    return result;
+}
+
+static unsigned alloc_host(void **addr, size_t size, unsigned flags)
+{
+    struct memory *made = NULL;
+    unsigned result = addr ? allocate(MEMORY_HOST, FAKE_HOST, size, &made) : CUDA_INVALID_VALUE;
+
+    if (result)
+        return result;
+    if (flags & CUDA_HOSTALLOC_WRITECOMBINED)
+        made->addr = fake_reserve(made->device, size, 0);
+    if (!made->addr) {
+        made->addr = made->host;
+        leave(made);
+        return CUDA_OUT_OF_MEMORY;
+    }
+    *addr = (void *)(uintptr_t)made->host;
+    return CUDA_OK;
+}
+
+unsigned cuMemHostAlloc(void **addr, size_t size, unsigned flags)
+{
+    ENTER();
+    return flags & ~7u ? CUDA_INVALID_VALUE : alloc_host(addr, size, flags);
+}
+
+unsigned cuMemAllocHost_v2(void **addr, size_t size)
+{
+    ENTER();
+    return alloc_host(addr, size, 0);
+}
+
+unsigned cuMemFreeHost(void *addr)
+{
+    ENTER();
+    return end((uintptr_t)addr, true);
+}
+
+/* ---- entry points: host memory of the caller's ------------------------------------------ */
+
+unsigned cuMemHostRegister_v2(void *addr, size_t size, unsigned flags)
+{
+    struct cuda_context *context = NULL;
+    uint64_t host = (uintptr_t)addr, device;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&context);
+    if (result)
+        return result;
+    if (!addr || !size || flags & ~15u)
+        return CUDA_INVALID_VALUE;
+    for (struct memory *m = memories; m; m = m->next)
+        if (m->host && host < m->host + m->len && m->host < host + size)
+            return CUDA_ALREADY_REGISTERED;
+    device = fake_reserve(context->device, size + fake_page(), 0);
+    if (!device)
+        return CUDA_OUT_OF_MEMORY;
+    /* Both addresses have the same place in their page. */
+    enter(MEMORY_REGISTERED, device + host % fake_page(), host, size, context);
+    return CUDA_OK;
+}
+
+unsigned cuMemHostUnregister(void *addr)
+{
+    struct memory *m;
+
+    ENTER();
+    m = fake_cuda_memory((uintptr_t)addr);
+    if (!m || m->sort != MEMORY_REGISTERED || m->host != (uintptr_t)addr)
+        return CUDA_NOT_REGISTERED;
+    leave(m);
+    return CUDA_OK;
+}
+
+unsigned cuMemHostGetDevicePointer_v2(unsigned long long *device, void *host, unsigned flags)
+{
+    struct cuda_context *context = NULL;
+    struct memory *m;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&context);
+    m = fake_cuda_memory((uintptr_t)host);
+    if (result)
+        return result;
+    if (!device || flags || !m || !m->host)
+        return CUDA_INVALID_VALUE;
+    *device = m->addr + ((uintptr_t)host - m->host);
+    return CUDA_OK;
+}
+
+/* ---- entry points: stream-ordered pools ------------------------------------------------- */
+
+unsigned cuDeviceGetDefaultMemPool(struct cuda_pool **pool, int device)
+{
+    ENTER();
+    if (!pool)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    pools[device].device = device;
+    *pool = &pools[device];
+    return CUDA_OK;
+}
+
+unsigned cuMemAllocAsync(unsigned long long *addr, size_t size, struct cuda_stream *stream)
+{
+    struct memory *made = NULL;
+    unsigned result;
+
+    ENTER();
+    result = addr ? allocate(MEMORY_POOL, FAKE_DEVICE, size, &made) : CUDA_INVALID_VALUE;
+    if (result)
+        return result;
+    made->pool = &pools[made->device];
+    made->context = NULL;
+    *addr = made->addr;
+    return CUDA_OK;
+}
+
+unsigned cuMemFreeAsync(unsigned long long addr, struct cuda_stream *stream)
+{
+    ENTER();
+    return end(addr, false);
+}
+
+/* ---- entry points: copies --------------------------------------------------------------- */
+
+/* A device's address of host memory, to the CPU's. */
+static uint64_t translate(uint64_t addr)
+{
+    struct memory *m = fake_cuda_memory(addr);
+
+    return m && m->host && lies_in(addr, m->addr, m->len) ? m->host + (addr - m->addr) : addr;
+}
+
+static bool may_access(uint64_t addr, size_t size)
+{
+    for (uint64_t at = addr; at < addr + size;) {
+        struct mapping *piece = fake_cuda_mapping(at);
+
+        if (!piece)
+            return true;
+        if (!piece->accessible)
+            return false;
+        at = piece->addr + piece->len;
+    }
+    return true;
+}
+
+static unsigned copy(uint64_t dst, uint64_t src, size_t size)
+{
+    struct cuda_context *context = NULL;
+    unsigned result = fake_cuda_context(&context);
+
+    if (result)
+        return result;
+    if (!may_access(dst, size) || !may_access(src, size))
+        return CUDA_INVALID_VALUE;
+    return fake_copy(translate(dst), translate(src), size) ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
+unsigned cuMemcpy(unsigned long long dst, unsigned long long src, size_t size)
+{
+    ENTER();
+    return copy(dst, src, size);
+}
+
+unsigned cuMemcpyHtoD_v2(unsigned long long dst, const void *src, size_t size)
+{
+    ENTER();
+    return copy(dst, (uintptr_t)src, size);
+}
+
+unsigned cuMemcpyDtoH_v2(void *dst, unsigned long long src, size_t size)
+{
+    ENTER();
+    return copy((uintptr_t)dst, src, size);
+}
+
+unsigned cuMemcpyDtoD_v2(unsigned long long dst, unsigned long long src, size_t size)
+{
+    ENTER();
+    return copy(dst, src, size);
+}
+
+unsigned cuMemsetD8_v2(unsigned long long addr, unsigned char value, size_t size)
+{
+    unsigned char *bytes;
+    unsigned result;
+
+    ENTER();
+    bytes = malloc(size ? size : 1);
+    if (!bytes)
+        return CUDA_OUT_OF_MEMORY;
+    memset(bytes, value, size);
+    result = copy(addr, (uintptr_t)bytes, size);
+    free(bytes);
+    return result;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fake libcuda.so.1: virtual memory management. A reservation has addresses, a physical
+ * allocation has bytes, a mapping joins them; the memory lives until its last handle and its
+ * last mapping are gone. All mappings of a reservation have the reservation's buffer id, so
+ * that only MEMORY_BLOCK_ID tells one physical allocation from the next.
+ *
+ * A descriptor begins with the range it was made for. One of several allocations needs their
+ * bytes in one file: they are moved there at the first export, which works while no other
+ * descriptor names them. The fake says so on stderr where it cannot follow the real driver.
+ */
+#include "tests/support/fake/cuda_fake.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define GRANULARITY_PAGES 16
+#define MAX_PIECES        64
+
+static struct reservation *reservations;
+static struct physical *physicals;
+static struct mapping *mappings;
+static unsigned long last_file;
+
+/* ---- finding ---------------------------------------------------------------------------- */
+
+static size_t granule(void)
+{
+    return GRANULARITY_PAGES * fake_page();
+}
+
+struct mapping *fake_cuda_mapping(uint64_t addr)
+{
+    struct mapping *m = mappings;
+
+    while (m && (addr < m->addr || addr - m->addr >= m->len))
+        m = m->next;
+    return m;
+}
+
+struct reservation *fake_cuda_reservation(uint64_t addr)
+{
+    struct reservation *r = reservations;
+
+    while (r && (addr < r->addr || addr - r->addr >= r->len))
+        r = r->next;
+    return r;
+}
+
+/* Handles are the addresses of our own records, looked up before they are believed. */
+static struct physical *physical_of(unsigned long long handle)
+{
+    struct physical *p = physicals;
+
+    while (p && (uintptr_t)p != handle)
+        p = p->next;
+    return p && p->holds ? p : NULL;
+}
+
+static void physical_settle(struct physical *physical)
+{
+    struct physical **link = &physicals;
+
+    if (physical->holds || physical->mappings)
+        return;
+    while (*link != physical)
+        link = &(*link)->next;
+    *link = physical->next;
+    fake_block_put(physical->block);
+    free(physical);
+}
+
+/* ---- reservations ----------------------------------------------------------------------- */
+
+unsigned cuMemAddressReserve(unsigned long long *addr, size_t size, size_t align,
+                             unsigned long long wish, unsigned long long flags)
+{
+    struct reservation *made;
+
+    ENTER();
+    if (!addr || !size || size % granule() || align & (align - 1) || flags)
+        return CUDA_INVALID_VALUE;
+    made = calloc(1, sizeof(*made));
+    if (!made)
+        abort();
+    *made = (struct reservation){.next = reservations, .len = size, .id = fake_cuda_id()};
+    made->addr = fake_reserve(0, size, align > granule() ? align : granule());
+    if (!made->addr) {
+        free(made);
+        return CUDA_OUT_OF_MEMORY;
+    }
+    reservations = made;
+    *addr = made->addr;
+    return CUDA_OK;
+}
+
+unsigned cuMemAddressFree(unsigned long long addr, size_t size)
+{
+    struct reservation **link = &reservations, *gone;
+
+    ENTER();
+    while (*link && ((*link)->addr != addr || (*link)->len != size))
+        link = &(*link)->next;
+    gone = *link;
+    if (!gone)
+        return CUDA_INVALID_VALUE;
+    for (struct mapping *m = mappings; m; m = m->next)
+        if (m->addr >= addr && m->addr < addr + size)
+            return CUDA_INVALID_VALUE;
+    *link = gone->next;
+    fake_unreserve(addr);
+    free(gone);
+    return CUDA_OK;
+}
+
+/* ---- physical memory -------------------------------------------------------------------- */
+
+static bool is_prop(const struct cuda_memory_prop *prop)
+{
+    if (!prop || prop->type != CUDA_MEMORY_PINNED || prop->windows)
+        return false;
+    if (prop->location.type == CUDA_LOCATION_DEVICE)
+        return fake_cuda_device(prop->location.id);
+    return prop->location.type == CUDA_LOCATION_HOST_NUMA && prop->location.id == 0;
+}
+
+unsigned cuMemGetAllocationGranularity(size_t *size, const struct cuda_memory_prop *prop,
+                                       unsigned option)
+{
+    ENTER();
+    if (!size || !is_prop(prop) || option > 1)
+        return CUDA_INVALID_VALUE;
+    *size = granule();
+    return CUDA_OK;
+}
+
+unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_memory_prop *prop,
+                     unsigned long long flags)
+{
+    struct physical *made;
+    int device;
+
+    ENTER();
+    if (!handle || !size || size % granule() || !is_prop(prop) || flags)
+        return CUDA_INVALID_VALUE;
+    if (size > (size_t)fake_env("HMREG_FAKE_MEMORY", 16l << 30))
+        return CUDA_OUT_OF_MEMORY;
+    made = calloc(1, sizeof(*made));
+    if (!made)
+        abort();
+    device = prop->location.type == CUDA_LOCATION_DEVICE ? prop->location.id : 0;
+    *made = (struct physical){.next = physicals, .prop = *prop, .id = fake_cuda_id(), .holds = 1};
+    made->block = fake_block_new(device, size);
+    if (!made->block) {
+        free(made);
+        return CUDA_OUT_OF_MEMORY;
+    }
+    physicals = made;
+    *handle = (uintptr_t)made;
+    return CUDA_OK;
+}
+
+unsigned cuMemRelease(unsigned long long handle)
+{
+    struct physical *physical;
+
+    ENTER();
+    physical = physical_of(handle);
+    if (!physical)
+        return CUDA_INVALID_VALUE;
+    physical->holds--;
+    physical_settle(physical);
+    return CUDA_OK;
+}
+
+unsigned cuMemRetainAllocationHandle(unsigned long long *handle, void *addr)
+{
+    struct mapping *piece;
+
+    ENTER();
+    piece = fake_cuda_mapping((uintptr_t)addr);
+    if (!handle || !piece)
+        return CUDA_INVALID_VALUE;
+    piece->physical->holds++;
+    *handle = (uintptr_t)piece->physical;
+    return CUDA_OK;
+}
+
+unsigned cuMemGetAllocationPropertiesFromHandle(struct cuda_memory_prop *prop,
+                                                unsigned long long handle)
+{
+    struct physical *physical;
+
+    ENTER();
+    physical = physical_of(handle);
+    if (!prop || !physical)
+        return CUDA_INVALID_VALUE;
+    *prop = physical->prop;
+    return CUDA_OK;
+}
+
+/* ---- mappings --------------------------------------------------------------------------- */
+
+unsigned cuMemMap(unsigned long long addr, size_t size, size_t offset, unsigned long long handle,
+                  unsigned long long flags)
+{
+    struct physical *physical;
+    struct reservation *r;
+    struct mapping *made;
+
+    ENTER();
+    physical = physical_of(handle);
+    r = fake_cuda_reservation(addr);
+    if (!physical || !r || offset || flags || size != physical->block->len || addr % granule() ||
+        addr + size > r->addr + r->len)
+        return CUDA_INVALID_VALUE;
+    for (struct mapping *m = mappings; m; m = m->next)
+        if (addr < m->addr + m->len && m->addr < addr + size)
+            return CUDA_INVALID_VALUE;
+    made = calloc(1, sizeof(*made));
+    if (!made || !fake_map(addr, size, physical->block, 0))
+        abort();
+    *made = (struct mapping){.next = mappings, .addr = addr, .len = size, .physical = physical};
+    mappings = made;
+    physical->mappings++;
+    return CUDA_OK;
+}
+
+static void unmap(struct mapping **link)
+{
+    struct mapping *gone = *link;
+
+    *link = gone->next;
+    fake_free(gone->addr);
+    gone->physical->mappings--;
+    physical_settle(gone->physical);
+    free(gone);
+}
+
+/* Is [addr, addr+size) made of whole mappings? */
+static bool is_whole(uint64_t addr, size_t size)
+{
+    uint64_t at = addr;
+
+    while (at < addr + size) {
+        struct mapping *piece = fake_cuda_mapping(at);
+
+        if (!piece || piece->addr != at)
+            return false;
+        at += piece->len;
+    }
+    return at == addr + size;
+}
+
+unsigned cuMemUnmap(unsigned long long addr, size_t size)
+{
+    struct mapping **link = &mappings;
+
+    ENTER();
+    if (!size || !is_whole(addr, size))
+        return CUDA_INVALID_VALUE;
+    while (*link) {
+        if ((*link)->addr >= addr && (*link)->addr < addr + size)
+            unmap(link);
+        else
+            link = &(*link)->next;
+    }
+    return CUDA_OK;
+}
+
+unsigned cuMemSetAccess(unsigned long long addr, size_t size, const struct cuda_access *access,
+                        size_t count)
+{
+    ENTER();
+    if (!access || !count || !size || !is_whole(addr, size))
+        return CUDA_INVALID_VALUE;
+    for (struct mapping *m = mappings; m; m = m->next)
+        if (m->addr >= addr && m->addr < addr + size)
+            m->accessible = access->flags == CUDA_ACCESS_READWRITE;
+    return CUDA_OK;
+}
+
+/* ---- export ----------------------------------------------------------------------------- */
+
+struct run {
+    struct physical *pieces[MAX_PIECES];
+    unsigned count;
+    size_t len;
+};
+
+/* The allocations under a range that begins with one, is mapped throughout and of one make. */
+static unsigned run_of(uint64_t addr, size_t len, struct run *out)
+{
+    *out = (struct run){0};
+    while (out->len < len) {
+        struct mapping *piece = fake_cuda_mapping(addr + out->len);
+
+        if (!piece || out->count == MAX_PIECES)
+            return CUDA_INVALID_VALUE;
+        if (piece->addr != addr + out->len) {
+            fprintf(stderr, "simulated CUDA: only exports that begin with an allocation\n");
+            return CUDA_NOT_SUPPORTED;
+        }
+        out->pieces[out->count++] = piece->physical;
+        out->len += piece->len;
+        if (memcmp(&out->pieces[0]->prop, &piece->physical->prop, sizeof(piece->physical->prop)))
+            return CUDA_INVALID_VALUE;
+    }
+    return CUDA_OK;
+}
+
+/* Do the pieces follow each other from the beginning of one file? */
+static bool is_joined(const struct run *run)
+{
+    size_t offset = 0;
+
+    for (unsigned i = 0; i < run->count; i++) {
+        if (run->pieces[i]->file != run->pieces[0]->file || run->pieces[i]->file_offset != offset)
+            return false;
+        offset += run->pieces[i]->block->len;
+    }
+    return run->count == 1 || run->pieces[0]->file;
+}
+
+static bool may_join(const struct run *run)
+{
+    for (unsigned i = 0; i < run->count; i++) {
+        if (run->pieces[i]->exported || run->pieces[i]->file)
+            return false;
+        for (unsigned j = 0; j < i; j++)
+            if (run->pieces[i] == run->pieces[j])
+                return false;
+    }
+    return true;
+}
+
+static bool move(struct physical *piece, int file, size_t offset)
+{
+    struct fake_block *block = piece->block;
+    void *view = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
+
+    if (view == MAP_FAILED)
+        return false;
+    memcpy(view, block->bytes, block->len);
+    munmap(block->bytes, block->len);
+    close(block->fd);
+    block->bytes = view;
+    block->fd = fcntl(file, F_DUPFD_CLOEXEC, 0);
+    piece->file = last_file;
+    piece->file_offset = offset;
+    return true;
+}
+
+static bool join(const struct run *run)
+{
+    int file = fake_file(run->len);
+    size_t offset = 0;
+
+    if (file < 0)
+        return false;
+    last_file++;
+    for (unsigned i = 0; i < run->count; i++) {
+        if (!move(run->pieces[i], file, offset))
+            abort();
+        offset += run->pieces[i]->block->len;
+    }
+    close(file);
+    return true;
+}
+
+unsigned fake_cuda_export_virtual(uint64_t addr, size_t len, int *fd)
+{
+    struct run run;
+    unsigned result = run_of(addr, len, &run);
+
+    if (result)
+        return result;
+    if (!run.pieces[0]->prop.gpudirect)
+        return CUDA_NOT_SUPPORTED;
+    if (!is_joined(&run) && (!may_join(&run) || !join(&run))) {
+        fprintf(stderr, "simulated CUDA: these pieces are exported in another order already\n");
+        return CUDA_NOT_SUPPORTED;
+    }
+    *fd = fcntl(run.pieces[0]->block->fd, F_DUPFD, 0);
+    for (unsigned i = 0; i < run.count; i++)
+        run.pieces[i]->exported = true;
+    return *fd < 0 ? CUDA_OUT_OF_MEMORY : CUDA_OK;
+}
+
+unsigned long hmreg_fake_cuda_virtual(void)
+{
+    unsigned long alive = 0;
+
+    fake_lock();
+    for (struct reservation *r = reservations; r; r = r->next)
+        alive++;
+    for (struct physical *p = physicals; p; p = p->next)
+        alive++;
+    fake_unlock();
+    return alive;
+}
