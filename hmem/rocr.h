@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the files of the ROCm vendor share: the runtime's entry points, its agents, and how one
+ * asks it about an address.
+ *
+ * Built with Debian's headers (5.2.3). What came later is declared here, and looked up when the
+ * library is loaded: a runtime without it says so in `lacks`.
+ */
+#ifndef HMREG_HMEM_ROCR_H
+#define HMREG_HMEM_ROCR_H
+
+#include "hmem/hmem.h"
+
+#include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+
+#define ROCR_INFO_DMABUF_SUPPORTED 0x204 /* hsa_system_info_t: bool */
+
+/* hsa_amd_pointer_type_t */
+enum rocr_pointer_type {
+    ROCR_POINTER_UNKNOWN = 0,
+    ROCR_POINTER_HSA = 1,
+    ROCR_POINTER_LOCKED = 2,
+    ROCR_POINTER_GRAPHICS = 3,
+    ROCR_POINTER_IPC = 4,
+    ROCR_POINTER_RESERVED = 5, /* addresses of the virtual memory API that nothing is mapped at */
+    ROCR_POINTER_VMEM = 6,     /* mapped by it */
+};
+
+/* hsa_amd_pointer_info_t. `registered` lies in the padding of the older one. */
+struct rocr_pointer_info {
+    uint32_t size;
+    uint32_t type;
+    void *agent_base;
+    void *host_base;
+    size_t len;
+    void *user_data;
+    hsa_agent_t owner;
+    uint32_t global_flags;
+    uint8_t registered; /* RESERVED: 0 for plain host memory set aside for managed memory */
+};
+_Static_assert(sizeof(struct rocr_pointer_info) <= sizeof(hsa_amd_pointer_info_t) &&
+                   offsetof(struct rocr_pointer_info, global_flags) ==
+                       offsetof(hsa_amd_pointer_info_t, global_flags),
+               "a beginning of the vendor's struct");
+
+struct rocr_api {
+    __typeof__(hsa_init) *init;
+    __typeof__(hsa_shut_down) *shut_down;
+    __typeof__(hsa_status_string) *status_string;
+    __typeof__(hsa_system_get_info) *system_get_info;
+    __typeof__(hsa_iterate_agents) *iterate_agents;
+    __typeof__(hsa_agent_get_info) *agent_get_info;
+    __typeof__(hsa_memory_copy) *memory_copy;
+    __typeof__(hsa_amd_agent_iterate_memory_pools) *iterate_pools;
+    __typeof__(hsa_amd_memory_pool_get_info) *pool_get_info;
+    __typeof__(hsa_amd_agent_memory_pool_get_info) *agent_pool_get_info;
+    __typeof__(hsa_amd_memory_pool_allocate) *pool_allocate;
+    __typeof__(hsa_amd_memory_pool_free) *pool_free;
+    __typeof__(hsa_amd_agents_allow_access) *allow_access;
+    __typeof__(hsa_amd_register_deallocation_callback) *register_callback;
+    __typeof__(hsa_amd_deregister_deallocation_callback) *deregister_callback;
+    hsa_status_t (*pointer_info)(const void *ptr, struct rocr_pointer_info *info,
+                                 void *(*alloc)(size_t), uint32_t *count, hsa_agent_t **agents);
+    hsa_status_t (*export_dmabuf)(const void *ptr, size_t size, int *fd, uint64_t *offset);
+    hsa_status_t (*close_dmabuf)(int fd);
+};
+
+struct rocr_pool {
+    hsa_amd_memory_pool_t id;
+    bool valid;
+    size_t size;
+};
+
+struct rocr_agent {
+    hsa_agent_t id;
+    hsa_device_type_t type;
+    int device;            /* our index of a GPU, else -1 */
+    struct rocr_pool pool; /* a GPU's coarse-grained, a CPU's fine-grained */
+    bool cpu_access;       /* a GPU whose memory the CPU can touch (large BAR) */
+    struct hmem_device info;
+};
+
+struct hmem {
+    struct rocr_api api;
+    void *handle;
+    struct hmem_runtime runtime;
+    struct rocr_agent *agents;
+    size_t agent_count;
+    int devices;
+    bool dmabuf;
+    _Atomic bool gone; /* the runtime says that it has shut down */
+};
+
+static inline uint64_t rocr_address(const void *ptr)
+{
+    return (uint64_t)(uintptr_t)ptr;
+}
+
+/* rocr.c */
+
+/* Records a failure of the runtime and returns code; -ENODEV where it says that it shut down. */
+int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The failure of a call that was not made, because the runtime shut down before. */
+int rocr_fail_gone(void);
+
+/* The runtime's answer for memory that can be described. -HMEM_NOT_MINE, and resolve's errors. */
+int rocr_look_up(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
+/* Whose memory it is: a CPU or a GPU. -EIO, -HMEM_NOT_MINE. */
+int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
+                    const struct rocr_agent **out);
+/* The agents that may reach an address; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
+int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count);
+
+/* rocr_agents.c */
+
+/* Lists the agents with their pools, describes the GPUs. -ENODEV: no GPU. -EIO. */
+int rocr_find_agents(struct hmem *self);
+/* NULL: no such agent. */
+const struct rocr_agent *rocr_agent(const struct hmem *self, hsa_agent_t id);
+const struct rocr_agent *rocr_gpu(const struct hmem *self, int device);
+/* The next of a type, the first after NULL; NULL: no more. */
+const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_type_t type,
+                                         const struct rocr_agent *after);
+
+/* rocr_memory.c: operations of hmem.h */
+
+int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                       struct hmreg_dmabuf *out);
+int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
+int rocr_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
+int rocr_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What is done with ROCm memory: exported, copied, allocated and freed.
+ */
+#include "core/error.h"
+#include "hmem/rocr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- export -------------------------------------------------------------------------- */
+
+static int check_exportable(struct hmem *self, uint64_t addr, const struct hmem_range *range)
+{
+    struct rocr_pointer_info info;
+    int rc;
+
+    if (range->kind != HMREG_MEM_DEVICE)
+        return hmreg_fail(-EOPNOTSUPP, "ROCm has no dmabuf of pinned host memory, "
+                                       "which is registered by its address");
+    if (!self->dmabuf)
+        return hmreg_fail(-EOPNOTSUPP, "%s", self->runtime.lacks);
+    rc = rocr_look_up(self, addr, &info);
+    if (rc == -HMEM_NOT_MINE)
+        return self->gone ? rocr_fail_gone()
+                          : hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed", addr);
+    if (rc)
+        return rc;
+    /* Asked to export memory of another process's allocation, the runtime crashes. */
+    if (info.type != ROCR_POINTER_HSA)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "ROCm cannot export memory that was imported (%s): "
+                          "export it where it was allocated",
+                          info.type == ROCR_POINTER_IPC ? "by IPC" : "from a descriptor");
+    return 0;
+}
+
+static int fail_export(struct hmem *self, hsa_status_t status, uint64_t addr, size_t len)
+{
+    switch ((int)status) {
+    case HSA_STATUS_ERROR_INVALID_AGENT:
+        return rocr_fail(self, -EOPNOTSUPP, status, "ROCm exports no memory of this agent");
+    case HSA_STATUS_ERROR_INVALID_ALLOCATION:
+        return rocr_fail(self, -EXDEV, status,
+                         "the %zu bytes at %#" PRIx64 " are not in one allocation", len, addr);
+    }
+    return rocr_fail(self, -EIO, status, "ROCm could not export %zu bytes at %#" PRIx64, len, addr);
+}
+
+/* Bytes behind a descriptor. Old kernels and stand-ins of dmabufs do not seek. */
+static int64_t size_of(int fd)
+{
+    struct stat about;
+    off_t end = lseek(fd, 0, SEEK_END);
+
+    if (end >= 0)
+        return end;
+    return fstat(fd, &about) ? -1 : about.st_size;
+}
+
+static int check_covers(int fd, uint64_t offset, size_t len)
+{
+    int64_t size = size_of(fd);
+
+    if (size >= 0 && offset <= (uint64_t)size && len <= (uint64_t)size - offset)
+        return 0;
+    return hmreg_fail(-EPROTO,
+                      "ROCm's descriptor has %" PRId64 " bytes, and the range of %zu bytes is said "
+                      "to be at %" PRIu64 " in it",
+                      size, len, offset);
+}
+
+/* The vendor's descriptor goes back to the vendor at once; the caller gets one of its own. */
+static int take_over(struct hmem *self, int vendors, int *out)
+{
+    int own = fcntl(vendors, F_DUPFD_CLOEXEC, 0);
+    int errnum = errno;
+    hsa_status_t status = self->api.close_dmabuf(vendors);
+
+    if (own < 0)
+        return hmreg_fail_os(errnum, "the dmabuf descriptor cannot be duplicated");
+    if (status) {
+        close(own);
+        return rocr_fail(self, -EIO, status, "ROCm could not close its dmabuf descriptor");
+    }
+    *out = own;
+    return 0;
+}
+
+int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                       struct hmreg_dmabuf *out)
+{
+    int vendors = -1, own = -1;
+    uint64_t offset = 0; /* of addr, not of its allocation's base */
+    hsa_status_t status;
+    int rc = check_exportable(self, addr, range);
+
+    if (rc)
+        return rc;
+    status = self->api.export_dmabuf((void *)(uintptr_t)addr, len, &vendors, &offset);
+    if (status)
+        return fail_export(self, status, addr, len);
+    rc = take_over(self, vendors, &own);
+    if (rc)
+        return rc;
+    rc = check_covers(own, offset, len);
+    if (rc) {
+        close(own);
+        return rc;
+    }
+    *out = (struct hmreg_dmabuf){.fd = own, .offset = offset, .length = len};
+    return 0;
+}
+
+/* ---- copy ---------------------------------------------------------------------------- */
+
+#define BOUNCE_BYTES (256u << 10)
+
+/* One side of a copy, as the runtime will see it. */
+struct side {
+    uint64_t addr;
+    const struct rocr_agent *gpu; /* whose memory it is, NULL: host memory */
+    bool known;                   /* host memory that the runtime takes for mapped on the GPU */
+};
+
+static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
+{
+    const struct rocr_agent *owner = NULL;
+    struct rocr_pointer_info info;
+    int rc = rocr_look_up(self, addr, &info);
+
+    *out = (struct side){.addr = addr};
+    if (rc == -HMEM_NOT_MINE && !self->gone)
+        return 0;
+    rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
+    if (rc)
+        return rc;
+    if (owner->type == HSA_DEVICE_TYPE_GPU && info.type != ROCR_POINTER_LOCKED)
+        out->gpu = owner;
+    else
+        out->known = addr - rocr_address(info.agent_base) < info.len;
+    return 0;
+}
+
+/* The runtime locks host memory it does not know for the copy. Memory it knows it takes to be
+ * mapped on the GPU; where it is not, the GPU's access faults and ends the process. */
+static int is_unreachable(struct hmem *self, const struct side *host, const struct rocr_agent *gpu,
+                          bool *out)
+{
+    hsa_agent_t *agents;
+    uint32_t count;
+    int rc;
+
+    *out = false;
+    if (!gpu || !host->known)
+        return 0;
+    rc = rocr_ask_agents(self, host->addr, &agents, &count);
+    if (rc)
+        return rc;
+    *out = true;
+    for (uint32_t i = 0; i < count; i++)
+        if (agents[i].handle == gpu->id.handle)
+            *out = false;
+    free(agents);
+    return 0;
+}
+
+static int copy_directly(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    hsa_status_t status =
+        self->api.memory_copy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, len);
+
+    if (status)
+        return rocr_fail(self, -EIO, status,
+                         "ROCm could not copy %zu bytes from %#" PRIx64 " to %#" PRIx64, len, src,
+                         dst);
+    return 0;
+}
+
+static int copy_bounced(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    size_t room = len < BOUNCE_BYTES ? len : BOUNCE_BYTES;
+    char *bounce = malloc(room);
+    int rc = 0;
+
+    if (!bounce)
+        return hmreg_fail(-ENOMEM, "no memory to copy by way of the host");
+    for (size_t done = 0; done < len && !rc; done += room) {
+        size_t piece = len - done < room ? len - done : room;
+
+        rc = copy_directly(self, rocr_address(bounce), src + done, piece);
+        rc = rc ? rc : copy_directly(self, dst + done, rocr_address(bounce), piece);
+    }
+    free(bounce);
+    return rc;
+}
+
+int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    struct side to, from;
+    bool bad_to = false, bad_from = false;
+    int rc = look_at_side(self, dst, &to);
+
+    rc = rc ? rc : look_at_side(self, src, &from);
+    rc = rc ? rc : is_unreachable(self, &to, from.gpu, &bad_to);
+    rc = rc ? rc : is_unreachable(self, &from, to.gpu, &bad_from);
+    if (rc)
+        return rc == -HMEM_NOT_MINE ? rocr_fail_gone() : rc;
+    return bad_to || bad_from ? copy_bounced(self, dst, src, len)
+                              : copy_directly(self, dst, src, len);
+}
+
+/* ---- memory for tools and tests ------------------------------------------------------ */
+
+static int allocate(struct hmem *self, const struct rocr_agent *agent, size_t len, void **out)
+{
+    void *made = NULL;
+    hsa_status_t status;
+
+    if (!agent || !agent->pool.valid)
+        return hmreg_fail(-EOPNOTSUPP, "this ROCm device has no pool to allocate from");
+    status = self->api.pool_allocate(agent->pool.id, len, 0, &made);
+    if (status == HSA_STATUS_ERROR_OUT_OF_RESOURCES ||
+        status == HSA_STATUS_ERROR_INVALID_ALLOCATION)
+        return rocr_fail(self, -ENOMEM, status, "ROCm has no %zu bytes left", len);
+    if (status)
+        return rocr_fail(self, -EIO, status, "ROCm could not allocate %zu bytes", len);
+    *out = made;
+    return 0;
+}
+
+/* Every GPU may access pinned memory of ours. */
+static int allow_all(struct hmem *self, void *addr)
+{
+    hsa_agent_t *gpus = calloc((size_t)self->devices, sizeof(*gpus));
+    hsa_status_t status;
+
+    if (!gpus)
+        return hmreg_fail(-ENOMEM, "no memory to list the GPUs");
+    for (int i = 0; i < self->devices; i++)
+        gpus[i] = rocr_gpu(self, i)->id;
+    status = self->api.allow_access((uint32_t)self->devices, gpus, NULL, addr);
+    free(gpus);
+    if (status)
+        return rocr_fail(self, -EIO, status, "ROCm could not map host memory on the GPUs");
+    return 0;
+}
+
+int rocr_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    void *made = NULL;
+    int rc;
+
+    if (self->gone)
+        return rocr_fail_gone();
+    switch (kind) {
+    case HMREG_MEM_DEVICE:
+        return allocate(self, rocr_gpu(self, index), len, out);
+    case HMREG_MEM_HOST_PINNED:
+        break;
+    default:
+        return hmreg_fail(-EOPNOTSUPP, "ROCm's runtime allocates device and pinned memory, not %s",
+                          hmreg_mem_kind_name(kind));
+    }
+    rc = allocate(self, rocr_next_agent(self, HSA_DEVICE_TYPE_CPU, NULL), len, &made);
+    if (rc)
+        return rc;
+    rc = allow_all(self, made);
+    if (rc) {
+        self->api.pool_free(made);
+        return rc;
+    }
+    *out = made;
+    return 0;
+}
+
+int rocr_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+{
+    hsa_status_t status;
+
+    if (self->gone)
+        return rocr_fail_gone();
+    status = self->api.pool_free(addr);
+    if (status)
+        return rocr_fail(self, -EIO, status, "ROCm could not free the memory at %p", addr);
+    return 0;
+}
