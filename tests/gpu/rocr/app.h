@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The application's side of ROCm's tests: it uses the runtime itself, as programs do, beside the
+ * library's vendor. Entry points are looked up in the runtime that LD_LIBRARY_PATH leads to, so
+ * that a test runs on whichever fake its CMake line names.
+ */
+#ifndef TESTS_ROCR_APP_H
+#define TESTS_ROCR_APP_H
+
+#include "core/error.h"
+#include "hmem/hmem.h"
+#include "tests/support/fake/fake.h"
+#include "tests/support/fake/rocr_newer.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+extern const struct hmem_ops hmem_rocr_ops;
+
+#define APP_CALLS(DO)                                                                              \
+    DO(hsa_init)                                                                                   \
+    DO(hsa_shut_down)                                                                              \
+    DO(hsa_iterate_agents)                                                                         \
+    DO(hsa_agent_get_info)                                                                         \
+    DO(hsa_memory_copy)                                                                            \
+    DO(hsa_amd_agent_iterate_memory_pools)                                                         \
+    DO(hsa_amd_memory_pool_get_info)                                                               \
+    DO(hsa_amd_memory_pool_allocate)                                                               \
+    DO(hsa_amd_memory_pool_free)                                                                   \
+    DO(hsa_amd_agents_allow_access)                                                                \
+    DO(hsa_amd_pointer_info)                                                                       \
+    DO(hsa_amd_memory_lock)                                                                        \
+    DO(hsa_amd_memory_unlock)                                                                      \
+    DO(hsa_amd_ipc_memory_create)                                                                  \
+    DO(hsa_amd_ipc_memory_attach)                                                                  \
+    DO(hsa_amd_ipc_memory_detach)                                                                  \
+    DO(hsa_amd_interop_map_buffer)                                                                 \
+    DO(hsa_amd_interop_unmap_buffer)                                                               \
+    DO(hsa_amd_portable_export_dmabuf)                                                             \
+    DO(hsa_amd_portable_close_dmabuf)                                                              \
+    DO(hsa_amd_vmem_address_reserve)                                                               \
+    DO(hsa_amd_vmem_address_free)                                                                  \
+    DO(hsa_amd_vmem_handle_create)                                                                 \
+    DO(hsa_amd_vmem_handle_release)                                                                \
+    DO(hsa_amd_vmem_map)                                                                           \
+    DO(hsa_amd_vmem_unmap)
+
+#define APP_MEMBER(call) __typeof__(call) *call;
+struct app {
+    APP_CALLS(APP_MEMBER)
+    const struct fake_control *fake;
+    hsa_agent_t cpu, gpus[4];
+    unsigned gpu_count;
+};
+extern struct app app;
+
+/* Loads the runtime and starts it as an application does; forgets what earlier tests asked the
+ * fake to do. */
+void app_start(void);
+void app_stop(void);
+
+/* After `skip` more calls the fake fails `times` times (-1: for ever). */
+void app_fail(const char *call, hsa_status_t status, int skip, int times);
+
+/* Opens the vendor; with app_start() before, and app_stop() after the close. */
+struct hmem *app_open(void);
+void app_close(struct hmem *rocr);
+
+/* Pool memory of a GPU, or of the CPU. */
+void *app_alloc(unsigned gpu, size_t len);
+void *app_alloc_host(size_t len);
+hsa_amd_memory_pool_t app_pool(unsigned gpu);
+void app_free(void *addr);
+
+/* What the vendor says of a range, which must succeed. */
+struct hmem_range app_resolve(struct hmem *rocr, const void *addr, size_t len);
+
+/* Writes a pattern, or looks whether it is there, by the runtime's own copy. */
+void app_fill(void *device, size_t len, unsigned seed);
+void app_check(const void *device, size_t len, unsigned seed);
+
+static inline uint64_t at(const void *ptr)
+{
+    return (uint64_t)(uintptr_t)ptr;
+}
+
+static inline unsigned char pattern(size_t i, unsigned seed)
+{
+    return (unsigned char)(i * 31 + seed * 7 + (i >> 8));
+}
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Opening ROCm: what is found, what is said of it, and what is said when there is nothing.
+ */
+#include "tests/gpu/rocr/app.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct hmem_ops *ops = &hmem_rocr_ops;
+
+static void open__two_gpus__two_devices(void **state)
+{
+    struct hmem *rocr = app_open();
+
+    assert_int_equal(ops->device_count(rocr), 2);
+    app_close(rocr);
+}
+
+static void runtime__today__lacks_nothing(void **state)
+{
+    struct hmem *rocr = app_open();
+    struct hmem_runtime runtime;
+
+    ops->runtime(rocr, &runtime);
+    assert_string_equal(runtime.version, "HSA 1.1, build simulated");
+    assert_non_null(strstr(runtime.library, "/libhsa-runtime64.so.1"));
+    assert_string_equal(runtime.lacks, "");
+    app_close(rocr);
+}
+
+static void device__each__name_memory_and_flags(void **state)
+{
+    struct hmem *rocr = app_open();
+
+    for (int i = 0; i < 2; i++) {
+        struct hmem_device device;
+
+        ops->device(rocr, i, &device);
+        assert_string_equal(device.name, "AMD GPU (simulated)");
+        assert_int_equal(device.memory, 16ull << 30);
+        assert_true(device.simulated);
+        assert_true(device.dmabuf);
+    }
+    app_close(rocr);
+}
+
+static void device__pci__every_field(void **state)
+{
+    struct hmem *rocr = app_open();
+    struct hmem_device device;
+
+    ops->device(rocr, 0, &device);
+    assert_int_equal(device.pci.valid, 1);
+    assert_int_equal(device.pci.domain, 0);
+    assert_int_equal(device.pci.bus, 0x23);
+    assert_int_equal(device.pci.device, 0);
+    assert_int_equal(device.pci.function, 0);
+    ops->device(rocr, 1, &device);
+    assert_int_equal(device.pci.valid, 1);
+    assert_int_equal(device.pci.domain, 1);
+    assert_int_equal(device.pci.bus, 0x63);
+    assert_int_equal(device.pci.device, 0x1f);
+    assert_int_equal(device.pci.function, 1);
+    app_close(rocr);
+}
+
+static void device__no_product_name__agent_name(void **state)
+{
+    struct hmem *rocr = NULL;
+    struct hmem_device device;
+
+    app_start();
+    /* Three agents are asked for their type, then the first GPU for its product's name. */
+    app_fail("hsa_agent_get_info", HSA_STATUS_ERROR, 3, 1);
+    assert_ok(ops->open(&rocr));
+    ops->device(rocr, 0, &device);
+    assert_string_equal(device.name, "gfx90a (simulated)");
+    ops->device(rocr, 1, &device);
+    assert_string_equal(device.name, "AMD GPU (simulated)");
+    app_close(rocr);
+}
+
+static void device__pci_unreadable__not_valid(void **state)
+{
+    struct hmem *rocr = NULL;
+    struct hmem_device device;
+
+    app_start();
+    app_fail("hsa_agent_get_info", HSA_STATUS_ERROR, 4, 1);
+    assert_ok(ops->open(&rocr));
+    ops->device(rocr, 0, &device);
+    assert_int_equal(device.pci.valid, 0);
+    assert_int_equal(device.pci.bus, 0);
+    app_close(rocr);
+}
+
+static void open__four_gpus__four_devices(void **state)
+{
+    struct hmem *rocr;
+
+    setenv("HMREG_FAKE_DEVICES", "4", 1);
+    rocr = app_open();
+    assert_int_equal(ops->device_count(rocr), 4);
+    app_close(rocr);
+    unsetenv("HMREG_FAKE_DEVICES");
+}
+
+static void open__no_gpu__nodev(void **state)
+{
+    struct hmem *rocr = NULL;
+
+    setenv("HMREG_FAKE_DEVICES", "0", 1);
+    app_start();
+    assert_fails(ops->open(&rocr), -ENODEV, "lists no GPU");
+    assert_null(rocr);
+    app_stop();
+    unsetenv("HMREG_FAKE_DEVICES");
+}
+
+static void open__no_driver__nodev_in_words(void **state)
+{
+    struct hmem *rocr = NULL;
+
+    app_start();
+    app_fail("hsa_init", HSA_STATUS_ERROR_OUT_OF_RESOURCES, 0, -1);
+    assert_fails(ops->open(&rocr), -ENODEV, "/dev/kfd");
+    assert_string_equal(hmreg_last_error()->source, "rocr");
+    assert_int_equal(hmreg_last_error()->vendor_code, 0x1008);
+    assert_non_null(strstr(hmreg_last_error()->vendor_text, "OUT_OF_RESOURCES"));
+    assert_null(rocr);
+    app_stop();
+}
+
+static void open__init_fails_otherwise__io(void **state)
+{
+    struct hmem *rocr = NULL;
+
+    app_start();
+    app_fail("hsa_init", HSA_STATUS_ERROR, 0, -1);
+    assert_fails(ops->open(&rocr), -EIO, "hsa_init failed");
+    assert_int_equal(hmreg_last_error()->vendor_code, HSA_STATUS_ERROR);
+    assert_null(rocr);
+    app_stop();
+}
+
+/* app_close() and app_stop() look whether the application's own reference is left. */
+static void open__twice__one_runtime(void **state)
+{
+    struct hmem *first = app_open();
+    struct hmem *second = NULL;
+
+    assert_ok(ops->open(&second));
+    ops->close(first);
+    assert_int_equal(ops->device_count(second), 2);
+    app_close(second);
+}
+
+static void open__application_not_using_it__starts_and_stops_it(void **state)
+{
+    struct hmem *rocr = app_open();
+    hsa_amd_pointer_info_t info = {.size = sizeof(info)};
+    void *memory = app_alloc(0, 4096);
+
+    assert_int_equal(app.hsa_shut_down(), 0);
+    assert_int_equal(app_resolve(rocr, memory, 4096).kind, HMREG_MEM_DEVICE);
+    app_free(memory);
+    ops->close(rocr);
+    assert_int_equal(app.hsa_amd_pointer_info(&info, &info, NULL, NULL, NULL),
+                     HSA_STATUS_ERROR_NOT_INITIALIZED);
+}
+
+static void runtime__driver_without_dmabuf__says_so(void **state)
+{
+    struct hmem *rocr;
+    struct hmem_runtime runtime;
+    struct hmem_device device;
+
+    setenv("HMREG_FAKE_HSA_DMABUF", "0", 1);
+    rocr = app_open();
+    ops->runtime(rocr, &runtime);
+    assert_non_null(strstr(runtime.lacks, "too old for ROCm to export dmabufs"));
+    ops->device(rocr, 0, &device);
+    assert_false(device.dmabuf);
+    app_close(rocr);
+    unsetenv("HMREG_FAKE_HSA_DMABUF");
+}
+
+/* A runtime that does not know the question may still export. */
+static void device__dmabuf_question_unknown__taken_for_able(void **state)
+{
+    struct hmem *rocr = NULL;
+    struct hmem_device device;
+
+    app_start();
+    app_fail("hsa_system_get_info", HSA_STATUS_ERROR_INVALID_ARGUMENT, 3, 1);
+    assert_ok(ops->open(&rocr));
+    ops->device(rocr, 0, &device);
+    assert_true(device.dmabuf);
+    app_close(rocr);
+}
+
+static int open_in_child(void)
+{
+    struct hmem *rocr = NULL;
+
+    if (ops->open(&rocr) != -ENODEV)
+        return 1;
+    return strstr(hmreg_last_error()->text, "of which this one is a child") ? 0 : 2;
+}
+
+static void open__in_a_child__nodev(void **state)
+{
+    struct hmem *rocr = app_open();
+    int status = -1;
+    pid_t child = fork();
+
+    if (!child)
+        _exit(open_in_child());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    app_close(rocr);
+}
+
+TEST_MAIN(TEST(open__two_gpus__two_devices), TEST(runtime__today__lacks_nothing),
+          TEST(device__each__name_memory_and_flags), TEST(device__pci__every_field),
+          TEST(device__no_product_name__agent_name), TEST(device__pci_unreadable__not_valid),
+          TEST(open__four_gpus__four_devices), TEST(open__no_gpu__nodev),
+          TEST(open__no_driver__nodev_in_words), TEST(open__init_fails_otherwise__io),
+          TEST(open__twice__one_runtime), TEST(open__application_not_using_it__starts_and_stops_it),
+          TEST(runtime__driver_without_dmabuf__says_so),
+          TEST(device__dmabuf_question_unknown__taken_for_able), TEST(open__in_a_child__nodev))
