@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the files of the Level Zero vendor share: ze_runtime.c loads it and lists its devices,
+ * ze.c asks it about addresses, copies and allocates, ze_export.c exports dmabufs.
+ */
+#ifndef HMREG_HMEM_ZE_H
+#define HMREG_HMEM_ZE_H
+
+#include "core/error.h"
+#include "hmem/hmem.h"
+
+#include <level_zero/ze_api.h>
+#include <stdatomic.h>
+
+/* Younger than Debian 12's header (Level Zero 1.4). */
+#define ZE_ADDRESS_NOT_FOUND 0x78000021
+struct ze_init_driver_type {
+    ze_structure_type_t stype;
+    const void *next;
+    uint32_t flags;
+};
+
+struct ze_api {
+    ze_result_t (*init_drivers)(uint32_t *, ze_driver_handle_t *, struct ze_init_driver_type *);
+    __typeof__(zeInit) *init;
+    __typeof__(zeDriverGet) *driver_get;
+    __typeof__(zeDriverGetApiVersion) *driver_version;
+    __typeof__(zeDriverGetProperties) *driver_properties;
+    __typeof__(zeDriverGetExtensionProperties) *driver_extensions;
+    __typeof__(zeDeviceGet) *device_get;
+    __typeof__(zeDeviceGetProperties) *device_properties;
+    __typeof__(zeDeviceGetMemoryProperties) *device_memory;
+    __typeof__(zeDeviceGetExternalMemoryProperties) *device_external;
+    __typeof__(zeDeviceGetCommandQueueGroupProperties) *device_queue_groups;
+    __typeof__(zeDevicePciGetPropertiesExt) *device_pci;
+    __typeof__(zeContextCreate) *context_create;
+    __typeof__(zeContextDestroy) *context_destroy;
+    __typeof__(zeMemGetAllocProperties) *properties;
+    __typeof__(zeMemGetAddressRange) *address_range;
+    __typeof__(zeMemAllocDevice) *alloc_device;
+    __typeof__(zeMemAllocHost) *alloc_host;
+    __typeof__(zeMemAllocShared) *alloc_shared;
+    __typeof__(zeMemFree) *free;
+    __typeof__(zeCommandListCreateImmediate) *list_create;
+    __typeof__(zeCommandListDestroy) *list_destroy;
+    __typeof__(zeCommandListAppendMemoryCopy) *list_copy;
+};
+
+struct ze_driver {
+    ze_driver_handle_t handle;
+    ze_context_handle_t context; /* ours */
+    bool counts_tiles;           /* it tells on how many handles memory lies */
+};
+
+struct ze_device {
+    ze_device_handle_t handle;
+    unsigned driver;
+    ze_device_uuid_t uuid; /* all zero: unknown */
+    struct hmem_device info;
+};
+
+struct hmem {
+    struct ze_api api;
+    void *library;
+    bool by_init_drivers;
+    struct ze_driver *drivers;
+    unsigned driver_count;
+    struct ze_device *devices;
+    unsigned device_count;
+    struct hmem_runtime runtime;
+    atomic_bool down; /* the runtime has shut down: it is not called any more */
+};
+
+/* What a driver says about the allocation at an address. */
+struct ze_found {
+    struct ze_driver *driver;
+    ze_memory_type_t type;
+    uint64_t id;
+    uint64_t page;             /* the pages it is made of, bytes */
+    ze_device_handle_t device; /* NULL for host memory, possibly for shared */
+    uint64_t base;
+    size_t len;
+};
+
+/* Records what a driver answered; the sentence says to which call and what of. */
+#define ze_fail(code, result, ...)                                                                 \
+    hmreg_fail_vendor(code, "ze", (int64_t)(result), ze_result_name(result), __VA_ARGS__)
+
+const char *ze_result_name(ze_result_t result); /* NULL for success and for unknown ones */
+
+/* True if the answer means that the runtime has shut down, which is then remembered. */
+bool ze_went_down(struct hmem *self, ze_result_t result);
+/* -ENODEV, with the sentence for that. */
+int ze_fail_down(void);
+
+int ze_open(struct hmem **out);
+void ze_close(struct hmem *self);
+/* The index of a device of this driver, listed or not; -1: none of ours. */
+int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle);
+
+/* The allocation under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
+int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out);
+/* The identity resolve gives for it. */
+uint64_t ze_identity(const struct hmem *self, const struct ze_found *found);
+unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver);
+
+int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                     struct hmreg_dmabuf *out);
+
+static inline void *ze_address(uint64_t addr)
+{
+    return (void *)(uintptr_t)addr;
+}
+
+#endif
