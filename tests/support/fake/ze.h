@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the two halves of the simulated Level Zero driver share: ze.c has the driver, its devices
+ * and the tables the loader asks for; ze_memory.c has contexts, memory and command lists.
+ * Everything is under fake_lock().
+ */
+#ifndef TESTS_FAKE_ZE_H
+#define TESTS_FAKE_ZE_H
+
+#include "tests/support/fake/fake.h"
+
+#include <level_zero/ze_api.h>
+
+/* Two copies of this source can be loaded side by side, as two drivers. */
+#ifndef FAKE_ZE_DRIVER
+#define FAKE_ZE_DRIVER 0
+#endif
+
+#define FAKE_ZE_MAX_DEVICES 8
+#define FAKE_ZE_MAX_TILES   4
+
+/* Handles are opaque to the loader and to applications; these are what ours point at. */
+struct _ze_device_handle_t {
+    int index;
+    int tile; /* -1: the whole device */
+};
+
+/* First line of every entry point: count the call, fail if asked to, refuse before zeInit. */
+#define ENTRY(name)                                                                                \
+    do {                                                                                           \
+        long code_ = 0;                                                                            \
+                                                                                                   \
+        if (fake_fails(name, &code_))                                                              \
+            return (ze_result_t)code_;                                                             \
+        if (!fake_ze_initialized())                                                                \
+            return ZE_RESULT_ERROR_UNINITIALIZED;                                                  \
+    } while (0)
+
+bool fake_ze_initialized(void);
+bool fake_ze_driver_is_live(ze_driver_handle_t driver);
+bool fake_ze_device_is_live(ze_device_handle_t device);
+bool fake_ze_has(const char *name); /* an entry point or extension not named as missing */
+int fake_ze_tiles(void);
+
+ze_result_t fake_zeContextCreate(ze_driver_handle_t, const ze_context_desc_t *,
+                                 ze_context_handle_t *);
+ze_result_t fake_zeContextDestroy(ze_context_handle_t);
+ze_result_t fake_zeMemAllocDevice(ze_context_handle_t, const ze_device_mem_alloc_desc_t *, size_t,
+                                  size_t, ze_device_handle_t, void **);
+ze_result_t fake_zeMemAllocHost(ze_context_handle_t, const ze_host_mem_alloc_desc_t *, size_t,
+                                size_t, void **);
+ze_result_t fake_zeMemAllocShared(ze_context_handle_t, const ze_device_mem_alloc_desc_t *,
+                                  const ze_host_mem_alloc_desc_t *, size_t, size_t,
+                                  ze_device_handle_t, void **);
+ze_result_t fake_zeMemFree(ze_context_handle_t, void *);
+ze_result_t fake_zeMemGetAllocProperties(ze_context_handle_t, const void *,
+                                         ze_memory_allocation_properties_t *, ze_device_handle_t *);
+ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t, const void *, void **, size_t *);
+ze_result_t fake_zeCommandListCreateImmediate(ze_context_handle_t, ze_device_handle_t,
+                                              const ze_command_queue_desc_t *,
+                                              ze_command_list_handle_t *);
+ze_result_t fake_zeCommandListDestroy(ze_command_list_handle_t);
+ze_result_t fake_zeCommandListAppendMemoryCopy(ze_command_list_handle_t, void *, const void *,
+                                               size_t, ze_event_handle_t, uint32_t,
+                                               ze_event_handle_t *);
+
+#endif
