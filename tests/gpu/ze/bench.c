@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * See bench.h. */
+#include "tests/gpu/ze/bench.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct hmem *bench_open(void)
+{
+    struct hmem *self = NULL;
+
+    assert_ok(ze->open(&self));
+    return self;
+}
+
+const struct fake_control *bench_control(int driver)
+{
+    const struct fake_control *(*control)(void) = NULL;
+    char *paths = strdup(getenv("ZE_ENABLE_ALT_DRIVERS"));
+    char *rest = NULL;
+    char *path = strtok_r(paths, ",", &rest);
+    void *library;
+
+    for (int i = 0; i < driver; i++)
+        path = strtok_r(NULL, ",", &rest);
+    library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (!library)
+        fail_msg("the loader has not loaded %s", path);
+    *(void **)&control = dlsym(library, "hmreg_fake_control");
+    dlclose(library);
+    free(paths);
+    assert_non_null(control);
+    return control();
+}
+
+uint64_t bench_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len)
+{
+    void *made = NULL;
+
+    assert_ok(ze->alloc(self, device, kind, len, &made));
+    assert_non_null(made);
+    return (uintptr_t)made;
+}
+
+void bench_free(struct hmem *self, uint64_t addr, enum hmreg_mem_kind kind)
+{
+    assert_ok(ze->free(self, (void *)(uintptr_t)addr, kind));
+}
+
+void app_open(struct app *app, int driver)
+{
+    ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    ze_driver_handle_t drivers[4];
+    uint32_t count = 4;
+
+    assert_int_equal(zeInit(0), ZE_RESULT_SUCCESS);
+    assert_int_equal(zeDriverGet(&count, drivers), ZE_RESULT_SUCCESS);
+    assert_true(driver < (int)count);
+    app->driver = drivers[driver];
+    app->device_count = 8;
+    assert_int_equal(zeDeviceGet(app->driver, &app->device_count, app->devices), ZE_RESULT_SUCCESS);
+    assert_int_equal(zeContextCreate(app->driver, &desc, &app->context), ZE_RESULT_SUCCESS);
+}
+
+void app_close(struct app *app)
+{
+    assert_int_equal(zeContextDestroy(app->context), ZE_RESULT_SUCCESS);
+}
+
+uint64_t app_alloc(struct app *app, ze_device_handle_t device, size_t len)
+{
+    ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    void *made = NULL;
+
+    assert_int_equal(zeMemAllocDevice(app->context, &desc, len, 0, device, &made),
+                     ZE_RESULT_SUCCESS);
+    return (uintptr_t)made;
+}
+
+void app_free(struct app *app, uint64_t addr)
+{
+    assert_int_equal(zeMemFree(app->context, (void *)(uintptr_t)addr), ZE_RESULT_SUCCESS);
+}
+
+unsigned char *bench_peek(uint64_t addr)
+{
+    unsigned char *bytes = bench_control(0)->peek(addr);
+
+    assert_non_null(bytes);
+    return bytes;
+}
+
+size_t bench_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void bench_set(const char *name, long value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%ld", value);
+    assert_int_equal(setenv(name, text, 1), 0);
+}
+
+void bench_unset(const char *name)
+{
+    assert_int_equal(unsetenv(name), 0);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What Level Zero's tests share: the vendor opened on the simulated driver, the driver's control,
+ * and an application of its own beside hmreg, with a context that hmreg does not know.
+ */
+#ifndef TESTS_ZE_BENCH_H
+#define TESTS_ZE_BENCH_H
+
+#include "hmem/hmem.h"
+#include "tests/support/fake/fake.h"
+#include "tests/support/test.h"
+
+#include <level_zero/ze_api.h>
+#include <string.h>
+
+extern const struct hmem_ops hmem_ze_ops;
+#define ze (&hmem_ze_ops)
+
+#define MIB (1ul << 20)
+
+/* The vendor, opened; a failure of the test if it does not open. */
+struct hmem *bench_open(void);
+
+/* The control of the nth driver named in ZE_ENABLE_ALT_DRIVERS, which must be loaded. */
+const struct fake_control *bench_control(int driver);
+
+/* control->fail(), which cmocka's macro of that name hides. */
+static inline void bench_fail(const struct fake_control *control, const char *call,
+                              ze_result_t code, int skip, int times)
+{
+    (control->fail)(call, (long)code, skip, times);
+}
+
+/* Memory by the vendor itself. */
+uint64_t bench_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len);
+void bench_free(struct hmem *self, uint64_t addr, enum hmreg_mem_kind kind);
+
+/* An application that uses Level Zero itself: the nth driver, a context, its devices. */
+struct app {
+    ze_driver_handle_t driver;
+    ze_context_handle_t context;
+    ze_device_handle_t devices[8];
+    uint32_t device_count;
+};
+void app_open(struct app *app, int driver);
+void app_close(struct app *app);
+/* Device memory without the export descriptor, as applications allocate it. */
+uint64_t app_alloc(struct app *app, ze_device_handle_t device, size_t len);
+void app_free(struct app *app, uint64_t addr);
+
+size_t bench_page(void);
+
+/* The bytes of device memory behind the runtime's back. */
+unsigned char *bench_peek(uint64_t addr);
+
+/* A recognizable byte for each place. */
+static inline unsigned char pattern(size_t i)
+{
+    return (unsigned char)(i * 7 + i / 251 + 1);
+}
+
+/* Sets an environment variable the simulated driver reads, for one test. */
+void bench_set(const char *name, long value);
+void bench_unset(const char *name);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Two drivers side by side: one list of devices, each driver asked about each address, each in a
+ * context of its own. With more than one driver the loader wraps every handle.
+ */
+#include "tests/gpu/ze/bench.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void devices__of_both_drivers__one_list_in_order(void **state)
+{
+    static const char *const names[] = {
+        "simulated Level Zero device 0", "simulated Level Zero device 1",
+        "simulated Level Zero device 0 of driver 1", "simulated Level Zero device 1 of driver 1"};
+    static const int buses[] = {0x60, 0x61, 0x70, 0x71};
+    struct hmem *self = bench_open();
+    struct hmem_device device = {0};
+
+    assert_int_equal(ze->device_count(self), 4);
+    for (int i = 0; i < 4; i++) {
+        ze->device(self, i, &device);
+        assert_string_equal(device.name, names[i]);
+        assert_int_equal(device.pci.bus, buses[i]);
+    }
+    ze->close(self);
+}
+
+static void query__memory_of_each_device__its_device(void **state)
+{
+    static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
+    struct hmem *self = bench_open();
+
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 2; k++) {
+            uint64_t addr = bench_alloc(self, i, kinds[k], 8192);
+            struct hmem_range range = {0};
+
+            assert_int_equal(bench_control(i / 2)->allocations(), 1);
+            assert_ok(ze->resolve(self, addr + 1, 100, &range));
+            assert_int_equal(range.device, i);
+            assert_int_equal(range.kind, kinds[k]);
+            assert_int_equal(range.alloc_base, addr);
+            bench_free(self, addr, kinds[k]);
+            assert_int_equal(ze->resolve(self, addr + 1, 100, &range), -HMEM_NOT_MINE);
+        }
+    }
+    ze->close(self);
+}
+
+/* Both drivers count their ids from the same number; the identities differ all the same. */
+static void identity__of_two_drivers__differ(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t ids[2][20];
+    uint64_t addrs[2][20];
+
+    for (int i = 0; i < 20; i++) {
+        for (int d = 0; d < 2; d++) {
+            addrs[d][i] = bench_alloc(self, 2 * d, HMREG_MEM_DEVICE, 4096);
+            assert_ok(ze->identity(self, addrs[d][i], 4096, &ids[d][i]));
+        }
+    }
+    for (int i = 0; i < 20; i++)
+        for (int j = 0; j < 20; j++)
+            assert_int_not_equal(ids[0][i], ids[1][j]);
+    for (int i = 0; i < 20; i++)
+        for (int d = 0; d < 2; d++)
+            bench_free(self, addrs[d][i], HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+static void query__memory_of_applications_contexts__both_drivers(void **state)
+{
+    struct hmem *self = bench_open();
+
+    for (int d = 0; d < 2; d++) {
+        struct hmem_range range = {0};
+        struct app app;
+        uint64_t addr;
+
+        app_open(&app, d);
+        addr = app_alloc(&app, app.devices[1], 4096);
+        assert_ok(ze->resolve(self, addr, 4096, &range));
+        assert_int_equal(range.device, 2 * d + 1);
+        app_free(&app, addr);
+        app_close(&app);
+    }
+    ze->close(self);
+}
+
+static void export__of_the_second_driver__names_the_bytes(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 3, HMREG_MEM_DEVICE, 8192);
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+    struct hmem_range range = {0};
+    unsigned char *bytes;
+
+    assert_ok(ze->resolve(self, addr + 4100, 50, &range));
+    assert_ok(ze->export_dmabuf(self, addr + 4100, 50, &range, &dmabuf));
+    bytes = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf.fd, 0);
+    assert_ptr_not_equal(bytes, MAP_FAILED);
+    bytes[dmabuf.offset] = 0x42;
+    assert_int_equal(bench_control(1)->peek(addr + 4100)[0], 0x42);
+    munmap(bytes, 8192);
+    close(dmabuf.fd);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+/* No engine reaches the memory of another driver. */
+static void copy__between_drivers__by_way_of_the_host(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t a = bench_alloc(self, 0, HMREG_MEM_DEVICE, 5000);
+    uint64_t b = bench_alloc(self, 2, HMREG_MEM_DEVICE, 5000);
+
+    memset(bench_control(0)->peek(a), 0x33, 5000);
+    assert_ok(ze->copy(self, b + 1, a, 4998));
+    assert_int_equal(bench_control(1)->peek(b)[0], 0);
+    assert_int_equal(bench_control(1)->peek(b)[1], 0x33);
+    assert_int_equal(bench_control(1)->peek(b)[4998], 0x33);
+    assert_int_equal(bench_control(1)->peek(b)[4999], 0);
+    bench_free(self, a, HMREG_MEM_DEVICE);
+    bench_free(self, b, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+/* A driver that cannot answer may own the memory: that is an error, not "unknown". */
+static void query__one_driver_fails__eio(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmem_range range;
+    int local = 0;
+
+    bench_fail(bench_control(1), "zeMemGetAllocProperties", ZE_RESULT_ERROR_DEVICE_LOST, 0, 1);
+    assert_fails(ze->resolve(self, (uintptr_t)&local, sizeof(local), &range), -EIO,
+                 "zeMemGetAllocProperties");
+    assert_int_equal(ze->resolve(self, (uintptr_t)&local, sizeof(local), &range), -HMEM_NOT_MINE);
+    ze->close(self);
+}
+
+static void open__second_driver_fails__eio_and_nothing_left(void **state)
+{
+    struct hmem *self = bench_open();
+
+    ze->close(self);
+    bench_control(0)->reset();
+    bench_control(1)->reset();
+    self = NULL;
+    bench_fail(bench_control(1), "zeContextCreate", ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, 0, 1);
+    assert_fails(ze->open(&self), -EIO, "zeContextCreate of driver 1");
+    assert_null(self);
+    assert_int_equal(bench_control(0)->calls("zeContextCreate"),
+                     bench_control(0)->calls("zeContextDestroy"));
+    bench_control(1)->reset();
+}
+
+TEST_MAIN(TEST(devices__of_both_drivers__one_list_in_order),
+          TEST(query__memory_of_each_device__its_device), TEST(identity__of_two_drivers__differ),
+          TEST(query__memory_of_applications_contexts__both_drivers),
+          TEST(export__of_the_second_driver__names_the_bytes),
+          TEST(copy__between_drivers__by_way_of_the_host), TEST(query__one_driver_fails__eio),
+          TEST(open__second_driver_fails__eio_and_nothing_left))

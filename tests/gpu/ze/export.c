@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * dmabufs of Level Zero memory: that they name the very bytes, whatever the offset, that ours and
+ * the driver's descriptors stay apart, and that what cannot be named is refused.
+ */
+#include "tests/gpu/ze/bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int export(struct hmem *self, uint64_t addr, size_t len, struct hmreg_dmabuf *out)
+{
+    struct hmem_range range = {0};
+
+    assert_ok(ze->resolve(self, addr, len, &range));
+    return ze->export_dmabuf(self, addr, len, &range, out);
+}
+
+/* Maps what the export names, whole pages around it. */
+static unsigned char *map(const struct hmreg_dmabuf *dmabuf, size_t *mapped)
+{
+    uint64_t page = bench_page();
+    uint64_t start = dmabuf->offset & ~(page - 1);
+    void *at;
+
+    *mapped = (size_t)(dmabuf->offset + dmabuf->length - start);
+    at = mmap(NULL, *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf->fd, (off_t)start);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    return (unsigned char *)at + (dmabuf->offset - start);
+}
+
+static void unmap(unsigned char *bytes, size_t mapped)
+{
+    uintptr_t page = bench_page();
+
+    assert_int_equal(munmap((void *)((uintptr_t)bytes & ~(page - 1)), mapped), 0);
+}
+
+/* Writes by the export and finds the bytes in the memory, and the neighbours as they were. */
+static void check_names(uint64_t base, size_t alloc_len, uint64_t addr,
+                        const struct hmreg_dmabuf *dmabuf)
+{
+    unsigned char *memory = bench_peek(base);
+    size_t at = (size_t)(addr - base), len = dmabuf->length, mapped;
+    unsigned char *window = map(dmabuf, &mapped);
+
+    for (size_t i = 0; i < alloc_len; i++)
+        memory[i] = pattern(i);
+    assert_int_equal(window[0], pattern(at));
+    assert_int_equal(window[len - 1], pattern(at + len - 1));
+    assert_memory_equal(window, memory + at, len);
+    memset(window, 0, len);
+    for (size_t i = 0; i < alloc_len; i++)
+        if (memory[i] != (i >= at && i < at + len ? 0 : pattern(i)))
+            fail_msg("byte %zu of %zu after a write of %zu bytes at %zu", i, alloc_len, len, at);
+    unmap(window, mapped);
+}
+
+static void export__odd_offsets__names_the_bytes(void **state)
+{
+    static const struct {
+        size_t at, len;
+    } cases[] = {{0, 40000},   {0, 1},         {39999, 1}, {4095, 2},
+                 {4097, 8191}, {12345, 20000}, {1, 39999}};
+    struct hmem *self = bench_open();
+    uint64_t base = bench_alloc(self, 0, HMREG_MEM_DEVICE, 40000);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_dmabuf dmabuf = {.fd = -1};
+
+        assert_ok(export(self, base + cases[i].at, cases[i].len, &dmabuf));
+        assert_int_equal(dmabuf.offset, cases[i].at);
+        assert_int_equal(dmabuf.length, cases[i].len);
+        check_names(base, 40000, base + cases[i].at, &dmabuf);
+        assert_int_equal(close(dmabuf.fd), 0);
+    }
+    bench_free(self, base, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+/* Small allocations share a page and its descriptor; the offset says which is which. */
+static void export__sub_page_allocations__each_its_own_bytes(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addrs[3];
+
+    for (int i = 0; i < 3; i++)
+        addrs[i] = bench_alloc(self, 0, HMREG_MEM_DEVICE, 300);
+    for (int i = 0; i < 3; i++) {
+        struct hmreg_dmabuf dmabuf = {.fd = -1};
+
+        memset(bench_peek(addrs[(i + 1) % 3]), 0xee, 300);
+        assert_ok(export(self, addrs[i] + 7, 290, &dmabuf));
+        assert_int_equal(dmabuf.offset, (addrs[i] + 7) % bench_page());
+        check_names(addrs[i], 300, addrs[i] + 7, &dmabuf);
+        assert_int_equal(bench_peek(addrs[(i + 1) % 3])[0], 0xee);
+        assert_int_equal(bench_peek(addrs[(i + 1) % 3])[299], 0xee);
+        assert_int_equal(close(dmabuf.fd), 0);
+    }
+    for (int i = 0; i < 3; i++)
+        bench_free(self, addrs[i], HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+/* Real devices round memory up to their own pages, 64 KiB and more. */
+static void export__pages_of_the_device_are_large__names_the_bytes(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+    struct stat status;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_PAGE", 65536);
+    addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 70000);
+    assert_ok(export(self, addr + 65535, 4000, &dmabuf));
+    assert_int_equal(fstat(dmabuf.fd, &status), 0);
+    assert_int_equal(status.st_size, 131072);
+    check_names(addr, 70000, addr + 65535, &dmabuf);
+    assert_int_equal(close(dmabuf.fd), 0);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    bench_unset("HMREG_FAKE_ZE_PAGE");
+    ze->close(self);
+}
+
+/* The driver's descriptor is the driver's: the same at each export, open after ours is closed. */
+static void export__descriptors__ours_are_ours(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmreg_dmabuf first = {.fd = -1}, second = {.fd = -1};
+    int without = test_count_fds();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+    int before = test_count_fds();
+    size_t mapped;
+    unsigned char *window;
+
+    assert_ok(export(self, addr, 8192, &first));
+    assert_int_equal(test_count_fds(), before + 2); /* the driver's and ours */
+    assert_ok(export(self, addr + 4096, 4096, &second));
+    assert_int_equal(test_count_fds(), before + 3);
+    assert_int_not_equal(first.fd, second.fd);
+    assert_int_equal(fcntl(first.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(fcntl(second.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(close(first.fd), 0);
+    assert_int_equal(close(second.fd), 0);
+    assert_int_equal(test_count_fds(), before + 1);
+    assert_ok(export(self, addr, 8192, &first));
+    assert_int_equal(test_count_fds(), before + 2);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    assert_int_equal(test_count_fds(), without + 1);
+    window = map(&first, &mapped); /* ours outlives the memory */
+    window[0] = 1;
+    unmap(window, mapped);
+    assert_int_equal(close(first.fd), 0);
+    ze->close(self);
+}
+
+/* 0 is a descriptor like any other. */
+static void export__descriptor_zero__is_valid(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4096);
+    struct hmreg_dmabuf driver = {.fd = -1}, dmabuf = {.fd = -1};
+    int kept = dup(0);
+
+    assert_ok(export(self, addr, 4096, &driver)); /* the driver has its descriptor now */
+    close(0);
+    assert_ok(export(self, addr, 4096, &dmabuf));
+    assert_int_equal(dmabuf.fd, 0);
+    check_names(addr, 4096, addr, &dmabuf);
+    assert_int_equal(dup2(kept, 0), 0);
+    close(kept);
+    close(driver.fd);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+static void expect_refused(struct hmem *self, uint64_t addr, size_t len, int code,
+                           const char *words)
+{
+    struct hmreg_dmabuf dmabuf = {.fd = -7, .offset = 7, .length = 7};
+
+    assert_fails(export(self, addr, len, &dmabuf), code, words);
+    assert_int_equal(dmabuf.fd, -7);
+    assert_int_equal(dmabuf.offset, 7);
+    assert_int_equal(dmabuf.length, 7);
+}
+
+static void export__shared_memory__eopnotsupp(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_MANAGED, 4096);
+
+    expect_refused(self, addr, 4096, -EOPNOTSUPP, "migrates between host and device");
+    assert_int_equal(hmreg_last_error()->vendor_code, ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
+    assert_string_equal(hmreg_last_error()->vendor_text, "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE");
+    bench_free(self, addr, HMREG_MEM_MANAGED);
+    ze->close(self);
+}
+
+static void export__pinned_host_memory__eopnotsupp(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_HOST_PINNED, 4096);
+
+    expect_refused(self, addr, 4096, -EOPNOTSUPP, "registered by its address");
+    bench_free(self, addr, HMREG_MEM_HOST_PINNED);
+    ze->close(self);
+}
+
+/* A driver that wants the export descriptor at allocation has it from us, not from others. */
+static void export__not_allocated_for_export__eopnotsupp_with_remedy(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+    struct app app;
+    uint64_t ours, theirs;
+
+    bench_set("HMREG_FAKE_ZE_INSIST", 1);
+    app_open(&app, 0);
+    theirs = app_alloc(&app, app.devices[0], 8192);
+    ours = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+    expect_refused(self, theirs, 8192, -EOPNOTSUPP, "ze_external_memory_export_desc_t");
+    assert_ok(export(self, ours, 8192, &dmabuf));
+    close(dmabuf.fd);
+    bench_free(self, ours, HMREG_MEM_DEVICE);
+    app_free(&app, theirs);
+    app_close(&app);
+    bench_unset("HMREG_FAKE_ZE_INSIST");
+    ze->close(self);
+}
+
+static void export__memory_over_tiles__exdev(void **state)
+{
+    struct hmem *self;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    self = bench_open();
+    addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4 * bench_page());
+    expect_refused(self, addr, 4 * bench_page(), -EXDEV, "lies on 2 tiles");
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+    bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
+/* An older driver does not tell of tiles: its descriptor is too short for the memory. */
+static void export__untold_tiles__eproto(void **state)
+{
+    struct hmem *self;
+    char words[64];
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    setenv("HMREG_FAKE_ZE_MISSING", "ZE_experimental_sub_allocations", 1);
+    self = bench_open();
+    addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4 * bench_page());
+    snprintf(words, sizeof(words), "has %zu bytes and cannot hold", 2 * bench_page());
+    expect_refused(self, addr, 100, -EPROTO, words);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+    bench_unset("HMREG_FAKE_ZE_TILES");
+    bench_unset("HMREG_FAKE_ZE_MISSING");
+}
+
+/* Memory of an application from a driver's pool: the descriptor is the pool's. Where the pieces
+ * have ids of their own nothing says where in the pool they lie. */
+static void export__piece_of_a_pool__eproto(void **state)
+{
+    struct hmem *self = bench_open();
+    struct app app;
+    uint64_t addrs[3];
+
+    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)bench_page());
+    app_open(&app, 0);
+    for (int i = 0; i < 3; i++)
+        addrs[i] = app_alloc(&app, app.devices[0], 8192);
+    for (int i = 0; i < 3; i++)
+        expect_refused(self, addrs[i], 8192, -EPROTO, "does not say where in it that lies");
+    for (int i = 0; i < 3; i++)
+        app_free(&app, addrs[i]);
+    app_close(&app);
+    bench_unset("HMREG_FAKE_ZE_POOL");
+    ze->close(self);
+}
+
+/* Where the whole pool answers with one id, its borders can be found. */
+static void export__piece_of_a_pool_with_one_id__names_the_bytes(void **state)
+{
+    struct hmem *self = bench_open();
+    struct app app;
+    uint64_t addrs[5];
+
+    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)bench_page());
+    bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
+    app_open(&app, 0);
+    for (int i = 0; i < 5; i++)
+        addrs[i] = app_alloc(&app, app.devices[0], 9000);
+    app_free(&app, addrs[1]);
+    for (int i = 0; i < 5; i += 2) {
+        uint64_t neighbour = addrs[(i + 2) % 6];
+        struct hmreg_dmabuf dmabuf = {.fd = -1};
+
+        memset(bench_peek(neighbour), 0xee, 9000);
+        assert_ok(export(self, addrs[i] + 17, 8983, &dmabuf));
+        assert_int_not_equal(dmabuf.offset, 17);
+        check_names(addrs[i], 9000, addrs[i] + 17, &dmabuf);
+        assert_int_equal(bench_peek(neighbour)[0], 0xee);
+        assert_int_equal(bench_peek(neighbour)[8999], 0xee);
+        close(dmabuf.fd);
+    }
+    for (int i = 0; i < 5; i++)
+        if (i != 1)
+            app_free(&app, addrs[i]);
+    app_close(&app);
+    bench_unset("HMREG_FAKE_ZE_POOL");
+    bench_unset("HMREG_FAKE_ZE_POOL_ID");
+    ze->close(self);
+}
+
+/* What we allocate ourselves is meant for export, so no pool gets it. */
+static void export__our_own_memory__is_in_no_pool(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)bench_page());
+    addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+    assert_ok(export(self, addr, 8192, &dmabuf));
+    check_names(addr, 8192, addr, &dmabuf);
+    close(dmabuf.fd);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    bench_unset("HMREG_FAKE_ZE_POOL");
+    ze->close(self);
+}
+
+static void export__memory_changed_since_resolve__eio(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    struct hmem_range range = {0};
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+
+    assert_ok(ze->resolve(self, addr, 8192, &range));
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EIO, "was freed");
+    assert_int_equal(bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192), addr);
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EIO, "was freed");
+    assert_int_equal(dmabuf.fd, -7);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+TEST_MAIN(TEST(export__odd_offsets__names_the_bytes),
+          TEST(export__sub_page_allocations__each_its_own_bytes),
+          TEST(export__pages_of_the_device_are_large__names_the_bytes),
+          TEST(export__descriptors__ours_are_ours), TEST(export__descriptor_zero__is_valid),
+          TEST(export__shared_memory__eopnotsupp), TEST(export__pinned_host_memory__eopnotsupp),
+          TEST(export__not_allocated_for_export__eopnotsupp_with_remedy),
+          TEST(export__memory_over_tiles__exdev), TEST(export__untold_tiles__eproto),
+          TEST(export__piece_of_a_pool__eproto),
+          TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
+          TEST(export__our_own_memory__is_in_no_pool),
+          TEST(export__memory_changed_since_resolve__eio))
