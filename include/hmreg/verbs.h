@@ -14,7 +14,9 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * Opens a domain on a protection domain, which is borrowed and must outlive *out.
+ * Opens a domain on a protection domain, which is borrowed and must outlive *out. Of its regions
+ * hmreg_mr_native() and hmreg_mr_desc() are the struct ibv_mr *. A program that forks sees to
+ * ibv_fork_init() itself, before anything registers memory; hmreg never calls it.
  * -EINVAL: lib, pd or out is NULL. -HMREG_EBADFLAGS: config->flags.
  * -EIO: the device's limits could not be read. -ENOMEM.
  */

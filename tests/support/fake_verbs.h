@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * libibverbs' registration calls, answered by the test: these definitions in the executable come
+ * before libibverbs' own. It is as strict as a device can be about access rights.
+ */
+#ifndef TESTS_FAKE_VERBS_H
+#define TESTS_FAKE_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+struct fake_verbs {
+    struct ibv_device_attr limits; /* what the device says it can do */
+    int query_error;               /* ibv_query_device() answers this */
+    int reg_error;                 /* errno of the next ibv_reg_mr() */
+    bool reg_fails;                /* ...which fails even with errno 0 */
+    int dereg_result;              /* ibv_dereg_mr() returns this while it is not 0... */
+    int dereg_errno;               /* ...with this errno */
+    uint32_t local_rkey;           /* rkey of regions without remote access, as drivers differ */
+    /* What was asked last. */
+    void *addr;
+    size_t length;
+    uint64_t iova;
+    unsigned access;
+    unsigned regs, deregs, live;
+};
+extern struct fake_verbs fake_verbs;
+
+/* As new: one device named "fake0" of transport IB. Borrowed. */
+struct ibv_pd *fake_verbs_reset(void);
+struct ibv_device *fake_verbs_device(void);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See vendors.h. The three share their functions: a vendor's struct hmem is its entry here.
+ */
+#include "tests/support/vendors.h"
+
+#include "core/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct vendor vendors[HMREG_IFACE_COUNT];
+
+static uint64_t last_identity;
+
+static struct vendor *of(struct hmem *self)
+{
+    return (struct vendor *)self;
+}
+
+static const char *name_of(const struct vendor *vendor)
+{
+    return hmreg_iface_name((enum hmreg_iface)(vendor - vendors));
+}
+
+static int answer(const struct vendor *vendor, int code, const char *call)
+{
+    if (code && !vendor->silent)
+        return hmreg_fail_vendor(code, name_of(vendor), 999, "TEST_ERROR", "%s of %s failed", call,
+                                 name_of(vendor));
+    return code;
+}
+
+static struct vendor_claim *find(struct vendor *vendor, uint64_t addr)
+{
+    for (unsigned i = 0; i < vendor->count; i++)
+        if (addr - vendor->claims[i].addr < vendor->claims[i].len)
+            return &vendor->claims[i];
+    return NULL;
+}
+
+/* ---- the operations --------------------------------------------------------------------- */
+
+static int open_vendor(struct vendor *vendor, struct hmem **out)
+{
+    vendor->opens++;
+    if (vendor->open_code)
+        return answer(vendor, vendor->open_code, "open");
+    *out = (struct hmem *)vendor;
+    return 0;
+}
+
+static int open_cuda(struct hmem **out)
+{
+    return open_vendor(&vendors[HMREG_IFACE_CUDA], out);
+}
+
+static int open_rocr(struct hmem **out)
+{
+    return open_vendor(&vendors[HMREG_IFACE_ROCR], out);
+}
+
+static int open_ze(struct hmem **out)
+{
+    return open_vendor(&vendors[HMREG_IFACE_ZE], out);
+}
+
+static void close_vendor(struct hmem *self)
+{
+    of(self)->closes++;
+}
+
+static void runtime(struct hmem *self, struct hmem_runtime *out)
+{
+    *out = (struct hmem_runtime){.version = "1.2", .library = "the test", .lacks = "nothing"};
+}
+
+static int device_count(struct hmem *self)
+{
+    return of(self)->devices;
+}
+
+static void device(struct hmem *self, int index, struct hmem_device *out)
+{
+    *out = (struct hmem_device){
+        .pci = {.bus = (uint8_t)(index + 1), .valid = 1},
+        .memory = 1u << 30,
+        .simulated = true,
+        .dmabuf = of(self)->dmabuf,
+    };
+    snprintf(out->name, sizeof(out->name), "simulated %s %d", name_of(of(self)), index);
+}
+
+static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+{
+    struct vendor *vendor = of(self);
+    const struct vendor_claim *claim = find(vendor, addr);
+
+    vendor->resolves++;
+    if (vendor->resolve_code)
+        return answer(vendor, vendor->resolve_code, "resolve");
+    if (!claim)
+        return -HMEM_NOT_MINE;
+    if (len > claim->len - (addr - claim->addr))
+        return hmreg_fail_vendor(-ERANGE, name_of(vendor), 0, NULL,
+                                 "the allocation ends at %#" PRIx64, claim->addr + claim->len);
+    *out = claim->range;
+    if (out->host_addr)
+        out->host_addr += addr - claim->addr;
+    return 0;
+}
+
+static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
+{
+    struct hmem_range range;
+    int rc = resolve(self, addr, len, &range);
+
+    if (!rc)
+        *out = range.identity;
+    return rc;
+}
+
+static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
+                         const struct hmem_range *range, struct hmreg_dmabuf *out)
+{
+    struct vendor *vendor = of(self);
+    const struct vendor_claim *claim = find(vendor, addr);
+    int fd;
+
+    vendor->exports++;
+    if (vendor->export_code)
+        return answer(vendor, vendor->export_code, "export");
+    fd = claim ? fcntl(claim->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (fd < 0)
+        return hmreg_fail_os(errno, "the test's memory has no descriptor");
+    *out = (struct hmreg_dmabuf){.fd = fd, .offset = addr - claim->addr, .length = len};
+    return 0;
+}
+
+static char *bytes_at(struct vendor *vendor, uint64_t addr)
+{
+    const struct vendor_claim *claim = find(vendor, addr);
+
+    return claim && claim->view ? claim->view + (addr - claim->addr) : (char *)(uintptr_t)addr;
+}
+
+static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    struct vendor *vendor = of(self);
+
+    vendor->copies++;
+    if (vendor->copy_code)
+        return answer(vendor, vendor->copy_code, "copy");
+    memmove(bytes_at(vendor, dst), bytes_at(vendor, src), len);
+    return 0;
+}
+
+static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    struct vendor *vendor = of(self);
+
+    if (vendor->alloc_code)
+        return answer(vendor, vendor->alloc_code, "alloc");
+    *out = vendor_memory((enum hmreg_iface)(vendor - vendors), index, kind, len);
+    return 0;
+}
+
+static int free_vendor(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+{
+    vendor_memory_free(addr);
+    return 0;
+}
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+#define VENDOR(of_iface, vendor)                                                                   \
+    {                                                                                              \
+        .iface = of_iface, .name = #vendor, .open = open_##vendor, .close = close_vendor,          \
+        .runtime = runtime, .device_count = device_count, .device = device, .resolve = resolve,    \
+        .identity = identity, .export_dmabuf = export_dmabuf, .copy = copy, .alloc = alloc,        \
+        .free = free_vendor,                                                                       \
+    }
+
+static const struct hmem_ops cuda = VENDOR(HMREG_IFACE_CUDA, cuda);
+static const struct hmem_ops rocr = VENDOR(HMREG_IFACE_ROCR, rocr);
+static const struct hmem_ops ze = VENDOR(HMREG_IFACE_ZE, ze);
+extern const struct hmem_ops hmem_system_ops;
+
+const struct hmem_ops *const hmem_vendors[] = {&hmem_system_ops, &cuda, &rocr, &ze, NULL};
+
+/* ---- for tests -------------------------------------------------------------------------- */
+
+void vendors_reset(void)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        vendors[i] = (struct vendor){.devices = 2, .dmabuf = true};
+}
+
+struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len,
+                                  enum hmreg_mem_kind kind, int index)
+{
+    struct vendor *vendor = &vendors[iface];
+    struct vendor_claim *claim = &vendor->claims[vendor->count++];
+    uint64_t at = (uint64_t)(uintptr_t)addr;
+
+    *claim = (struct vendor_claim){
+        .addr = at,
+        .len = len,
+        .fd = -1,
+        .range =
+            {
+                .device = index,
+                .kind = kind,
+                .alloc_base = at,
+                .alloc_len = len,
+                .identity = kind == HMREG_MEM_HOST_PINNED ? 0 : ++last_identity,
+                .segments = 1,
+                .host_addr = kind == HMREG_MEM_DEVICE ? 0 : at,
+                .exportable = kind == HMREG_MEM_DEVICE,
+            },
+    };
+    return claim;
+}
+
+static void *must(void *mapped)
+{
+    if (mapped != MAP_FAILED)
+        return mapped;
+    perror("mmap of the test's memory");
+    abort();
+}
+
+void *vendor_memory(enum hmreg_iface iface, int index, enum hmreg_mem_kind kind, size_t len)
+{
+    bool touchable = kind != HMREG_MEM_DEVICE;
+    int fd = memfd_create("vendor", MFD_CLOEXEC);
+    struct vendor_claim *claim;
+    void *addr;
+
+    if (fd < 0 || ftruncate(fd, (off_t)len)) {
+        perror("memfd of the test's memory");
+        abort();
+    }
+    addr = must(mmap(NULL, len, touchable ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0));
+    claim = vendor_claim(iface, addr, len, kind, index);
+    claim->fd = fd;
+    claim->view = must(mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    return addr;
+}
+
+static struct vendor_claim *find_any(const void *addr, struct vendor **owner)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        *owner = &vendors[i];
+        if (find(*owner, (uint64_t)(uintptr_t)addr))
+            return find(*owner, (uint64_t)(uintptr_t)addr);
+    }
+    return NULL;
+}
+
+void vendor_memory_free(void *addr)
+{
+    struct vendor *vendor;
+    struct vendor_claim *claim = find_any(addr, &vendor);
+
+    munmap(claim->view, claim->len);
+    munmap((void *)(uintptr_t)claim->addr, claim->len);
+    close(claim->fd);
+    *claim = vendor->claims[--vendor->count];
+}
+
+char *vendor_view(const void *addr)
+{
+    struct vendor *vendor;
+    const struct vendor_claim *claim = find_any(addr, &vendor);
+
+    return claim->view + ((uint64_t)(uintptr_t)addr - claim->addr);
+}

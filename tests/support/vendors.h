@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Vendors made in the test, for tests of the core: a hmem_vendors table with the real system and
+ * three that answer as they are told. Linked with hmreg_internal: an archive gives its own table
+ * only where nobody else has defined one.
+ *
+ * The fakes of tests/gpu stand for a vendor's runtime; these stand for a vendor's file in hmem/.
+ */
+#ifndef TESTS_VENDORS_H
+#define TESTS_VENDORS_H
+
+#include "hmem/hmem.h"
+
+#define VENDOR_CLAIMS 8
+
+/* A range a vendor knows. */
+struct vendor_claim {
+    uint64_t addr;
+    size_t len;
+    struct hmem_range range;
+    int fd;     /* what export hands out a copy of; -1: none */
+    char *view; /* its bytes, for copies and for the test to look at; NULL: at addr */
+};
+
+struct vendor {
+    int open_code; /* what open, resolve, ... answer instead of working; 0: they work */
+    int resolve_code;
+    int export_code;
+    int copy_code;
+    int alloc_code;
+    bool silent; /* fails without recording an error, against the contract */
+    bool dmabuf; /* its devices say they export */
+    int devices;
+    unsigned opens, closes, resolves, exports, copies; /* calls so far */
+    struct vendor_claim claims[VENDOR_CLAIMS];
+    unsigned count;
+};
+
+extern struct vendor vendors[HMREG_IFACE_COUNT]; /* SYSTEM's is not used */
+
+/* All vendors as new: present, two devices each, nothing claimed. */
+void vendors_reset(void);
+
+/* Makes a vendor know a range, which the test may have from anywhere. */
+struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len,
+                                  enum hmreg_mem_kind kind, int device);
+
+/* Memory of a device: the CPU faults on it, copies reach it, a descriptor stands for it. MANAGED
+ * and HOST_PINNED memory the CPU can touch. Given back by vendor_memory_free(). */
+void *vendor_memory(enum hmreg_iface iface, int device, enum hmreg_mem_kind kind, size_t len);
+void vendor_memory_free(void *addr);
+/* The bytes of vendor_memory(), behind the vendor's back. */
+char *vendor_view(const void *addr);
+
+#endif

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The verbs provider against a fake libibverbs: what it asks of the device, and what it makes of
+ * each answer. */
+#include "tests/support/fake_verbs.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static char memory[8192];
+
+struct bed {
+    struct hmreg *lib;
+    struct ibv_pd *pd;
+    struct hmreg_domain *domain;
+};
+
+static void open_bed(struct bed *bed)
+{
+    vendors_reset();
+    bed->pd = fake_verbs_reset();
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    assert_ok(hmreg_domain_open_verbs(bed->lib, bed->pd, NULL, &bed->domain));
+}
+
+static void close_bed(struct bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_close(bed->lib));
+    assert_int_equal(fake_verbs.live, 0);
+}
+
+static int reg(struct bed *bed, uint64_t access, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(bed->domain, memory + 1, 4099, access, 0, 0, 0, mr, NULL);
+}
+
+/* ---- the domain ------------------------------------------------------------------------- */
+
+static void open__null_argument__inval(void **state)
+{
+    struct hmreg_domain *domain = (void *)1;
+    struct ibv_pd *pd = fake_verbs_reset();
+    struct hmreg *lib;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_fails(hmreg_domain_open_verbs(NULL, pd, NULL, &domain), -EINVAL, "lib");
+    assert_fails(hmreg_domain_open_verbs(lib, NULL, NULL, &domain), -EINVAL, "pd");
+    assert_fails(hmreg_domain_open_verbs(lib, pd, NULL, NULL), -EINVAL, "out");
+    assert_ptr_equal(domain, (void *)1);
+    assert_ok(hmreg_close(lib));
+}
+
+static void open__bad_config__refused(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
+    struct hmreg_domain *domain = (void *)1;
+    struct ibv_pd *pd = fake_verbs_reset();
+    struct hmreg *lib;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_fails(hmreg_domain_open_verbs(lib, pd, &config, &domain), -HMREG_EBADFLAGS, "flags");
+    assert_ptr_equal(domain, (void *)1);
+    assert_ok(hmreg_close(lib));
+}
+
+static void open__device_does_not_tell_its_limits__io(void **state)
+{
+    struct hmreg_domain *domain = (void *)1;
+    struct ibv_pd *pd = fake_verbs_reset();
+    struct hmreg *lib;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    fake_verbs.query_error = ENODEV;
+    assert_fails(hmreg_domain_open_verbs(lib, pd, NULL, &domain), -EIO, "fake0");
+    assert_int_equal(hmreg_last_error()->vendor_code, ENODEV);
+    assert_string_equal(hmreg_last_error()->source, "verbs");
+    assert_ptr_equal(domain, (void *)1);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__says_what_the_device_demands(void **state)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(hmreg_domain_query(bed.domain, &info));
+    assert_string_equal(info.provider, "verbs");
+    assert_string_equal(info.fabric, "fake0");
+    assert_int_equal(info.mr_mode,
+                     HMREG_MR_LOCAL | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY);
+    assert_int_equal(info.key_size, 4);
+    assert_int_equal(info.iov_limit, 1);
+    assert_int_equal(info.max_len, 1u << 30);
+    close_bed(&bed);
+}
+
+static void query__device_without_max_mr_size__no_limit(void **state)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct hmreg_domain *domain;
+    struct bed bed;
+
+    open_bed(&bed);
+    fake_verbs.limits.max_mr_size = 0;
+    assert_ok(hmreg_domain_open_verbs(bed.lib, bed.pd, NULL, &domain));
+    assert_ok(hmreg_domain_query(domain, &info));
+    assert_true(info.max_len == UINT64_MAX);
+    assert_ok(hmreg_domain_close(domain));
+    close_bed(&bed);
+}
+
+/* ---- rights ----------------------------------------------------------------------------- */
+
+/* The access the device must be asked for, written down independently of the provider's table. */
+static unsigned expected_access(uint64_t rights)
+{
+    unsigned access = 0;
+
+    if (rights & (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE))
+        access |= IBV_ACCESS_LOCAL_WRITE;
+    if (rights & HMREG_REMOTE_READ)
+        access |= IBV_ACCESS_REMOTE_READ;
+    if (rights & HMREG_REMOTE_WRITE)
+        access |= IBV_ACCESS_REMOTE_WRITE;
+    return access;
+}
+
+static void reg__every_combination_of_rights__is_translated(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    for (uint64_t bits = 1; bits < 64; bits++) {
+        assert_ok(reg(&bed, bits << 8, &mr));
+        assert_int_equal(fake_verbs.access, expected_access(bits << 8));
+        assert_ok(hmreg_mr_close(mr));
+    }
+    assert_int_equal(fake_verbs.regs, 63);
+    close_bed(&bed);
+}
+
+static void reg__read_on_iwarp__buffer_is_remotely_writable(void **state)
+{
+    struct ibv_pd *pd = fake_verbs_reset();
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    vendors_reset();
+    fake_verbs_device()->transport_type = IBV_TRANSPORT_IWARP;
+    assert_ok(hmreg_open(NULL, &bed.lib));
+    assert_ok(hmreg_domain_open_verbs(bed.lib, pd, NULL, &bed.domain));
+    assert_ok(reg(&bed, HMREG_READ, &mr));
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(reg(&bed, HMREG_WRITE | HMREG_RECV, &mr));
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void reg__exact_range_at_its_own_address(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, HMREG_SEND, &mr));
+    assert_ptr_equal(fake_verbs.addr, memory + 1);
+    assert_int_equal(fake_verbs.length, 4099);
+    assert_int_equal(fake_verbs.iova, (uintptr_t)(memory + 1));
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+/* ---- keys and tokens -------------------------------------------------------------------- */
+
+static void reg__keys_are_the_devices(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    const struct ibv_mr *native;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, HMREG_RECV | HMREG_REMOTE_READ, &mr));
+    native = hmreg_mr_native(mr);
+    assert_int_equal(hmreg_mr_lkey(mr), native->lkey);
+    assert_int_equal(hmreg_mr_rkey(mr), native->rkey);
+    assert_int_equal(hmreg_mr_key(mr), native->rkey);
+    assert_ptr_equal(hmreg_mr_desc(mr), native);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(info.local_addr, (uintptr_t)(memory + 1));
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+/* Some drivers show the lkey as rkey of a local region: it is of no use to a peer. */
+static void reg__local_rights_only__no_key(void **state)
+{
+    static const uint32_t shown[] = {0, 77};
+    char token[256];
+    size_t size = sizeof(token);
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    for (int i = 0; i < 2; i++) {
+        fake_verbs.local_rkey = shown[i];
+        assert_ok(reg(&bed, HMREG_ACCESS_LOCAL, &mr));
+        assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+        assert_fails(hmreg_mr_pack(mr, token, &size), -EACCES, "remote access");
+        assert_ok(hmreg_mr_close(mr));
+    }
+    close_bed(&bed);
+}
+
+static void reg__requested_key__keyrejected(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_fails(hmreg_mr_reg(bed.domain, memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
+                 -EKEYREJECTED, "chooses keys itself");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+static void token__names_virtual_addresses_and_the_rkey(void **state)
+{
+    uint64_t addr = 0, key = 0;
+    struct hmreg_remote *remote;
+    char token[256];
+    size_t size = sizeof(token);
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(bed.domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 4098, 1, &addr, &key));
+    assert_int_equal(addr, (uintptr_t)(memory + 1 + 4098));
+    assert_int_equal(key, hmreg_mr_rkey(mr));
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+/* ---- at the door ------------------------------------------------------------------------ */
+
+static void reg__longer_than_the_device_takes__msgsize(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_fails(hmreg_mr_reg(bed.domain, memory, (1u << 30) + 1, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EMSGSIZE, "1073741824 bytes");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+static void regv__two_ranges__inval(void **state)
+{
+    struct iovec iov[2] = {{memory, 16}, {memory + 64, 16}};
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_fails(hmreg_mr_regv(bed.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+                 "takes 1 to 1 ranges");
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+static void reg__unmapped__efault_before_the_device_is_asked(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *hole = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed);
+    munmap(hole + page, page);
+    assert_fails(hmreg_mr_reg(bed.domain, hole, 2 * page, HMREG_SEND, 0, 0, 0, &mr, NULL), -EFAULT,
+                 "nothing is mapped");
+    assert_int_equal(fake_verbs.regs, 0);
+    munmap(hole, page);
+    close_bed(&bed);
+}
+
+static void regattr__auth_key__opnotsupp(void **state)
+{
+    struct iovec iov = {memory, 16};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr),
+        .iov = &iov,
+        .iov_count = 1,
+        .access = HMREG_SEND,
+        .auth_key = (const uint8_t *)"secret",
+        .auth_key_size = 6,
+    };
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_fails(hmreg_mr_regattr(bed.domain, &attr, 0, &mr), -EOPNOTSUPP, "auth_key");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+/* ---- the device's errors ---------------------------------------------------------------- */
+
+static void reg__device_says_no__its_code_and_advice(void **state)
+{
+    static const struct {
+        int errnum, code;
+        const char *words;
+    } cases[] = {
+        {ENOMEM, -ENOMEM, "RLIMIT_MEMLOCK"},
+        {ENOMEM, -ENOMEM, "of regions is 4711"},
+        {EFAULT, -EFAULT, "cannot be pinned"},
+        {EINVAL, -EINVAL, "does not take this access or length"},
+        {EOPNOTSUPP, -EOPNOTSUPP, "does not do such registrations"},
+        {EIO, -EIO, "failed, or is gone"},
+        {ENODEV, -ENODEV, "failed, or is gone"},
+        {EPERM, -EPERM, "Operation not permitted"},
+        {0, -EIO, "failed, or is gone"},
+    };
+    struct bed bed;
+
+    open_bed(&bed);
+    fake_verbs.reg_fails = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_mr *mr = (void *)1;
+
+        fake_verbs.reg_error = cases[i].errnum;
+        assert_fails(reg(&bed, HMREG_SEND, &mr), cases[i].code, cases[i].words);
+        assert_ptr_equal(mr, (void *)1);
+        assert_string_equal(hmreg_last_error()->source, "verbs");
+        assert_int_equal(hmreg_last_error()->vendor_code, -cases[i].code);
+        assert_string_equal(hmreg_last_error()->vendor_text, strerror(-cases[i].code));
+    }
+    close_bed(&bed);
+}
+
+static void reg__enomem__says_the_limit_of_locked_memory(void **state)
+{
+    struct rlimit before, lower;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    fake_verbs.reg_fails = true;
+    fake_verbs.reg_error = ENOMEM;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    lower = (struct rlimit){.rlim_cur = 12345, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+    assert_fails(reg(&bed, HMREG_SEND, &mr), -ENOMEM, "is 12345 bytes");
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+    close_bed(&bed);
+}
+
+/* ---- closing ---------------------------------------------------------------------------- */
+
+static void close__window_bound__busy_and_the_region_stays(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr;
+    struct bed bed;
+    uint64_t key;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, HMREG_ACCESS_REMOTE, &mr));
+    key = hmreg_mr_key(mr);
+    fake_verbs.dereg_result = EBUSY;
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
+    assert_int_equal(hmreg_mr_key(mr), key);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 regions");
+    fake_verbs.dereg_result = 0;
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(fake_verbs.deregs, 3);
+    close_bed(&bed);
+}
+
+static void dereg_fails(int result, int errnum, int code)
+{
+    struct ibv_mr *native;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, HMREG_SEND, &mr));
+    native = hmreg_mr_native(mr);
+    fake_verbs.dereg_result = result;
+    fake_verbs.dereg_errno = errnum;
+    assert_fails(hmreg_mr_close(mr), code, "could not deregister");
+    assert_int_equal(hmreg_last_error()->vendor_code, -code);
+    fake_verbs.dereg_result = 0;
+    assert_int_equal(ibv_dereg_mr(native), 0);
+    close_bed(&bed);
+}
+
+/* Final for the region: hmreg's is gone, and the domain can be closed. */
+static void close__device_fails__its_error(void **state)
+{
+    dereg_fails(EIO, 0, -EIO);
+}
+
+static void close__device_answers_minus_one__errno_is_its_error(void **state)
+{
+    dereg_fails(-1, ENODEV, -ENODEV);
+    dereg_fails(-1, 0, -EIO);
+}
+
+/* ---- device memory ---------------------------------------------------------------------- */
+
+static void reg__device_memory__each_path_refused_with_its_reason(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+    void *there;
+
+    open_bed(&bed);
+    there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, 65536);
+    assert_fails(hmreg_mr_reg(bed.domain, there, 65536, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EOPNOTSUPP, "no path to this cuda memory on fake0");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_int_equal(why.refused, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(why.reasons[i].code, -EOPNOTSUPP);
+    assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
+    assert_non_null(strstr(why.reasons[0].text, "registers host memory only on verbs"));
+    assert_int_equal(why.reasons[1].path, HMREG_PATH_PEERMEM);
+    assert_non_null(strstr(why.reasons[1].text, "registers host memory only on verbs"));
+    assert_int_equal(why.reasons[2].path, HMREG_PATH_MAPPED);
+    assert_non_null(strstr(why.reasons[2].text, "cannot be pinned"));
+    assert_int_equal(fake_verbs.regs, 0);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
+    vendor_memory_free(there);
+    close_bed(&bed);
+}
+
+static void reg__managed_memory__refused(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+    void *there;
+
+    open_bed(&bed);
+    there = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_MANAGED, 4096);
+    assert_fails(hmreg_mr_reg(bed.domain, there, 4096, HMREG_SEND, 0, 0, 0, &mr, NULL), -EOPNOTSUPP,
+                 "managed memory moves");
+    assert_int_equal(fake_verbs.regs, 0);
+    vendor_memory_free(there);
+    close_bed(&bed);
+}
+
+static void reg__pinned_host_memory__by_the_cpus_address(void **state)
+{
+    struct vendor_claim *claim;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    claim = vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
+    claim->range.host_addr = (uintptr_t)memory;
+    assert_ok(hmreg_mr_reg(bed.domain, (void *)0x10010, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ptr_equal(fake_verbs.addr, memory + 16);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+TEST_MAIN(TEST(open__null_argument__inval), TEST(open__bad_config__refused),
+          TEST(open__device_does_not_tell_its_limits__io),
+          TEST(query__says_what_the_device_demands),
+          TEST(query__device_without_max_mr_size__no_limit),
+          TEST(reg__every_combination_of_rights__is_translated),
+          TEST(reg__read_on_iwarp__buffer_is_remotely_writable),
+          TEST(reg__exact_range_at_its_own_address), TEST(reg__keys_are_the_devices),
+          TEST(reg__local_rights_only__no_key), TEST(reg__requested_key__keyrejected),
+          TEST(token__names_virtual_addresses_and_the_rkey),
+          TEST(reg__longer_than_the_device_takes__msgsize), TEST(regv__two_ranges__inval),
+          TEST(reg__unmapped__efault_before_the_device_is_asked),
+          TEST(regattr__auth_key__opnotsupp), TEST(reg__device_says_no__its_code_and_advice),
+          TEST(reg__enomem__says_the_limit_of_locked_memory),
+          TEST(close__window_bound__busy_and_the_region_stays),
+          TEST(close__device_fails__its_error),
+          TEST(close__device_answers_minus_one__errno_is_its_error),
+          TEST(reg__device_memory__each_path_refused_with_its_reason),
+          TEST(reg__managed_memory__refused), TEST(reg__pinned_host_memory__by_the_cpus_address))
