@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See bench.h.
+ */
+#include "tests/rdma/bench.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FIRST_PSN 0x123456
+
+/* An address the port has: a RoCE port is reached by a GID, and the one made of an IPv4 address
+ * is there on every kind. */
+static int choose_gid(struct ibv_context *device, uint8_t port, int count, union ibv_gid *gid)
+{
+    for (int i = 0; i < count; i++)
+        if (!ibv_query_gid(device, port, i, gid) && gid->raw[10] == 0xff && gid->raw[11] == 0xff)
+            return i;
+    if (ibv_query_gid(device, port, 0, gid))
+        fail_msg("ibv_query_gid: %s", strerror(errno));
+    return 0;
+}
+
+static void to_init(struct bench *bench, struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = bench->port,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+    };
+
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+}
+
+static void to_receive(struct bench *bench, struct ibv_qp *qp, uint32_t peer)
+{
+    struct ibv_port_attr port;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer,
+        .rq_psn = FIRST_PSN,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 12,
+        .ah_attr = {.port_num = bench->port},
+    };
+
+    assert_int_equal(ibv_query_port(bench->device, bench->port, &port), 0);
+    attr.ah_attr.dlid = port.lid;
+    if (port.link_layer == IBV_LINK_LAYER_ETHERNET) {
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.grh.hop_limit = 1;
+        attr.ah_attr.grh.sgid_index = (uint8_t)choose_gid(bench->device, bench->port,
+                                                          port.gid_tbl_len, &attr.ah_attr.grh.dgid);
+    }
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                       IBV_QP_MIN_RNR_TIMER),
+                     0);
+}
+
+static void to_send(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS,
+        .timeout = 14,
+        .retry_cnt = 7,
+        .rnr_retry = 7,
+        .sq_psn = FIRST_PSN,
+        .max_rd_atomic = 1,
+    };
+
+    assert_int_equal(ibv_modify_qp(qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+                     0);
+}
+
+static struct ibv_qp *new_qp(struct bench *bench)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = bench->cq,
+        .recv_cq = bench->cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+    };
+    struct ibv_qp *qp = ibv_create_qp(bench->pd, &init);
+
+    assert_non_null(qp);
+    return qp;
+}
+
+static void connect_pair(struct bench *bench)
+{
+    for (int i = 0; i < 2; i++)
+        bench->qp[i] = new_qp(bench);
+    for (int i = 0; i < 2; i++) {
+        to_init(bench, bench->qp[i]);
+        to_receive(bench, bench->qp[i], bench->qp[1 - i]->qp_num);
+        to_send(bench->qp[i]);
+    }
+}
+
+/* The device's first active port; 0: none. */
+static uint8_t active_port(struct ibv_context *device)
+{
+    struct ibv_device_attr limits;
+    struct ibv_port_attr port;
+
+    if (ibv_query_device(device, &limits))
+        return 0;
+    for (uint8_t i = 1; i <= limits.phys_port_cnt; i++)
+        if (!ibv_query_port(device, i, &port) && port.state == IBV_PORT_ACTIVE)
+            return i;
+    return 0;
+}
+
+static void find_device(struct bench *bench)
+{
+    int count = 0;
+    struct ibv_device **list = ibv_get_device_list(&count);
+
+    for (int i = 0; i < count && !bench->port; i++) {
+        bench->device = ibv_open_device(list[i]);
+        if (!bench->device)
+            continue;
+        bench->port = active_port(bench->device);
+        if (!bench->port)
+            ibv_close_device(bench->device);
+    }
+    if (list)
+        ibv_free_device_list(list);
+    if (!bench->port)
+        test_skip("%d RDMA devices, none with an active port; modprobe rdma_rxe and rdma link add "
+                  "make one",
+                  count);
+}
+
+void bench_open(struct bench *bench)
+{
+    *bench = (struct bench){.port = 0};
+    find_device(bench);
+    bench->pd = ibv_alloc_pd(bench->device);
+    assert_non_null(bench->pd);
+    bench->cq = ibv_create_cq(bench->device, 16, NULL, NULL, 0);
+    assert_non_null(bench->cq);
+    connect_pair(bench);
+    assert_ok(hmreg_open(NULL, &bench->lib));
+    assert_ok(hmreg_domain_open_verbs(bench->lib, bench->pd, NULL, &bench->domain));
+}
+
+void bench_close(struct bench *bench)
+{
+    assert_ok(hmreg_domain_close(bench->domain));
+    assert_ok(hmreg_close(bench->lib));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ibv_destroy_qp(bench->qp[i]), 0);
+    assert_int_equal(ibv_destroy_cq(bench->cq), 0);
+    assert_int_equal(ibv_dealloc_pd(bench->pd), 0); /* EBUSY: a region was left */
+    assert_int_equal(ibv_close_device(bench->device), 0);
+}
+
+enum ibv_wc_status bench_rdma(struct bench *bench, enum ibv_wr_opcode opcode, void *local,
+                              size_t len, const struct hmreg_mr *mr, uint64_t raddr, uint32_t rkey)
+{
+    struct ibv_sge sge = {(uintptr_t)local, (uint32_t)len, hmreg_mr_lkey(mr)};
+    struct ibv_send_wr *bad, wr = {
+                                 .sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = opcode,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.rdma = {.remote_addr = raddr, .rkey = rkey},
+                             };
+    struct ibv_wc wc;
+    int polled;
+
+    assert_int_equal(ibv_post_send(bench->qp[0], &wr, &bad), 0);
+    do {
+        polled = ibv_poll_cq(bench->cq, 1, &wc);
+    } while (polled == 0);
+    assert_int_equal(polled, 1);
+    return wc.status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A test bench on a real RDMA device: two queue pairs of one port, connected to each other, and
+ * an hmreg domain on their protection domain.
+ */
+#ifndef TESTS_RDMA_BENCH_H
+#define TESTS_RDMA_BENCH_H
+
+#include <hmreg/verbs.h>
+
+struct bench {
+    struct ibv_context *device;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp[2]; /* the first initiates */
+    uint8_t port;
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+};
+
+/* On the first device with an active port; skips the test, saying why, where there is none. */
+void bench_open(struct bench *bench);
+void bench_close(struct bench *bench);
+
+/* One RDMA operation of len bytes between local memory under mr and raddr under rkey, waited
+ * for. The status of its completion. */
+enum ibv_wc_status bench_rdma(struct bench *bench, enum ibv_wr_opcode opcode, void *local,
+                              size_t len, const struct hmreg_mr *mr, uint64_t raddr, uint32_t rkey);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Host memory on a real RDMA device: bytes move through hmreg's regions and nowhere else, and the
+ * device refuses what the regions do not grant. */
+#include "tests/rdma/bench.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BYTES 100003 /* no whole pages */
+#define SKEW  13     /* the regions begin at no particular alignment */
+
+/* A target that peers reach by its token, and a source. */
+struct pair {
+    char *target, *source;
+    struct hmreg_mr *target_mr, *source_mr;
+    struct hmreg_remote *remote;
+};
+
+static void open_pair(struct bench *bench, struct pair *pair, uint64_t access)
+{
+    char token[512];
+    size_t size = sizeof(token);
+
+    pair->target = (char *)calloc(1, BYTES + 2 * SKEW) + SKEW;
+    pair->source = (char *)calloc(1, BYTES + 2 * SKEW) + SKEW;
+    assert_ok(
+        hmreg_mr_reg(bench->domain, pair->target, BYTES, access, 0, 0, 0, &pair->target_mr, NULL));
+    assert_ok(hmreg_mr_reg(bench->domain, pair->source, BYTES, HMREG_READ | HMREG_WRITE, 0, 0, 0,
+                           &pair->source_mr, NULL));
+    assert_ok(hmreg_mr_pack(pair->target_mr, token, &size));
+    assert_ok(hmreg_remote_open(bench->domain, token, size, &pair->remote));
+}
+
+static void close_pair(struct pair *pair)
+{
+    hmreg_remote_close(pair->remote);
+    assert_ok(hmreg_mr_close(pair->target_mr));
+    assert_ok(hmreg_mr_close(pair->source_mr));
+    free(pair->target - SKEW);
+    free(pair->source - SKEW);
+}
+
+static enum ibv_wc_status rdma(struct bench *bench, struct pair *pair, enum ibv_wr_opcode opcode,
+                               uint64_t offset, size_t len)
+{
+    uint64_t addr = 0, key = 0;
+
+    assert_ok(hmreg_remote_addr(pair->remote, offset, len, &addr, &key));
+    return bench_rdma(bench, opcode, pair->source + offset, len, pair->source_mr, addr,
+                      (uint32_t)key);
+}
+
+static void fill(char *bytes, size_t len, unsigned seed)
+{
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (char)(i * 31 + seed);
+}
+
+static void rdma_write__exact_bytes_arrive(void **state)
+{
+    struct bench bench;
+    struct pair pair;
+    char *expected;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_WRITE);
+    expected = calloc(1, BYTES + 2 * SKEW);
+    fill(pair.source, BYTES, 1);
+    memcpy(expected + SKEW + 4097, pair.source + 4097, 50021);
+    assert_int_equal(rdma(&bench, &pair, IBV_WR_RDMA_WRITE, 4097, 50021), IBV_WC_SUCCESS);
+    assert_memory_equal(pair.target - SKEW, expected, BYTES + 2 * SKEW);
+    memcpy(expected + SKEW, pair.source, BYTES);
+    assert_int_equal(rdma(&bench, &pair, IBV_WR_RDMA_WRITE, 0, BYTES), IBV_WC_SUCCESS);
+    assert_memory_equal(pair.target - SKEW, expected, BYTES + 2 * SKEW);
+    free(expected);
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void rdma_read__exact_bytes_arrive(void **state)
+{
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_READ);
+    fill(pair.target, BYTES, 2);
+    assert_int_equal(rdma(&bench, &pair, IBV_WR_RDMA_READ, 1, BYTES - 2), IBV_WC_SUCCESS);
+    assert_memory_equal(pair.source + 1, pair.target + 1, BYTES - 2);
+    assert_int_equal(pair.source[0], 0);
+    assert_int_equal(pair.source[BYTES - 1], 0);
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void rdma_write__right_not_granted__device_refuses(void **state)
+{
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_READ | HMREG_RECV);
+    fill(pair.source, BYTES, 3);
+    assert_int_equal(rdma(&bench, &pair, IBV_WR_RDMA_WRITE, 0, 64), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(pair.target[0], 0);
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void rdma_read__right_not_granted__device_refuses(void **state)
+{
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_WRITE);
+    fill(pair.target, BYTES, 4);
+    assert_int_equal(rdma(&bench, &pair, IBV_WR_RDMA_READ, 0, 64), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(pair.source[1], 0);
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void rdma_write__one_byte_outside__device_refuses(void **state)
+{
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_WRITE);
+    fill(pair.source, BYTES, 5);
+    assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, pair.source, 64, pair.source_mr,
+                                (uintptr_t)pair.target + BYTES - 63,
+                                (uint32_t)hmreg_mr_key(pair.target_mr)),
+                     IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(pair.target[BYTES], 0);
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void rdma_write__region_closed__device_refuses(void **state)
+{
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_WRITE);
+    fill(pair.source, BYTES, 6);
+    assert_ok(hmreg_mr_close(pair.target_mr));
+    pair.target_mr = NULL;
+    assert_int_equal(rdma(&bench, &pair, IBV_WR_RDMA_WRITE, 0, 64), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(pair.target[0], 0);
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void rdma_read__into_a_region_for_writes_only__device_refuses(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_READ);
+    fill(pair.target, BYTES, 7);
+    assert_ok(hmreg_mr_reg(bench.domain, pair.source, 64, HMREG_WRITE, 0, 0, 0, &mr, NULL));
+    assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_READ, pair.source, 64, mr,
+                                (uintptr_t)pair.target, (uint32_t)hmreg_mr_key(pair.target_mr)),
+                     IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(pair.source[1], 0);
+    assert_ok(hmreg_mr_close(mr));
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+static void get__region_serves_rdma(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bench bench;
+    struct pair pair;
+
+    bench_open(&bench);
+    open_pair(&bench, &pair, HMREG_REMOTE_WRITE);
+    fill(pair.source, BYTES, 8);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(hmreg_mr_get(bench.domain, pair.source + i, 1000, HMREG_WRITE, &mr));
+        assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, pair.source + i, 1000, mr,
+                                    (uintptr_t)pair.target + 5,
+                                    (uint32_t)hmreg_mr_key(pair.target_mr)),
+                         IBV_WC_SUCCESS);
+        assert_memory_equal(pair.target + 5, pair.source + i, 1000);
+        hmreg_mr_put(mr);
+    }
+    close_pair(&pair);
+    bench_close(&bench);
+}
+
+/* ---- what the kernel refuses ------------------------------------------------------------ */
+
+static void reg__read_only_memory_for_receives__efault(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct hmreg_mr *mr = (void *)1;
+    struct bench bench;
+    void *text;
+
+    bench_open(&bench);
+    text = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_fails(hmreg_mr_reg(bench.domain, text, page, HMREG_RECV, 0, 0, 0, &mr, NULL), -EFAULT,
+                 "read-only");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_mr_reg(bench.domain, text, page, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_close(mr));
+    munmap(text, page);
+    bench_close(&bench);
+}
+
+/* The effective right of this thread to lock more than its limit. */
+static void set_unlimited_locking(int on)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    data[0].effective &= ~(1u << CAP_IPC_LOCK);
+    if (on)
+        data[0].effective |= data[0].permitted & (1u << CAP_IPC_LOCK);
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+static void reg__beyond_the_limit_of_locked_memory__enomem(void **state)
+{
+    size_t len = 8u << 20;
+    struct rlimit before, lower;
+    struct hmreg_mr *mr = (void *)1;
+    struct bench bench;
+    char *memory;
+
+    bench_open(&bench);
+    memory = calloc(1, len);
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    lower = (struct rlimit){.rlim_cur = 1u << 20, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+    set_unlimited_locking(0);
+    assert_fails(hmreg_mr_reg(bench.domain, memory, len, HMREG_SEND, 0, 0, 0, &mr, NULL), -ENOMEM,
+                 "ulimit -l) is 1048576 bytes");
+    assert_ptr_equal(mr, (void *)1);
+    set_unlimited_locking(1);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+    assert_ok(hmreg_mr_reg(bench.domain, memory, len, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_close(mr));
+    free(memory);
+    bench_close(&bench);
+}
+
+TEST_MAIN(TEST(rdma_write__exact_bytes_arrive), TEST(rdma_read__exact_bytes_arrive),
+          TEST(rdma_write__right_not_granted__device_refuses),
+          TEST(rdma_read__right_not_granted__device_refuses),
+          TEST(rdma_write__one_byte_outside__device_refuses),
+          TEST(rdma_write__region_closed__device_refuses),
+          TEST(rdma_read__into_a_region_for_writes_only__device_refuses),
+          TEST(get__region_serves_rdma), TEST(reg__read_only_memory_for_receives__efault),
+          TEST(reg__beyond_the_limit_of_locked_memory__enomem))
