@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See document.h.
+ */
+#include "tools/document.h"
+
+#include "tools/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT 1 /* raised when a key changes its meaning or goes; new keys do not raise it */
+
+json_t *doc_made(json_t *value)
+{
+    if (value)
+        return value;
+    fprintf(stderr, "hmreg: out of memory\n");
+    exit(EXIT_FAILED);
+}
+
+void doc_set(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value))
+        doc_made(NULL);
+}
+
+void doc_add(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value))
+        doc_made(NULL);
+}
+
+json_t *doc_new(const char *command)
+{
+    return doc_made(json_pack("{s:i, s:s, s:s}", "format", FORMAT, "hmreg", hmreg_version(),
+                              "command", command));
+}
+
+json_t *doc_text(const char *words)
+{
+    json_t *text = json_string(words);
+    char *copy;
+
+    if (text)
+        return text;
+    copy = strdup(words);
+    for (char *at = copy; at && *at; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    text = doc_made(copy ? json_string(copy) : NULL);
+    free(copy);
+    return text;
+}
+
+json_t *doc_hex(uint64_t number)
+{
+    return doc_made(json_sprintf("0x%" PRIx64, number));
+}
+
+/* JSON's numbers here are signed; what does not fit is as good as no limit. */
+json_t *doc_count(uint64_t number, uint64_t none)
+{
+    return doc_made(number == none || number > INT64_MAX ? json_null()
+                                                         : json_integer((json_int_t)number));
+}
+
+json_t *doc_pci(const struct hmreg_pci *pci)
+{
+    if (!pci->valid)
+        return json_null();
+    return doc_made(json_sprintf("%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->device,
+                                 pci->function));
+}
+
+json_t *doc_device(int device)
+{
+    return device < 0 ? json_null() : doc_made(json_integer(device));
+}
+
+static const char *error_name(int code)
+{
+    const char *name;
+
+    switch (-code) {
+    case HMREG_ETOOSMALL:
+        return "HMREG_ETOOSMALL";
+    case HMREG_EBADFLAGS:
+        return "HMREG_EBADFLAGS";
+    case HMREG_ENOKEY:
+        return "HMREG_ENOKEY";
+    }
+    name = strerrorname_np(-code);
+    return name ? name : "?";
+}
+
+json_t *doc_error(const struct hmreg_error *error)
+{
+    return doc_made(json_pack("{s:i, s:s, s:s, s:I, s:o, s:o}", "code", error->code, "name",
+                              error_name(error->code), "source", error->source, "vendor_code",
+                              (json_int_t)error->vendor_code, "vendor_text",
+                              doc_text(error->vendor_text), "text", doc_text(error->text)));
+}
+
+json_t *doc_reason(const struct hmreg_reason *reason)
+{
+    return doc_made(json_pack("{s:i, s:s, s:I, s:s, s:o}", "code", reason->code, "name",
+                              error_name(reason->code), "vendor_code",
+                              (json_int_t)reason->vendor_code, "slug", reason->slug, "text",
+                              doc_text(reason->text)));
+}
+
+const char *doc_words(const json_t *object, const char *key)
+{
+    const char *words = json_string_value(json_object_get(object, key));
+
+    return words ? words : "";
+}
+
+uint64_t doc_number(const json_t *object, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+bool doc_is(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+bool doc_has(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return value && !json_is_null(value);
+}
+
+const char *doc_bytes_words(uint64_t bytes, char buf[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    uint64_t whole = bytes, rest = 0;
+    size_t unit = 0;
+
+    for (; whole >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++) {
+        rest = whole % 1024;
+        whole /= 1024;
+    }
+    if (rest)
+        snprintf(buf, 32, "%" PRIu64 ".%" PRIu64 " %s", whole, rest * 10 / 1024, units[unit]);
+    else
+        snprintf(buf, 32, "%" PRIu64 " %s", whole, units[unit]);
+    return buf;
+}
+
+void doc_print_json(const json_t *document)
+{
+    json_dumpf(document, stdout, JSON_INDENT(2));
+    putchar('\n');
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Building and reading the JSON document of a command. Values that are not known are null.
+ * Addresses and identities are strings in hexadecimal, since they need all 64 bits; byte counts
+ * are numbers. None of these returns NULL: without memory the program ends.
+ */
+#ifndef HMREG_TOOLS_DOCUMENT_H
+#define HMREG_TOOLS_DOCUMENT_H
+
+#include <hmreg/hmreg.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+/* What every command's document begins with. */
+json_t *doc_new(const char *command);
+
+/* The value, or the end of the program if it is NULL. */
+json_t *doc_made(json_t *value);
+void doc_set(json_t *object, const char *key, json_t *value);
+void doc_add(json_t *array, json_t *value);
+
+json_t *doc_text(const char *words); /* bytes that are not UTF-8 become '?' */
+json_t *doc_hex(uint64_t number);
+json_t *doc_count(uint64_t number, uint64_t none); /* null for none */
+json_t *doc_pci(const struct hmreg_pci *pci);
+json_t *doc_device(int device); /* null for "no device" */
+json_t *doc_error(const struct hmreg_error *error);
+json_t *doc_reason(const struct hmreg_reason *reason);
+
+/* Reading: "" and 0 for null and for what is absent. */
+const char *doc_words(const json_t *object, const char *key);
+uint64_t doc_number(const json_t *object, const char *key);
+bool doc_is(const json_t *object, const char *key);
+bool doc_has(const json_t *object, const char *key); /* there, and not null */
+
+/* "16 GiB", "640 B"; and a count for people, "no limit" for null. */
+const char *doc_bytes_words(uint64_t bytes, char buf[32]);
+
+/* To stdout. */
+void doc_print_json(const json_t *document);
+
+#endif

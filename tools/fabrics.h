@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fabrics of this machine and what each can register, as JSON; hmreg(1) documents the keys.
+ * A library of fabrics lists what it has by calling fabric_add() for each, opened.
+ */
+#ifndef HMREG_TOOLS_FABRICS_H
+#define HMREG_TOOLS_FABRICS_H
+
+#include "tools/document.h"
+
+/* The list being made. */
+struct fabric_list {
+    struct hmreg *lib;
+    json_t *fabrics;
+};
+
+/* One fabric, opened: `native` and `info` are what open() needs. */
+struct fabric {
+    const char *provider; /* hmreg's: "ofi" */
+    const char *name;     /* "tcp;ofi_rxm" */
+    const char *domain;   /* the network interface or NIC */
+    void *native;
+    const void *info;
+    int (*open)(const struct fabric *self, struct hmreg *lib,
+                const struct hmreg_domain_config *config, struct hmreg_domain **out);
+};
+
+void fabric_add(struct fabric_list *list, const struct fabric *fabric);
+
+/* One that could not be opened: the library's own code and words. */
+void fabric_add_failed(struct fabric_list *list, const struct fabric *fabric, int code,
+                       const char *words);
+
+/* The libraries of fabrics, where they are built in. list() returns why there is none, or NULL;
+ * version() is of the library loaded. */
+const char *ofi_list(struct fabric_list *list);
+void ofi_version(char *buf, size_t size);
+const char *verbs_list(struct fabric_list *list);
+
+/* Sets "fabric_libraries" and "fabrics" of a document. */
+void fabrics_describe(struct hmreg *lib, json_t *document);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fabrics libfabric offers here. fi_getinfo() answers with one entry for each address,
+ * endpoint type and protocol; memory is registered with a domain, so one of each provider and
+ * domain is taken: the first, which is what an application with the same hints would get. With
+ * FI_HMEM asked for first, since only then a provider registers device memory.
+ */
+#include "tools/fabrics.h"
+
+#include <errno.h>
+#include <hmreg/ofi.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* From this version on libfabric imports dmabufs, if it is asked for by this version. */
+#define WANTED_VERSION FI_VERSION(1, 20)
+#define EVERY_MR_MODE                                                                              \
+    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
+     FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
+
+void ofi_version(char *buf, size_t size)
+{
+    snprintf(buf, size, "%u.%u", FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
+}
+
+static uint32_t api_version(void)
+{
+    return fi_version() < WANTED_VERSION ? fi_version() : WANTED_VERSION;
+}
+
+/* All that is offered with these capabilities; NULL: nothing. */
+static struct fi_info *offered(uint64_t caps)
+{
+    struct fi_info *hints = fi_allocinfo(), *found = NULL;
+
+    if (!hints)
+        return NULL;
+    hints->caps = caps;
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = EVERY_MR_MODE;
+    hints->domain_attr->mode = ~0ull;
+    if (fi_getinfo(api_version(), NULL, NULL, 0, hints, &found))
+        found = NULL;
+    fi_freeinfo(hints);
+    return found;
+}
+
+static int open_domain(const struct fabric *self, struct hmreg *lib,
+                       const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    return hmreg_domain_open_ofi(lib, self->native, self->info, config, out);
+}
+
+static void add_domain(struct fabric_list *list, struct fi_info *info)
+{
+    struct fabric fabric = {.provider = "ofi", .name = info->fabric_attr->prov_name,
+                            .domain = info->domain_attr->name, .info = info,
+                            .open = open_domain};
+    struct fid_fabric *opened = NULL;
+    struct fid_domain *domain = NULL;
+    int rc = fi_fabric(info->fabric_attr, &opened, NULL);
+
+    if (!rc)
+        rc = fi_domain(opened, info, &domain, NULL);
+    if (rc) {
+        fabric_add_failed(list, &fabric, rc, fi_strerror(-rc));
+    } else {
+        fabric.native = domain;
+        fabric_add(list, &fabric);
+        fi_close(&domain->fid);
+    }
+    if (opened)
+        fi_close(&opened->fid);
+}
+
+static bool is_listed(const struct fabric_list *list, const struct fi_info *info)
+{
+    const json_t *fabric;
+    size_t i;
+
+    json_array_foreach(list->fabrics, i, fabric) {
+        if (!strcmp(doc_words(fabric, "fabric"), info->fabric_attr->prov_name) &&
+            !strcmp(doc_words(fabric, "domain"), info->domain_attr->name))
+            return true;
+    }
+    return false;
+}
+
+const char *ofi_list(struct fabric_list *list)
+{
+    static const uint64_t caps[] = {FI_RMA | FI_HMEM, FI_RMA};
+    bool any = false;
+
+    for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+        struct fi_info *found = offered(caps[i]);
+
+        for (struct fi_info *info = found; info; info = info->next)
+            if (!is_listed(list, info))
+                add_domain(list, info);
+        any = any || found;
+        fi_freeinfo(found);
+    }
+    return any ? NULL : "it offers no fabric with RMA here";
+}

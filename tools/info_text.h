@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * `hmreg info` for people: its document as tables.
+ */
+#ifndef HMREG_TOOLS_INFO_TEXT_H
+#define HMREG_TOOLS_INFO_TEXT_H
+
+#include <jansson.h>
+
+void info_print_text(const json_t *document);
+
+#endif

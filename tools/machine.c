@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See machine.h.
+ */
+#include "tools/machine.h"
+
+#include <hmreg/loopback.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+json_t *machine_system(void)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct utsname name = {0};
+
+    uname(&name);
+    return doc_made(json_pack("{s:o, s:o, s:o, s:o}", "kernel", doc_text(name.release), "machine",
+                              doc_text(name.machine), "page_size", doc_count(page, 0), "memory",
+                              doc_count((uint64_t)sysconf(_SC_PHYS_PAGES) * page, 0)));
+}
+
+/* ---- runtimes and devices --------------------------------------------------------------- */
+
+static json_t *runtime(struct hmreg *lib, enum hmreg_iface iface)
+{
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+
+    hmreg_runtime_query(lib, iface, &info);
+    return doc_made(json_pack("{s:s, s:b, s:i, s:o, s:o, s:o}", "iface", hmreg_iface_name(iface),
+                              "usable", info.present, "devices", info.devices, "version",
+                              doc_text(info.version), "library", doc_text(info.library), "why",
+                              doc_text(info.why)));
+}
+
+json_t *machine_runtimes(struct hmreg *lib)
+{
+    json_t *list = doc_made(json_array());
+
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+        doc_add(list, runtime(lib, iface));
+    return list;
+}
+
+int machine_device_count(struct hmreg *lib, enum hmreg_iface iface)
+{
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+
+    return hmreg_runtime_query(lib, iface, &info) ? 0 : info.devices;
+}
+
+static json_t *device(struct hmreg *lib, enum hmreg_iface iface, int index)
+{
+    struct hmreg_device_info info = {.size = sizeof(info)};
+
+    if (hmreg_device_query(lib, iface, index, &info))
+        return json_null();
+    return doc_made(json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:b}", "iface",
+                              hmreg_iface_name(iface), "device", index, "name",
+                              doc_text(info.name), "pci", doc_pci(&info.pci), "memory",
+                              doc_count(info.memory, 0), "dmabuf",
+                              !!(info.flags & HMREG_DEVICE_DMABUF), "simulated",
+                              !!(info.flags & HMREG_DEVICE_SIMULATED)));
+}
+
+json_t *machine_devices(struct hmreg *lib)
+{
+    json_t *list = doc_made(json_array());
+
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+        for (int i = 0; i < machine_device_count(lib, iface); i++)
+            doc_add(list, device(lib, iface, i));
+    return list;
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+static json_t *process_limit(int resource)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+    getrlimit(resource, &limit);
+    return doc_made(json_pack("{s:o, s:o}", "soft", doc_count(limit.rlim_cur, RLIM_INFINITY),
+                              "hard", doc_count(limit.rlim_max, RLIM_INFINITY)));
+}
+
+/* What a domain gets that asks for nothing. */
+static json_t *cache_limits(struct hmreg *lib)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct hmreg_domain *domain = NULL;
+    json_t *limits;
+
+    if (hmreg_domain_open_loopback(lib, NULL, NULL, &domain))
+        return doc_made(json_null());
+    hmreg_domain_query(domain, &info);
+    hmreg_domain_close(domain);
+    limits = doc_made(json_object());
+    doc_set(limits, "regions", doc_count(info.max_regions, HMREG_LIMIT_NONE));
+    doc_set(limits, "bytes", doc_count(info.max_bytes, HMREG_LIMIT_NONE));
+    return limits;
+}
+
+/* Whether the kernel lets this process watch its memory is found out by asking for it. */
+static json_t *monitor(void)
+{
+    struct hmreg_config config = {
+        .size = sizeof(config),
+        .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
+        .monitor = HMREG_MONITOR_USERFAULTFD,
+    };
+    struct hmreg *lib = NULL;
+    int rc = hmreg_open(&config, &lib);
+    json_t *found = doc_made(json_pack("{s:b, s:o}", "available", rc == 0, "error",
+                                       rc ? doc_error(hmreg_last_error()) : json_null()));
+
+    hmreg_close(lib);
+    return found;
+}
+
+json_t *machine_limits(struct hmreg *lib)
+{
+    json_t *limits = doc_made(json_object());
+
+    doc_set(limits, "memlock", process_limit(RLIMIT_MEMLOCK));
+    doc_set(limits, "open_files", process_limit(RLIMIT_NOFILE));
+    doc_set(limits, "cache", cache_limits(lib));
+    doc_set(limits, "userfaultfd", monitor());
+    return limits;
+}
+
+json_t *machine_environment(void)
+{
+    static const char *const names[] = {
+        "HMREG_IFACES",
+        "FI_MR_CACHE_MONITOR",
+        "FI_MR_CACHE_MAX_COUNT",
+        "FI_MR_CACHE_MAX_SIZE",
+        "FI_MR_CUDA_CACHE_MONITOR_ENABLED",
+        "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
+        "FI_MR_ZE_CACHE_MONITOR_ENABLED",
+        NULL,
+    };
+    json_t *set = doc_made(json_object());
+
+    for (const char *const *name = names; *name; name++)
+        if (getenv(*name))
+            doc_set(set, *name, doc_text(getenv(*name)));
+    return set;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The parts of `hmreg info` that need no fabric, each as JSON; hmreg(1) documents the keys.
+ */
+#ifndef HMREG_TOOLS_MACHINE_H
+#define HMREG_TOOLS_MACHINE_H
+
+#include "tools/document.h"
+
+json_t *machine_system(void);
+json_t *machine_runtimes(struct hmreg *lib);
+json_t *machine_devices(struct hmreg *lib);
+json_t *machine_limits(struct hmreg *lib);
+json_t *machine_environment(void);
+
+/* How many devices an iface has; 0 where its runtime is not usable. */
+int machine_device_count(struct hmreg *lib, enum hmreg_iface iface);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The command `hmreg`: what memory can be registered with what fabric on this machine, shown by
+ * doing it. Finds the command named and runs it.
+ */
+#include "tools/command.h"
+
+#include <hmreg/hmreg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command *const commands[] = {&command_info, &command_query};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: hmreg COMMAND [OPTION]...\n"
+                 "       hmreg help COMMAND\n"
+                 "       hmreg --version\n"
+                 "\n"
+                 "Shows which memory (host, CUDA, ROCm, Level Zero) can be registered with which\n"
+                 "RDMA fabric on this machine, and why the rest cannot.\n"
+                 "\n"
+                 "commands\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-7s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out, "  %-7s explain a command\n", "help");
+    fprintf(out, "\n"
+                 "Every command prints tables, or JSON with --json. Start with: hmreg info\n"
+                 "The manual is in hmreg(1), the library's in hmreg(7).\n"
+                 "\n"
+                 "exit status\n"
+                 "  0 good   1 something failed   2 the command line is wrong\n");
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(name, commands[i]->name))
+            return commands[i];
+    return NULL;
+}
+
+static int no_command(const char *name)
+{
+    fprintf(stderr, "hmreg: %s: no such command; accepted are", name);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(stderr, " %s,", commands[i]->name);
+    fprintf(stderr, " help\nTry: hmreg help\n");
+    return EXIT_USAGE;
+}
+
+static int help(int argc, char **argv)
+{
+    const struct command *command;
+
+    if (argc > 2) {
+        fprintf(stderr, "hmreg help: %s: unexpected argument; one command is accepted\n", argv[2]);
+        return EXIT_USAGE;
+    }
+    if (argc < 2) {
+        print_usage(stdout);
+        return EXIT_GOOD;
+    }
+    command = find(argv[1]);
+    if (!command)
+        return no_command(argv[1]);
+    command_help(command);
+    return EXIT_GOOD;
+}
+
+static int run(int argc, char **argv)
+{
+    const struct command *command;
+
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("hmreg %s\n", hmreg_version());
+        return EXIT_GOOD;
+    }
+    if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return help(argc - 1, argv + 1);
+    command = find(argv[1]);
+    return command ? command->run(command, argc - 1, argv + 1) : no_command(argv[1]);
+}
+
+/* A report that could not be written out whole is a failure, whatever it says. */
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    if (fflush(stdout) || ferror(stdout)) {
+        perror("hmreg: standard output");
+        return EXIT_FAILED;
+    }
+    return status;
+}

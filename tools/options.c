@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A command's line, read by getopt_long(3), and its help, made from the same list. getopt's own
+ * messages are off: ours name what would have been accepted.
+ */
+#include "tools/command.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+#define MAX_OPTIONS 15
+#define FIRST_OPTION 256 /* what getopt returns for options[0]; above every character */
+#define HELP 'h'
+
+static int refuse(const struct command *command, const char *argument, const char *why)
+{
+    fprintf(stderr, "hmreg %s: %s: %s\nTry: hmreg help %s\n", command->name, argument, why,
+            command->name);
+    return EXIT_USAGE;
+}
+
+/* Options of the command, and --help, as getopt wants them. Returns how many the command has. */
+static int list_options(const struct command *command, struct option *list)
+{
+    int count = 0;
+
+    for (; command->options[count].name && count < MAX_OPTIONS; count++)
+        list[count] = (struct option){command->options[count].name,
+                                      command->options[count].argument ? required_argument
+                                                                       : no_argument,
+                                      NULL, FIRST_OPTION + count};
+    list[count] = (struct option){"help", no_argument, NULL, HELP};
+    list[count + 1] = (struct option){0};
+    return count;
+}
+
+static int refuse_unknown(const struct command *command, const char *argument)
+{
+    char accepted[512] = "no such option; accepted are";
+    size_t used = 28;
+
+    for (const struct option_def *option = command->options; option->name; option++)
+        used += (size_t)snprintf(accepted + used, sizeof(accepted) - used, " --%s,", option->name);
+    snprintf(accepted + used, sizeof(accepted) - used, " --help");
+    return refuse(command, argument, accepted);
+}
+
+static int take_option(const struct command *command, int index, char *argument, void *options)
+{
+    const struct option_def *option = &command->options[index];
+    const char *accepted = option->take(optarg, options);
+    char named[256];
+
+    if (!accepted)
+        return EXIT_GO_ON;
+    snprintf(named, sizeof(named), "--%s %s", option->name, optarg ? optarg : "");
+    return refuse(command, named, accepted);
+}
+
+static int parse_one(const struct command *command, int got, char **argv, void *options)
+{
+    switch (got) {
+    case HELP:
+        command_help(command);
+        return EXIT_GOOD;
+    case ':':
+        return refuse(command, argv[optind - 1], "needs a value");
+    case '?':
+        if (optopt >= FIRST_OPTION || (optopt == HELP && argv[optind - 1][1] == '-'))
+            return refuse(command, argv[optind - 1], "takes no value");
+        return refuse_unknown(command, argv[optind - 1]);
+    default:
+        return take_option(command, got - FIRST_OPTION, argv[optind - 1], options);
+    }
+}
+
+int options_parse(const struct command *command, int argc, char **argv, void *options)
+{
+    struct option list[MAX_OPTIONS + 2];
+    int got, status;
+
+    list_options(command, list);
+    opterr = 0;
+    optind = 1;
+    while ((got = getopt_long(argc, argv, ":h", list, NULL)) != -1) {
+        status = parse_one(command, got, argv, options);
+        if (status != EXIT_GO_ON)
+            return status;
+    }
+    if (optind < argc)
+        return refuse(command, argv[optind], "unexpected argument; only options are accepted");
+    return EXIT_GO_ON;
+}
+
+void command_help(const struct command *command)
+{
+    printf("usage: hmreg %s [OPTION]...\n\n%s\noptions\n", command->name, command->description);
+    for (const struct option_def *option = command->options; option->name; option++) {
+        char named[64];
+
+        snprintf(named, sizeof(named), "--%s%s%s", option->name, option->argument ? " " : "",
+                 option->argument ? option->argument : "");
+        printf("  %-16s %s\n", named, option->help);
+    }
+    printf("  %-16s %s\n\nexamples\n%s\n", "-h, --help", "this text", command->examples);
+    printf("exit status\n  0 good   1 %s   2 the command line is wrong\n", command->failed);
+}

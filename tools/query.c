@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg query: allocates memory of every kind on every device, asks the library what it is, whole
+ * and at an odd range inside, and exports both. Since the answers are known beforehand, each is
+ * checked; what is wrong is listed and ends in exit status 1.
+ */
+#include "tools/query.h"
+
+#include "tools/command.h"
+#include "tools/document.h"
+#include "tools/machine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEAST_SIZE 16 /* an odd range fits */
+#define MOST_SIZE (UINT64_C(1) << 40)
+#define KINDS (HMREG_MEM_MANAGED + 1)
+#define ANY (-1)
+
+struct options {
+    bool json;
+    int iface, device, kind; /* or ANY */
+    uint64_t size;
+};
+
+/* The report being made. */
+struct report {
+    struct hmreg *lib;
+    const struct options *options;
+    json_t *memory, *left_out, *failures;
+};
+
+/* One allocation, and what is known of it beforehand. */
+struct subject {
+    enum hmreg_iface iface;
+    int device;
+    enum hmreg_mem_kind kind;
+    char name[64]; /* "cuda 0, device" */
+};
+
+/* ---- what goes wrong, what is left out -------------------------------------------------- */
+
+static void fail(struct report *report, const struct subject *subject, const char *format, ...)
+{
+    char why[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    doc_add(report->failures, doc_made(json_sprintf("%s: %s", subject->name, why)));
+}
+
+static void leave_out(struct report *report, const struct subject *subject, const char *why)
+{
+    doc_add(report->left_out,
+            doc_made(json_pack("{s:s, s:s, s:o}", "iface", hmreg_iface_name(subject->iface), "name",
+                               subject->name, "text", doc_text(why))));
+}
+
+/* ---- one range -------------------------------------------------------------------------- */
+
+static json_t *found_document(const struct hmreg_mem_info *info)
+{
+    return doc_made(json_pack(
+        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:b, s:b, s:b}", "iface",
+        hmreg_iface_name(info->iface), "device", doc_device(info->device), "pci",
+        doc_pci(&info->pci), "kind", hmreg_mem_kind_name(info->kind), "alloc_base",
+        doc_hex(info->alloc_base), "alloc_len", doc_count(info->alloc_len, UINT64_MAX), "identity",
+        info->identity ? doc_hex(info->identity) : json_null(), "segments", (int)info->segments,
+        "cpu_access", !!(info->flags & HMREG_MEM_CPU_ACCESS), "exportable",
+        !!(info->flags & HMREG_MEM_EXPORTABLE), "simulated",
+        !!(info->flags & HMREG_MEM_SIMULATED)));
+}
+
+static void check_found(struct report *report, const struct subject *subject, uint64_t addr,
+                        uint64_t len, const struct hmreg_mem_info *info)
+{
+    bool device = subject->kind == HMREG_MEM_DEVICE;
+
+    if (info->iface != subject->iface || info->kind != subject->kind)
+        fail(report, subject, "it is found to be %s memory of %s",
+             hmreg_mem_kind_name(info->kind), hmreg_iface_name(info->iface));
+    if (device && info->device != subject->device)
+        fail(report, subject, "it is found on device %d", info->device);
+    if (addr < info->alloc_base || addr + len > info->alloc_base + info->alloc_len)
+        fail(report, subject, "the range lies outside of the allocation it is found in");
+}
+
+static json_t *try_export(struct report *report, const struct subject *subject, void *addr,
+                          uint64_t len, bool expected)
+{
+    struct hmreg_dmabuf dmabuf;
+
+    if (hmreg_export_dmabuf(report->lib, addr, len, 0, &dmabuf)) {
+        if (expected)
+            fail(report, subject, "its export was expected to succeed: %s",
+                 hmreg_last_error()->text);
+        return doc_made(json_pack("{s:b, s:n, s:o}", "done", 0, "offset", "error",
+                                  doc_error(hmreg_last_error())));
+    }
+    close(dmabuf.fd);
+    if (dmabuf.length != len)
+        fail(report, subject, "its export names %" PRIu64 " bytes", dmabuf.length);
+    return doc_made(json_pack("{s:b, s:o, s:n}", "done", 1, "offset",
+                              doc_count(dmabuf.offset, UINT64_MAX), "error"));
+}
+
+/* Describes one range of the memory; *identity: what was found, 0 if nothing was. */
+static json_t *range(struct report *report, const struct subject *subject, const char *part,
+                     char *addr, uint64_t len, uint64_t *identity)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    json_t *described = doc_made(json_pack("{s:s, s:o, s:o}", "part", part, "address",
+                                           doc_hex((uint64_t)(uintptr_t)addr), "length",
+                                           doc_count(len, 0)));
+
+    *identity = 0;
+    if (hmreg_query(report->lib, addr, len, &info)) {
+        doc_set(described, "found", json_null());
+        doc_set(described, "error", doc_error(hmreg_last_error()));
+        fail(report, subject, "%s", hmreg_last_error()->text);
+        return described;
+    }
+    *identity = info.identity;
+    check_found(report, subject, (uint64_t)(uintptr_t)addr, len, &info);
+    doc_set(described, "found", found_document(&info));
+    doc_set(described, "error", json_null());
+    doc_set(described, "export",
+            try_export(report, subject, addr, len, info.flags & HMREG_MEM_EXPORTABLE));
+    return described;
+}
+
+/* ---- one allocation --------------------------------------------------------------------- */
+
+static json_t *both_ranges(struct report *report, const struct subject *subject, char *memory)
+{
+    uint64_t size = report->options->size, third = size / 3;
+    uint64_t whole_identity, odd_identity;
+    json_t *ranges = doc_made(json_array());
+
+    doc_add(ranges, range(report, subject, "whole", memory, size, &whole_identity));
+    doc_add(ranges,
+            range(report, subject, "odd", memory + (third | 1), third | 1, &odd_identity));
+    if (whole_identity != odd_identity)
+        fail(report, subject, "the odd range has another identity than the whole");
+    return ranges;
+}
+
+static void query_allocated(struct report *report, const struct subject *subject, void *memory)
+{
+    struct hmreg_device_info info = {.size = sizeof(info)};
+
+    if (subject->iface != HMREG_IFACE_SYSTEM)
+        hmreg_device_query(report->lib, subject->iface, subject->device, &info);
+    doc_add(report->memory,
+            doc_made(json_pack("{s:s, s:o, s:s, s:b, s:o}", "iface",
+                               hmreg_iface_name(subject->iface), "device",
+                               doc_device(subject->device), "kind",
+                               hmreg_mem_kind_name(subject->kind), "simulated",
+                               !!(info.flags & HMREG_DEVICE_SIMULATED), "ranges",
+                               both_ranges(report, subject, memory))));
+    if (hmreg_mem_free(report->lib, memory))
+        fail(report, subject, "%s", hmreg_last_error()->text);
+}
+
+/* That pageable host memory is the system's, and the only kind it has, needs no mention. */
+static void query_kind(struct report *report, enum hmreg_iface iface, int device,
+                       enum hmreg_mem_kind kind)
+{
+    struct subject subject = {.iface = iface, .device = device, .kind = kind};
+    void *memory;
+    int rc = hmreg_mem_alloc(report->lib, iface, device, kind, report->options->size, &memory);
+
+    if (iface == HMREG_IFACE_SYSTEM)
+        snprintf(subject.name, sizeof(subject.name), "system, %s", hmreg_mem_kind_name(kind));
+    else
+        snprintf(subject.name, sizeof(subject.name), "%s %d, %s", hmreg_iface_name(iface), device,
+                 hmreg_mem_kind_name(kind));
+    if (rc == 0)
+        query_allocated(report, &subject, memory);
+    else if (rc != -EOPNOTSUPP)
+        fail(report, &subject, "%s", hmreg_last_error()->text);
+    else if ((iface != HMREG_IFACE_SYSTEM && kind != HMREG_MEM_HOST) ||
+             report->options->kind != ANY)
+        leave_out(report, &subject, hmreg_last_error()->text);
+}
+
+/* ---- everything ------------------------------------------------------------------------- */
+
+static void query_device(struct report *report, enum hmreg_iface iface, int device)
+{
+    int wanted = report->options->kind;
+
+    for (int kind = HMREG_MEM_HOST; kind < KINDS; kind++)
+        if (wanted == ANY || wanted == kind)
+            query_kind(report, iface, device, kind);
+}
+
+static void query_iface(struct report *report, enum hmreg_iface iface)
+{
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+    struct subject subject = {.iface = iface};
+    int wanted = report->options->device;
+
+    hmreg_runtime_query(report->lib, iface, &info);
+    snprintf(subject.name, sizeof(subject.name), "%s", hmreg_iface_name(iface));
+    if (!info.present && report->options->iface == ANY)
+        leave_out(report, &subject, info.why);
+    else if (!info.present)
+        fail(report, &subject, "%s", info.why);
+    if (iface == HMREG_IFACE_SYSTEM && wanted <= 0)
+        query_device(report, iface, -1);
+    for (int device = 0; device < info.devices; device++)
+        if (wanted == ANY || wanted == device)
+            query_device(report, iface, device);
+}
+
+static json_t *describe(struct hmreg *lib, const struct options *options)
+{
+    struct report report = {
+        .lib = lib,
+        .options = options,
+        .memory = doc_made(json_array()),
+        .left_out = doc_made(json_array()),
+        .failures = doc_made(json_array()),
+    };
+    struct subject all = {.name = "query"};
+    json_t *document = doc_new("query");
+
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+        if (options->iface == ANY || options->iface == iface)
+            query_iface(&report, iface);
+    if (!json_array_size(report.memory) && !json_array_size(report.failures))
+        fail(&report, &all, "there is no memory of this iface, device and kind here");
+    doc_set(document, "size", doc_count(options->size, 0));
+    doc_set(document, "memory", report.memory);
+    doc_set(document, "left_out", report.left_out);
+    doc_set(document, "failures", report.failures);
+    return document;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options = {.iface = ANY, .device = ANY, .kind = ANY, .size = 1 << 20};
+    int status = options_parse(self, argc, argv, &options);
+    struct hmreg *lib;
+    json_t *document;
+
+    if (status != EXIT_GO_ON)
+        return status;
+    if (hmreg_open(NULL, &lib)) {
+        fprintf(stderr, "hmreg query: %s\n", hmreg_last_error()->text);
+        return EXIT_FAILED;
+    }
+    document = describe(lib, &options);
+    hmreg_close(lib);
+    if (options.json)
+        doc_print_json(document);
+    else
+        query_print_text(document);
+    status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+    json_decref(document);
+    return status;
+}
+
+/* ---- options ---------------------------------------------------------------------------- */
+
+static const char *take_json(const char *value, void *options)
+{
+    ((struct options *)options)->json = true;
+    return NULL;
+}
+
+static const char *take_iface(const char *value, void *options)
+{
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
+        if (strcmp(value, hmreg_iface_name(iface)))
+            continue;
+        ((struct options *)options)->iface = iface;
+        return NULL;
+    }
+    return "accepted are system, cuda, rocr, ze";
+}
+
+static const char *take_device(const char *value, void *options)
+{
+    char *end;
+    long device = strtol(value, &end, 10);
+
+    if (value[0] < '0' || value[0] > '9' || *end || device > 4096)
+        return "a device's index is accepted, from 0";
+    ((struct options *)options)->device = (int)device;
+    return NULL;
+}
+
+static const char *take_kind(const char *value, void *options)
+{
+    static const char *const names[KINDS] = {"host", "pinned", "device", "managed"};
+
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (strcmp(value, names[kind]))
+            continue;
+        ((struct options *)options)->kind = kind;
+        return NULL;
+    }
+    return "accepted are host, pinned, device, managed";
+}
+
+static const char *take_size(const char *value, void *options)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    unsigned long long size = strtoull(value, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+
+    if (value[0] < '0' || value[0] > '9' || (*end && (!unit || end[1])) ||
+        size > MOST_SIZE >> shift || size << shift < LEAST_SIZE)
+        return "bytes are accepted, from 16 to 1T, with K, M, G or T for powers of 1024";
+    ((struct options *)options)->size = size << shift;
+    return NULL;
+}
+
+static const struct option_def options[] = {
+    {"iface", "NAME", "only this iface: system, cuda, rocr, ze", take_iface},
+    {"device", "INDEX", "only the device with this index of each iface", take_device},
+    {"kind", "KIND", "only this kind: host, pinned, device, managed", take_kind},
+    {"size", "BYTES", "bytes to allocate, with K, M, G or T; 1M unless said", take_size},
+    {"json", NULL, "one JSON document instead of tables; its keys are in hmreg(1)", take_json},
+    {0},
+};
+
+const struct command command_query = {
+    .name = "query",
+    .summary = "allocate memory on every device and show what is found out about it",
+    .description =
+        "Allocates memory of every kind on every device, asks the library what it is, as a\n"
+        "whole and at an odd range inside, and tries to export both as dmabufs. It then frees\n"
+        "all of it. What the library finds is compared with what was allocated.\n"
+        "\n"
+        "  identity  names the allocation; memory that is freed and allocated anew has another\n"
+        "  segments  physical allocations under the range\n"
+        "  CPU       whether the CPU can load and store there\n"
+        "  export    whether a dmabuf was made, and where the range begins in it\n",
+    .examples = "  hmreg query\n"
+                "  hmreg query --iface cuda --device 1 --kind device --size 64M\n"
+                "  hmreg query --json | jq -r '.failures[]'\n",
+    .failed = "an answer was wrong, or nothing was there to ask about",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * `hmreg query` for people: its document as a table.
+ */
+#ifndef HMREG_TOOLS_QUERY_H
+#define HMREG_TOOLS_QUERY_H
+
+#include <jansson.h>
+
+void query_print_text(const json_t *document);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Text for people: headings, aligned columns, wrapped paragraphs. On a terminal nothing is wider
+ * than it: the last column is wrapped, and a table too wide for that is printed as one small
+ * block a row. Elsewhere (a file, a pipe) each row is one line, without control characters.
+ */
+#ifndef HMREG_TOOLS_TABLE_H
+#define HMREG_TOOLS_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct table;
+
+/* A heading in a line of its own, after an empty line. */
+void print_heading(const char *words);
+
+/* A paragraph, its lines indented; the first begins with mark, e.g. "[1] ". */
+void print_paragraph(const char *mark, const char *words);
+
+/* columns: the headings; one that begins with '>' is aligned to the right. */
+struct table *table_new(const char *const *columns, size_t count);
+
+/* The next cell; rows fill from the left. */
+void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints to stdout and frees; a table without rows prints nothing. */
+void table_print(struct table *table);
+
+#endif
