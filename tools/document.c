@@ -71,8 +71,8 @@ json_t *doc_pci(const struct hmreg_pci *pci)
 {
     if (!pci->valid)
         return json_null();
-    return doc_made(json_sprintf("%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->device,
-                                 pci->function));
+    return doc_made(
+        json_sprintf("%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->device, pci->function));
 }
 
 json_t *doc_device(int device)

@@ -66,8 +66,8 @@ static json_t *host_memory(const struct domains *domains)
     doc_set(paths, "system", rc ? refused(doc_error(hmreg_last_error())) : usable());
     hmreg_mr_close(mr);
     free(memory);
-    return doc_made(json_pack("{s:s, s:n, s:b, s:s, s:o}", "iface", "system", "device",
-                              "simulated", 0, "best", rc ? "none" : "system", "paths", paths));
+    return doc_made(json_pack("{s:s, s:n, s:b, s:s, s:o}", "iface", "system", "device", "simulated",
+                              0, "best", rc ? "none" : "system", "paths", paths));
 }
 
 static json_t *path_outlook(struct hmreg_domain *domain, enum hmreg_iface iface, int device)
@@ -118,10 +118,10 @@ static json_t *mode_names(uint32_t mode)
         uint32_t bit;
         const char *name;
     } modes[] = {
-        {HMREG_MR_LOCAL, "local"},           {HMREG_MR_RAW, "raw"},
-        {HMREG_MR_VIRT_ADDR, "virt_addr"},   {HMREG_MR_ALLOCATED, "allocated"},
-        {HMREG_MR_PROV_KEY, "prov_key"},     {HMREG_MR_MMU_NOTIFY, "mmu_notify"},
-        {HMREG_MR_RMA_EVENT, "rma_event"},   {HMREG_MR_ENDPOINT, "endpoint"},
+        {HMREG_MR_LOCAL, "local"},         {HMREG_MR_RAW, "raw"},
+        {HMREG_MR_VIRT_ADDR, "virt_addr"}, {HMREG_MR_ALLOCATED, "allocated"},
+        {HMREG_MR_PROV_KEY, "prov_key"},   {HMREG_MR_MMU_NOTIFY, "mmu_notify"},
+        {HMREG_MR_RMA_EVENT, "rma_event"}, {HMREG_MR_ENDPOINT, "endpoint"},
         {HMREG_MR_HMEM, "hmem"},
     };
     json_t *names = doc_made(json_array());
@@ -187,14 +187,20 @@ static int open_loopback(const struct fabric *self, struct hmreg *lib,
 
 static const char *list_loopback(struct fabric_list *list)
 {
-    fabric_add(list, &(struct fabric){.provider = "loopback", .name = "loopback", .domain = "",
-                                      .open = open_loopback});
+    fabric_add(
+        list, &(struct fabric){
+                  .provider = "loopback", .name = "loopback", .domain = "", .open = open_loopback});
     return NULL;
 }
 
 static void no_version(char *buf, size_t size)
 {
     buf[0] = '\0';
+}
+
+static void own_version(char *buf, size_t size)
+{
+    snprintf(buf, size, "%s", hmreg_version());
 }
 
 static const char *not_built(struct fabric_list *list)
@@ -211,7 +217,7 @@ struct library {
 };
 
 static const struct library libraries[] = {
-    {"loopback", "libhmreg", no_version, list_loopback},
+    {"loopback", "libhmreg", own_version, list_loopback},
 #ifdef HMREG_TOOL_OFI
     {"ofi", "libfabric", ofi_version, ofi_list},
 #else
@@ -231,8 +237,8 @@ static json_t *describe_library(const struct library *library, struct fabric_lis
     char version[32];
 
     library->version(version, sizeof(version));
-    return doc_made(json_pack("{s:s, s:s, s:s, s:i, s:s}", "provider", library->provider,
-                              "library", library->name, "version", version, "fabrics",
+    return doc_made(json_pack("{s:s, s:s, s:s, s:i, s:s}", "provider", library->provider, "library",
+                              library->name, "version", version, "fabrics",
                               (int)(json_array_size(list->fabrics) - before), "why",
                               why ? why : ""));
 }

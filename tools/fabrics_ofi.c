@@ -54,8 +54,10 @@ static int open_domain(const struct fabric *self, struct hmreg *lib,
 
 static void add_domain(struct fabric_list *list, struct fi_info *info)
 {
-    struct fabric fabric = {.provider = "ofi", .name = info->fabric_attr->prov_name,
-                            .domain = info->domain_attr->name, .info = info,
+    struct fabric fabric = {.provider = "ofi",
+                            .name = info->fabric_attr->prov_name,
+                            .domain = info->domain_attr->name,
+                            .info = info,
                             .open = open_domain};
     struct fid_fabric *opened = NULL;
     struct fid_domain *domain = NULL;
@@ -79,7 +81,8 @@ static bool is_listed(const struct fabric_list *list, const struct fi_info *info
     const json_t *fabric;
     size_t i;
 
-    json_array_foreach(list->fabrics, i, fabric) {
+    json_array_foreach(list->fabrics, i, fabric)
+    {
         if (!strcmp(doc_words(fabric, "fabric"), info->fabric_attr->prov_name) &&
             !strcmp(doc_words(fabric, "domain"), info->domain_attr->name))
             return true;

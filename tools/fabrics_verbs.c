@@ -39,7 +39,8 @@ const char *verbs_list(struct fabric_list *list)
     struct ibv_device **devices = ibv_get_device_list(&count);
 
     if (!devices)
-        return "the kernel has no RDMA subsystem loaded (ib_uverbs), or this process may not see it";
+        return "the kernel has no RDMA subsystem loaded (ib_uverbs), or this process may not see "
+               "it";
     for (int i = 0; i < count; i++)
         add_device(list, devices[i]);
     ibv_free_device_list(devices);

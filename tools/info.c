@@ -56,7 +56,7 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 static const struct option_def options[] = {
-    {"json", NULL, "one JSON document instead of tables; its keys are in hmreg(1)", take_json},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", take_json},
     {0},
 };
 

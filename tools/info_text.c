@@ -6,6 +6,7 @@
 #include "tools/info_text.h"
 
 #include "tools/document.h"
+#include "tools/notes.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
@@ -24,30 +25,36 @@ static const char *yes(bool is)
 static void print_system(const json_t *document)
 {
     const json_t *system = json_object_get(document, "system");
-    char page[32], memory[32];
+    char page[32], memory[32], line[512];
 
-    printf("hmreg %s on Linux %s %s, %s of memory in pages of %s\n", doc_words(document, "hmreg"),
-           doc_words(system, "kernel"), doc_words(system, "machine"),
-           doc_bytes_words(doc_number(system, "memory"), memory),
-           doc_bytes_words(doc_number(system, "page_size"), page));
+    snprintf(line, sizeof(line), "hmreg %s on Linux %s %s, %s of memory in pages of %s",
+             doc_words(document, "hmreg"), doc_words(system, "kernel"),
+             doc_words(system, "machine"), doc_bytes_words(doc_number(system, "memory"), memory),
+             doc_bytes_words(doc_number(system, "page_size"), page));
+    print_line(line);
+}
+
+static void add_notes(struct table *table, const char *library, const char *why)
+{
+    table_add(table, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
 }
 
 static void print_runtimes(const json_t *document)
 {
-    static const char *const columns[] = {"iface",   "usable",  ">devices",
-                                          "version", "library", "note"};
+    static const char *const columns[] = {"iface", "usable", ">devices", "version",
+                                          "library and notes"};
     struct table *table = table_new(columns, COUNT(columns));
     const json_t *runtime;
     size_t i;
 
     print_heading("Runtimes");
-    json_array_foreach(json_object_get(document, "runtimes"), i, runtime) {
+    json_array_foreach(json_object_get(document, "runtimes"), i, runtime)
+    {
         table_add(table, "%s", doc_words(runtime, "iface"));
         table_add(table, "%s", yes(doc_is(runtime, "usable")));
         table_add(table, "%" PRIu64, doc_number(runtime, "devices"));
         table_add(table, "%s", doc_words(runtime, "version"));
-        table_add(table, "%s", doc_words(runtime, "library"));
-        table_add(table, "%s", doc_words(runtime, "why"));
+        add_notes(table, doc_words(runtime, "library"), doc_words(runtime, "why"));
     }
     table_print(table);
 }
@@ -58,9 +65,9 @@ static void add_device(struct table *table, const json_t *device)
 
     table_add(table, "%s %" PRIu64, doc_words(device, "iface"), doc_number(device, "device"));
     table_add(table, "%s", doc_has(device, "pci") ? doc_words(device, "pci") : "unknown");
-    table_add(table, "%s", doc_has(device, "memory")
-                               ? doc_bytes_words(doc_number(device, "memory"), memory)
-                               : "unknown");
+    table_add(table, "%s",
+              doc_has(device, "memory") ? doc_bytes_words(doc_number(device, "memory"), memory)
+                                        : "unknown");
     table_add(table, "%s", yes(doc_is(device, "dmabuf")));
     table_add(table, "%s", doc_is(device, "simulated") ? "simulated" : "hardware");
     table_add(table, "%s", doc_words(device, "name"));
@@ -77,8 +84,7 @@ static void print_devices(const json_t *document)
     print_heading("Devices");
     if (!json_array_size(devices))
         print_paragraph("", "none");
-    json_array_foreach(devices, i, device)
-        add_device(table, device);
+    json_array_foreach(devices, i, device) add_device(table, device);
     table_print(table);
 }
 
@@ -90,7 +96,8 @@ static void print_libraries(const json_t *document)
     size_t i;
 
     print_heading("Fabric libraries");
-    json_array_foreach(json_object_get(document, "fabric_libraries"), i, library) {
+    json_array_foreach(json_object_get(document, "fabric_libraries"), i, library)
+    {
         table_add(table, "%s", doc_words(library, "library"));
         table_add(table, "%s", doc_words(library, "version"));
         table_add(table, "%" PRIu64, doc_number(library, "fabrics"));
@@ -107,7 +114,8 @@ static void print_modes(struct table *table, const json_t *fabric)
     char words[160] = "";
     size_t i;
 
-    json_array_foreach(modes, i, mode) {
+    json_array_foreach(modes, i, mode)
+    {
         size_t used = strlen(words);
 
         snprintf(words + used, sizeof(words) - used, "%s%s", used ? " " : "",
@@ -126,15 +134,15 @@ static void add_fabric(struct table *table, const json_t *fabric)
         table_add(table, "%s", "");
         table_add(table, "%s", "");
         table_add(table, "%s", "");
-        table_add(table, "not opened: %s",
-                  doc_words(json_object_get(fabric, "error"), "text"));
+        table_add(table, "not opened: %s", doc_words(json_object_get(fabric, "error"), "text"));
         return;
     }
     table_add(table, "%" PRIu64 " B", doc_number(fabric, "key_size"));
     table_add(table, "%" PRIu64, doc_number(fabric, "iov_limit"));
-    table_add(table, "%s", doc_has(fabric, "max_mr_size")
-                               ? doc_bytes_words(doc_number(fabric, "max_mr_size"), most)
-                               : "no limit");
+    table_add(table, "%s",
+              doc_has(fabric, "max_mr_size")
+                  ? doc_bytes_words(doc_number(fabric, "max_mr_size"), most)
+                  : "no limit");
     print_modes(table, fabric);
 }
 
@@ -147,26 +155,11 @@ static void print_fabrics(const json_t *document)
     size_t i;
 
     print_heading("Fabrics");
-    json_array_foreach(json_object_get(document, "fabrics"), i, fabric)
-        add_fabric(table, fabric);
+    json_array_foreach(json_object_get(document, "fabrics"), i, fabric) add_fabric(table, fabric);
     table_print(table);
 }
 
 /* ---- memory ----------------------------------------------------------------------------- */
-
-/* The number of a note, from 1; the same words have the same. */
-static size_t note_of(json_t *notes, const char *words)
-{
-    const json_t *note;
-    size_t i;
-
-    json_array_foreach(notes, i, note) {
-        if (!strcmp(json_string_value(note), words))
-            return i + 1;
-    }
-    doc_add(notes, doc_text(words));
-    return json_array_size(notes);
-}
 
 static void add_path(struct table *table, const json_t *paths, const char *name, json_t *notes)
 {
@@ -177,7 +170,7 @@ static void add_path(struct table *table, const json_t *paths, const char *name,
     else if (doc_is(path, "usable"))
         table_add(table, "yes");
     else
-        table_add(table, "no [%zu]", note_of(notes, doc_words(path, "text")));
+        table_add(table, "no [%zu]", note_number(notes, doc_words(path, "text")));
 }
 
 static bool fare_alike(const json_t *one, const json_t *other)
@@ -218,21 +211,6 @@ static void add_memory(struct table *table, const json_t *fabric, json_t *notes)
         add_path(table, paths, "dmabuf", notes);
         add_path(table, paths, "peermem", notes);
         add_path(table, paths, "mapped", notes);
-    }
-}
-
-static void print_notes(const json_t *notes)
-{
-    const json_t *note;
-    size_t i;
-
-    if (json_array_size(notes))
-        putchar('\n');
-    json_array_foreach(notes, i, note) {
-        char mark[24];
-
-        snprintf(mark, sizeof(mark), "[%zu] ", i + 1);
-        print_paragraph(mark, json_string_value(note));
     }
 }
 
@@ -308,7 +286,8 @@ static void print_environment(const json_t *document)
 
     if (json_object_size(json_object_get(document, "environment")))
         print_heading("Environment that is honoured");
-    json_object_foreach(json_object_get(document, "environment"), name, value) {
+    json_object_foreach(json_object_get(document, "environment"), name, value)
+    {
         table_add(table, "%s", name);
         table_add(table, "%s", json_string_value(value));
     }

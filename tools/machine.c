@@ -56,10 +56,9 @@ static json_t *device(struct hmreg *lib, enum hmreg_iface iface, int index)
     if (hmreg_device_query(lib, iface, index, &info))
         return json_null();
     return doc_made(json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:b}", "iface",
-                              hmreg_iface_name(iface), "device", index, "name",
-                              doc_text(info.name), "pci", doc_pci(&info.pci), "memory",
-                              doc_count(info.memory, 0), "dmabuf",
-                              !!(info.flags & HMREG_DEVICE_DMABUF), "simulated",
+                              hmreg_iface_name(iface), "device", index, "name", doc_text(info.name),
+                              "pci", doc_pci(&info.pci), "memory", doc_count(info.memory, 0),
+                              "dmabuf", !!(info.flags & HMREG_DEVICE_DMABUF), "simulated",
                               !!(info.flags & HMREG_DEVICE_SIMULATED)));
 }
 

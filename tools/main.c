@@ -30,7 +30,9 @@ static void print_usage(FILE *out)
                  "The manual is in hmreg(1), the library's in hmreg(7).\n"
                  "\n"
                  "exit status\n"
-                 "  0 good   1 something failed   2 the command line is wrong\n");
+                 "  0  good\n"
+                 "  1  something failed\n"
+                 "  2  the command line is wrong\n");
 }
 
 static const struct command *find(const char *name)
@@ -55,7 +57,9 @@ static int help(int argc, char **argv)
     const struct command *command;
 
     if (argc > 2) {
-        fprintf(stderr, "hmreg help: %s: unexpected argument; one command is accepted\n", argv[2]);
+        fprintf(stderr,
+                "hmreg help: %s: unexpected argument; one command is accepted\nTry: hmreg help\n",
+                argv[2]);
         return EXIT_USAGE;
     }
     if (argc < 2) {

@@ -8,9 +8,9 @@
 #include <getopt.h>
 #include <stdio.h>
 
-#define MAX_OPTIONS 15
+#define MAX_OPTIONS  15
 #define FIRST_OPTION 256 /* what getopt returns for options[0]; above every character */
-#define HELP 'h'
+#define HELP         'h'
 
 static int refuse(const struct command *command, const char *argument, const char *why)
 {
@@ -25,10 +25,10 @@ static int list_options(const struct command *command, struct option *list)
     int count = 0;
 
     for (; command->options[count].name && count < MAX_OPTIONS; count++)
-        list[count] = (struct option){command->options[count].name,
-                                      command->options[count].argument ? required_argument
-                                                                       : no_argument,
-                                      NULL, FIRST_OPTION + count};
+        list[count] =
+            (struct option){command->options[count].name,
+                            command->options[count].argument ? required_argument : no_argument,
+                            NULL, FIRST_OPTION + count};
     list[count] = (struct option){"help", no_argument, NULL, HELP};
     list[count + 1] = (struct option){0};
     return count;
@@ -103,5 +103,9 @@ void command_help(const struct command *command)
         printf("  %-16s %s\n", named, option->help);
     }
     printf("  %-16s %s\n\nexamples\n%s\n", "-h, --help", "this text", command->examples);
-    printf("exit status\n  0 good   1 %s   2 the command line is wrong\n", command->failed);
+    printf("exit status\n"
+           "  0  good\n"
+           "  1  %s\n"
+           "  2  the command line is wrong\n",
+           command->failed);
 }

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #define LEAST_SIZE 16 /* an odd range fits */
-#define MOST_SIZE (UINT64_C(1) << 40)
-#define KINDS (HMREG_MEM_MANAGED + 1)
-#define ANY (-1)
+#define MOST_SIZE  (UINT64_C(1) << 40)
+#define KINDS      (HMREG_MEM_MANAGED + 1)
+#define ANY        (-1)
 
 struct options {
     bool json;
@@ -68,15 +68,15 @@ static void leave_out(struct report *report, const struct subject *subject, cons
 
 static json_t *found_document(const struct hmreg_mem_info *info)
 {
-    return doc_made(json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:b, s:b, s:b}", "iface",
-        hmreg_iface_name(info->iface), "device", doc_device(info->device), "pci",
-        doc_pci(&info->pci), "kind", hmreg_mem_kind_name(info->kind), "alloc_base",
-        doc_hex(info->alloc_base), "alloc_len", doc_count(info->alloc_len, UINT64_MAX), "identity",
-        info->identity ? doc_hex(info->identity) : json_null(), "segments", (int)info->segments,
-        "cpu_access", !!(info->flags & HMREG_MEM_CPU_ACCESS), "exportable",
-        !!(info->flags & HMREG_MEM_EXPORTABLE), "simulated",
-        !!(info->flags & HMREG_MEM_SIMULATED)));
+    return doc_made(
+        json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:b, s:b, s:b}", "iface",
+                  hmreg_iface_name(info->iface), "device", doc_device(info->device), "pci",
+                  doc_pci(&info->pci), "kind", hmreg_mem_kind_name(info->kind), "alloc_base",
+                  doc_hex(info->alloc_base), "alloc_len", doc_count(info->alloc_len, UINT64_MAX),
+                  "identity", info->identity ? doc_hex(info->identity) : json_null(), "segments",
+                  (int)info->segments, "cpu_access", !!(info->flags & HMREG_MEM_CPU_ACCESS),
+                  "exportable", !!(info->flags & HMREG_MEM_EXPORTABLE), "simulated",
+                  !!(info->flags & HMREG_MEM_SIMULATED)));
 }
 
 static void check_found(struct report *report, const struct subject *subject, uint64_t addr,
@@ -85,8 +85,8 @@ static void check_found(struct report *report, const struct subject *subject, ui
     bool device = subject->kind == HMREG_MEM_DEVICE;
 
     if (info->iface != subject->iface || info->kind != subject->kind)
-        fail(report, subject, "it is found to be %s memory of %s",
-             hmreg_mem_kind_name(info->kind), hmreg_iface_name(info->iface));
+        fail(report, subject, "it is found to be %s memory of %s", hmreg_mem_kind_name(info->kind),
+             hmreg_iface_name(info->iface));
     if (device && info->device != subject->device)
         fail(report, subject, "it is found on device %d", info->device);
     if (addr < info->alloc_base || addr + len > info->alloc_base + info->alloc_len)
@@ -117,9 +117,9 @@ static json_t *range(struct report *report, const struct subject *subject, const
                      char *addr, uint64_t len, uint64_t *identity)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
-    json_t *described = doc_made(json_pack("{s:s, s:o, s:o}", "part", part, "address",
-                                           doc_hex((uint64_t)(uintptr_t)addr), "length",
-                                           doc_count(len, 0)));
+    json_t *described =
+        doc_made(json_pack("{s:s, s:o, s:o}", "part", part, "address",
+                           doc_hex((uint64_t)(uintptr_t)addr), "length", doc_count(len, 0)));
 
     *identity = 0;
     if (hmreg_query(report->lib, addr, len, &info)) {
@@ -146,8 +146,7 @@ static json_t *both_ranges(struct report *report, const struct subject *subject,
     json_t *ranges = doc_made(json_array());
 
     doc_add(ranges, range(report, subject, "whole", memory, size, &whole_identity));
-    doc_add(ranges,
-            range(report, subject, "odd", memory + (third | 1), third | 1, &odd_identity));
+    doc_add(ranges, range(report, subject, "odd", memory + (third | 1), third | 1, &odd_identity));
     if (whole_identity != odd_identity)
         fail(report, subject, "the odd range has another identity than the whole");
     return ranges;
@@ -159,13 +158,12 @@ static void query_allocated(struct report *report, const struct subject *subject
 
     if (subject->iface != HMREG_IFACE_SYSTEM)
         hmreg_device_query(report->lib, subject->iface, subject->device, &info);
-    doc_add(report->memory,
-            doc_made(json_pack("{s:s, s:o, s:s, s:b, s:o}", "iface",
-                               hmreg_iface_name(subject->iface), "device",
-                               doc_device(subject->device), "kind",
-                               hmreg_mem_kind_name(subject->kind), "simulated",
-                               !!(info.flags & HMREG_DEVICE_SIMULATED), "ranges",
-                               both_ranges(report, subject, memory))));
+    doc_add(report->memory, doc_made(json_pack("{s:s, s:o, s:s, s:b, s:o}", "iface",
+                                               hmreg_iface_name(subject->iface), "device",
+                                               doc_device(subject->device), "kind",
+                                               hmreg_mem_kind_name(subject->kind), "simulated",
+                                               !!(info.flags & HMREG_DEVICE_SIMULATED), "ranges",
+                                               both_ranges(report, subject, memory))));
     if (hmreg_mem_free(report->lib, memory))
         fail(report, subject, "%s", hmreg_last_error()->text);
 }
@@ -333,7 +331,7 @@ static const struct option_def options[] = {
     {"device", "INDEX", "only the device with this index of each iface", take_device},
     {"kind", "KIND", "only this kind: host, pinned, device, managed", take_kind},
     {"size", "BYTES", "bytes to allocate, with K, M, G or T; 1M unless said", take_size},
-    {"json", NULL, "one JSON document instead of tables; its keys are in hmreg(1)", take_json},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", take_json},
     {0},
 };
 
@@ -341,11 +339,11 @@ const struct command command_query = {
     .name = "query",
     .summary = "allocate memory on every device and show what is found out about it",
     .description =
-        "Allocates memory of every kind on every device, asks the library what it is, as a\n"
-        "whole and at an odd range inside, and tries to export both as dmabufs. It then frees\n"
-        "all of it. What the library finds is compared with what was allocated.\n"
+        "Allocates memory of every kind on every device, asks the library what it is, as\n"
+        "a whole and at an odd range inside, and tries to export both as dmabufs. Then it\n"
+        "frees all of it. What is found is compared with what was allocated.\n"
         "\n"
-        "  identity  names the allocation; memory that is freed and allocated anew has another\n"
+        "  identity  names the allocation; memory freed and allocated anew has another\n"
         "  segments  physical allocations under the range\n"
         "  CPU       whether the CPU can load and store there\n"
         "  export    whether a dmabuf was made, and where the range begins in it\n",

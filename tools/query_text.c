@@ -5,6 +5,7 @@
 #include "tools/query.h"
 
 #include "tools/document.h"
+#include "tools/notes.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
@@ -25,24 +26,24 @@ static void add_found(struct table *table, const json_t *found)
 {
     table_add(table, "%s", doc_words(found, "pci"));
     table_add(table, "%s", doc_words(found, "kind"));
-    table_add(table, "%s+%" PRIu64, doc_words(found, "alloc_base"),
-              doc_number(found, "alloc_len"));
+    table_add(table, "%s+%" PRIu64, doc_words(found, "alloc_base"), doc_number(found, "alloc_len"));
     table_add(table, "%s", doc_has(found, "identity") ? doc_words(found, "identity") : "none");
     table_add(table, "%" PRIu64, doc_number(found, "segments"));
     table_add(table, "%s", doc_is(found, "cpu_access") ? "yes" : "no");
 }
 
-static void add_export(struct table *table, const json_t *range)
+static void add_export(struct table *table, const json_t *range, json_t *notes)
 {
     const json_t *export = json_object_get(range, "export");
 
     if (doc_is(export, "done"))
         table_add(table, "yes, at offset %" PRIu64, doc_number(export, "offset"));
     else
-        table_add(table, "no: %s", doc_words(json_object_get(export, "error"), "text"));
+        table_add(table, "no [%zu]",
+                  note_number(notes, doc_words(json_object_get(export, "error"), "text")));
 }
 
-static void add_range(struct table *table, const json_t *memory, const json_t *range)
+static void add_range(struct table *table, const json_t *memory, const json_t *range, json_t *notes)
 {
     const json_t *found = json_object_get(range, "found");
 
@@ -51,12 +52,13 @@ static void add_range(struct table *table, const json_t *memory, const json_t *r
     table_add(table, "%s+%" PRIu64, doc_words(range, "address"), doc_number(range, "length"));
     if (json_is_object(found)) {
         add_found(table, found);
-        add_export(table, range);
+        add_export(table, range, notes);
         return;
     }
     for (int i = 0; i < 6; i++)
         table_add(table, "%s", "");
-    table_add(table, "not found: %s", doc_words(json_object_get(range, "error"), "text"));
+    table_add(table, "not found [%zu]",
+              note_number(notes, doc_words(json_object_get(range, "error"), "text")));
 }
 
 static void print_memory(const json_t *document)
@@ -66,15 +68,20 @@ static void print_memory(const json_t *document)
         "allocation", "identity", ">segments", "CPU",         "export",
     };
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    json_t *notes = doc_made(json_array());
     const json_t *memory, *range;
     size_t i, j;
 
-    print_heading("Memory");
-    json_array_foreach(json_object_get(document, "memory"), i, memory) {
+    if (json_array_size(json_object_get(document, "memory")))
+        print_heading("Memory");
+    json_array_foreach(json_object_get(document, "memory"), i, memory)
+    {
         json_array_foreach(json_object_get(memory, "ranges"), j, range)
-            add_range(table, memory, range);
+            add_range(table, memory, range, notes);
     }
     table_print(table);
+    print_notes(notes);
+    json_decref(notes);
 }
 
 static void print_left_out(const json_t *document)
@@ -84,7 +91,8 @@ static void print_left_out(const json_t *document)
 
     if (json_array_size(list))
         print_heading("Left out");
-    json_array_foreach(list, i, left) {
+    json_array_foreach(list, i, left)
+    {
         char mark[80];
 
         snprintf(mark, sizeof(mark), "%s: ", doc_words(left, "name"));
@@ -99,8 +107,7 @@ static void print_failures(const json_t *document)
 
     if (json_array_size(list))
         print_heading("Failed");
-    json_array_foreach(list, i, failure)
-        print_paragraph("", json_string_value(failure));
+    json_array_foreach(list, i, failure) print_paragraph("", json_string_value(failure));
 }
 
 void query_print_text(const json_t *document)

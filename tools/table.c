@@ -13,9 +13,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define INDENT 2
-#define GAP 2
-#define LEAST_WRAP 24 /* a last column narrower than this is not worth reading */
+#define INDENT      2
+#define GAP         2
+#define LEAST_WRAP  24 /* a last column narrower than this is not worth reading */
 #define MAX_COLUMNS 16
 
 struct table {
@@ -101,6 +101,11 @@ static void print_wrapped(const char *words, size_t column, size_t width)
             return;
         print_spaces(column);
     }
+}
+
+void print_line(const char *words)
+{
+    print_wrapped(words, 0, line_width());
 }
 
 void print_paragraph(const char *mark, const char *words)

@@ -15,6 +15,9 @@ struct table;
 /* A heading in a line of its own, after an empty line. */
 void print_heading(const char *words);
 
+/* A line, or several if the terminal is narrow. */
+void print_line(const char *words);
+
 /* A paragraph, its lines indented; the first begins with mark, e.g. "[1] ". */
 void print_paragraph(const char *mark, const char *words);
 

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The command line: what is taken, what is refused and with which words. */
+#include "tests/tools/tool.h"
+
+#include <fcntl.h>
+#include <hmreg/hmreg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Refused: status 2, the argument and what is accepted on stderr, nothing on stdout. */
+#define assert_refused(words, ...)                                                                 \
+    do {                                                                                           \
+        struct tool tool_ = tool_run(__VA_ARGS__);                                                 \
+                                                                                                   \
+        assert_int_equal(tool_.status, 2);                                                         \
+        assert_says(tool_.err, words);                                                             \
+        assert_says(tool_.err, "Try: hmreg help");                                                 \
+        assert_string_equal(tool_.out, "");                                                        \
+        tool_free(&tool_);                                                                         \
+    } while (0)
+
+static void assert_same_text(const char *const *one, const char *const *other)
+{
+    struct tool first = tool_run_list(0, one), second = tool_run_list(0, other);
+
+    assert_int_equal(first.status, 0);
+    assert_int_equal(second.status, 0);
+    assert_string_equal(first.out, second.out);
+    assert_true(longest_line(first.out) <= 80 || !first.out[0]);
+    tool_free(&first);
+    tool_free(&second);
+}
+
+static void nothing__usage_on_stderr(void **state)
+{
+    struct tool tool = tool_run_list(0, (const char *const[]){NULL});
+
+    assert_int_equal(tool.status, 2);
+    assert_says(tool.err, "usage: hmreg COMMAND");
+    assert_string_equal(tool.out, "");
+    tool_free(&tool);
+}
+
+static void help__lists_commands_and_statuses(void **state)
+{
+    struct tool tool = tool_run("--help");
+
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "  info ");
+    assert_says(tool.out, "  query ");
+    assert_says(tool.out, "exit status");
+    assert_string_equal(tool.err, "");
+    assert_true(longest_line(tool.out) <= 80);
+    tool_free(&tool);
+}
+
+static void help__by_any_name__same(void **state)
+{
+    const char *const dashes[] = {"--help", NULL}, *const brief[] = {"-h", NULL};
+    const char *const word[] = {"help", NULL};
+
+    assert_same_text(word, dashes);
+    assert_same_text(word, brief);
+}
+
+static void help_of_a_command__teaches(void **state)
+{
+    static const char *const commands[] = {"info", "query"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct tool tool = tool_run("help", commands[i]);
+
+        assert_int_equal(tool.status, 0);
+        assert_says(tool.out, "usage: hmreg ");
+        assert_says(tool.out, "\noptions\n");
+        assert_says(tool.out, "--json");
+        assert_says(tool.out, "\nexamples\n");
+        assert_says(tool.out, "\nexit status\n");
+        tool_free(&tool);
+    }
+}
+
+static void help_of_a_command__by_any_name__same(void **state)
+{
+    const char *const word[] = {"help", "query", NULL};
+    const char *const dashes[] = {"query", "--help", NULL};
+    const char *const brief[] = {"query", "--json", "-h", NULL};
+
+    assert_same_text(word, dashes);
+    assert_same_text(word, brief);
+}
+
+static void version__is_the_librarys(void **state)
+{
+    struct tool tool = tool_run("--version");
+    char expected[64];
+
+    snprintf(expected, sizeof(expected), "hmreg %s\n", hmreg_version());
+    assert_int_equal(tool.status, 0);
+    assert_string_equal(tool.out, expected);
+    tool_free(&tool);
+}
+
+static void unknown_command__names_those_there_are(void **state)
+{
+    assert_refused("fly: no such command; accepted are info, query, help", "fly");
+    assert_refused("fly: no such command; accepted are info, query, help", "help", "fly");
+    assert_refused("--fly: no such command", "--fly");
+}
+
+static void unknown_option__names_those_there_are(void **state)
+{
+    assert_refused("--fly: no such option; accepted are --iface, --device, --kind, --size, "
+                   "--json, --help",
+                   "query", "--fly");
+    assert_refused("-x: no such option; accepted are --json, --help", "info", "-x");
+    assert_refused("--iface=cuda: no such option", "info", "--iface=cuda");
+}
+
+static void option_without_its_value__says_so(void **state)
+{
+    assert_refused("--iface: needs a value", "query", "--iface");
+}
+
+static void option_with_a_value_too_many__says_so(void **state)
+{
+    assert_refused("--json=yes: takes no value", "info", "--json=yes");
+    assert_refused("--help=me: takes no value", "info", "--help=me");
+}
+
+static void wrong_value__names_what_is_accepted(void **state)
+{
+    assert_refused("--iface opencl: accepted are system, cuda, rocr, ze", "query", "--iface",
+                   "opencl");
+    assert_refused("--kind pretty: accepted are host, pinned, device, managed", "query",
+                   "--kind=pretty");
+    assert_refused("--device -1: a device's index is accepted, from 0", "query", "--device", "-1");
+    assert_refused("--device 1x: a device's index", "query", "--device", "1x");
+    assert_refused("--device : a device's index", "query", "--device", "");
+}
+
+static void wrong_size__names_what_is_accepted(void **state)
+{
+    static const char *const sizes[] = {"",   "0",   "15", "-1",  "1.5M",
+                                        "2T", "1MM", "1m", " 16", "99999999999999999999"};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        assert_refused("bytes are accepted, from 16 to 1T", "query", "--size", sizes[i]);
+}
+
+static void argument_too_many__says_so(void **state)
+{
+    assert_refused("cuda: unexpected argument", "info", "cuda");
+    assert_refused("cuda: unexpected argument", "query", "--json", "cuda");
+    assert_refused("query: unexpected argument", "help", "info", "query");
+}
+
+static void wrong_environment__fails_and_names_it(void **state)
+{
+    struct tool tool;
+
+    setenv("HMREG_IFACES", "system,opencl", 1);
+    tool = tool_run("info");
+    setenv("HMREG_IFACES", "system", 1);
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.err, "HMREG_IFACES=system,opencl: opencl is none of system, cuda, rocr, ze");
+    assert_string_equal(tool.out, "");
+    tool_free(&tool);
+}
+
+static void full_disk__fails(void **state)
+{
+    char command[4096];
+    int status;
+
+    snprintf(command, sizeof(command), "'%s' info --json >/dev/full 2>&1", getenv("HMREG_TOOL"));
+    status = system(command);
+    assert_int_equal(status, 1 << 8);
+}
+
+TEST_MAIN(TEST(nothing__usage_on_stderr), TEST(help__lists_commands_and_statuses),
+          TEST(help__by_any_name__same), TEST(help_of_a_command__teaches),
+          TEST(help_of_a_command__by_any_name__same), TEST(version__is_the_librarys),
+          TEST(unknown_command__names_those_there_are), TEST(unknown_option__names_those_there_are),
+          TEST(option_without_its_value__says_so), TEST(option_with_a_value_too_many__says_so),
+          TEST(wrong_value__names_what_is_accepted), TEST(wrong_size__names_what_is_accepted),
+          TEST(argument_too_many__says_so), TEST(wrong_environment__fails_and_names_it),
+          TEST(full_disk__fails))

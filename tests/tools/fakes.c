@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The command on a vendor's fake devices: VENDOR names the iface, FAKE_EXPORT the call that must
+ * fail for an export to fail, with a code of the vendor's. */
+#include "tests/tools/tool.h"
+
+#include <hmreg/hmreg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *vendor(void)
+{
+    return getenv("VENDOR");
+}
+
+static json_t *device_at(const json_t *document, size_t index)
+{
+    return json_array_get(list_at(document, "devices"), index);
+}
+
+static void info__devices_are_simulated_and_have_pci_addresses(void **state)
+{
+    json_t *document = tool_document(0, "info", "--json");
+    size_t count = json_array_size(list_at(document, "devices"));
+
+    assert_true(count >= 2);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(words_at(device_at(document, i), "iface"), vendor());
+        assert_true(json_is_true(json_object_get(device_at(document, i), "simulated")));
+        assert_int_equal(strlen(words_at(device_at(document, i), "pci")), strlen("0000:00:00.0"));
+    }
+    assert_string_not_equal(words_at(device_at(document, 0), "pci"),
+                            words_at(device_at(document, 1), "pci"));
+    json_decref(document);
+}
+
+/* Loopback imports no dmabuf but reaches device memory through the runtime. */
+static void info__loopback_has_a_path_to_every_device(void **state)
+{
+    json_t *document = tool_document(0, "info", "--json");
+    json_t *fabric = with(list_at(document, "fabrics"), "provider", "loopback");
+    json_t *memory;
+    size_t i;
+
+    assert_true(json_array_size(list_at(fabric, "memory")) >= 3);
+    json_array_foreach(list_at(fabric, "memory"), i, memory)
+    {
+        const json_t *dmabuf = json_object_get(json_object_get(memory, "paths"), "dmabuf");
+
+        if (strcmp(words_at(memory, "iface"), vendor()))
+            continue;
+        assert_true(json_is_true(json_object_get(memory, "simulated")));
+        assert_string_not_equal(words_at(memory, "best"), "none");
+        assert_true(json_is_false(json_object_get(dmabuf, "usable")));
+        assert_string_equal(words_at(dmabuf, "slug"), "fabric-imports-no-dmabuf");
+    }
+    json_decref(document);
+}
+
+static void info__text_marks_what_is_simulated(void **state)
+{
+    struct tool tool = tool_run("info");
+    char label[64];
+
+    assert_int_equal(tool.status, 0);
+    snprintf(label, sizeof(label), "%s 0-1, simulated  -       no [", vendor());
+    assert_says(tool.out, label);
+    assert_silent(tool.out, "hardware");
+    tool_free(&tool);
+}
+
+static void check_device_memory(const json_t *memory)
+{
+    const json_t *whole = with(list_at(memory, "ranges"), "part", "whole");
+    const json_t *odd = with(list_at(memory, "ranges"), "part", "odd");
+    const json_t *first = json_object_get(whole, "export"),
+                 *second = json_object_get(odd, "export");
+    uint64_t distance = strtoull(words_at(odd, "address"), NULL, 16) -
+                        strtoull(words_at(whole, "address"), NULL, 16);
+
+    assert_true(json_is_true(json_object_get(memory, "simulated")));
+    assert_true(json_is_true(json_object_get(first, "done")));
+    assert_true(json_is_true(json_object_get(second, "done")));
+    assert_int_equal(json_integer_value(json_object_get(second, "offset")) -
+                         json_integer_value(json_object_get(first, "offset")),
+                     distance);
+    assert_true(json_is_false(json_object_get(json_object_get(odd, "found"), "cpu_access")));
+    assert_string_equal(words_at(json_object_get(odd, "found"), "identity"),
+                        words_at(json_object_get(whole, "found"), "identity"));
+}
+
+static void query__device_memory_exports_whole_and_odd(void **state)
+{
+    json_t *document = tool_document(0, "query", "--json", "--kind", "device");
+    json_t *memory;
+    size_t i, seen = 0;
+
+    json_array_foreach(list_at(document, "memory"), i, memory)
+    {
+        assert_string_equal(words_at(memory, "iface"), vendor());
+        check_device_memory(memory);
+        seen++;
+    }
+    assert_true(seen >= 2);
+    json_decref(document);
+}
+
+static void query__every_kind_of_every_device(void **state)
+{
+    json_t *document = tool_document(0, "query", "--json", "--iface", vendor());
+    json_t *memory;
+    size_t i, kinds[2][HMREG_MEM_MANAGED + 1] = {0};
+
+    json_array_foreach(list_at(document, "memory"), i, memory)
+    {
+        size_t device = (size_t)json_integer_value(json_object_get(memory, "device"));
+
+        for (int kind = 0; kind <= HMREG_MEM_MANAGED; kind++)
+            if (device < 2 && !strcmp(words_at(memory, "kind"), hmreg_mem_kind_name(kind)))
+                kinds[device][kind]++;
+    }
+    for (size_t device = 0; device < 2; device++) {
+        assert_int_equal(kinds[device][HMREG_MEM_DEVICE], 1);
+        assert_int_equal(kinds[device][HMREG_MEM_HOST_PINNED], 1);
+    }
+    assert_int_equal(json_array_size(list_at(document, "failures")), 0);
+    json_decref(document);
+}
+
+static void query__one_device__only_that(void **state)
+{
+    json_t *document = tool_document(0, "query", "--json", "--iface", vendor(), "--device", "1",
+                                     "--kind", "device");
+    json_t *list = list_at(document, "memory");
+
+    assert_int_equal(json_array_size(list), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "device")), 1);
+    json_decref(document);
+}
+
+static void query__export_that_fails__is_a_failure(void **state)
+{
+    json_t *document, *failures;
+
+    setenv("HMREG_FAKE_FAIL", getenv("FAKE_EXPORT"), 1);
+    document = tool_document(1, "query", "--json", "--iface", vendor(), "--kind", "device");
+    unsetenv("HMREG_FAKE_FAIL");
+    failures = list_at(document, "failures");
+    assert_true(json_array_size(failures) > 0);
+    assert_says(json_string_value(json_array_get(failures, 0)), " 0, device: ");
+    json_decref(document);
+}
+
+TEST_MAIN(TEST(info__devices_are_simulated_and_have_pci_addresses),
+          TEST(info__loopback_has_a_path_to_every_device), TEST(info__text_marks_what_is_simulated),
+          TEST(query__device_memory_exports_whole_and_odd), TEST(query__every_kind_of_every_device),
+          TEST(query__one_device__only_that), TEST(query__export_that_fails__is_a_failure))

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * hmreg info on a machine without a vendor's runtime: its document, its tables. */
+#include "tests/tools/tool.h"
+
+#include <hmreg/hmreg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void document__begins_with_format_and_version(void **state)
+{
+    json_t *document = tool_document(0, "info", "--json");
+
+    assert_int_equal(json_integer_value(json_object_get(document, "format")), 1);
+    assert_string_equal(words_at(document, "hmreg"), hmreg_version());
+    assert_string_equal(words_at(document, "command"), "info");
+    json_decref(document);
+}
+
+static void document__every_iface_is_there_and_says_why_not(void **state)
+{
+    static const char *const ifaces[] = {"cuda", "rocr", "ze"};
+    json_t *document = tool_document(0, "info", "--json");
+    json_t *runtimes = list_at(document, "runtimes");
+
+    assert_true(json_is_true(json_object_get(with(runtimes, "iface", "system"), "usable")));
+    for (size_t i = 0; i < 3; i++) {
+        json_t *runtime = with(runtimes, "iface", ifaces[i]);
+
+        assert_true(json_is_false(json_object_get(runtime, "usable")));
+        assert_string_not_equal(words_at(runtime, "why"), "");
+        assert_int_equal(json_integer_value(json_object_get(runtime, "devices")), 0);
+    }
+    assert_int_equal(json_array_size(list_at(document, "devices")), 0);
+    json_decref(document);
+}
+
+static void document__loopback_registers_host_memory(void **state)
+{
+    json_t *document = tool_document(0, "info", "--json");
+    json_t *fabric = with(list_at(document, "fabrics"), "provider", "loopback");
+    json_t *memory = with(list_at(fabric, "memory"), "iface", "system");
+    json_t *paths = json_object_get(memory, "paths");
+
+    assert_true(json_is_true(json_object_get(fabric, "opened")));
+    assert_true(json_is_null(json_object_get(fabric, "error")));
+    assert_int_equal(json_integer_value(json_object_get(fabric, "key_size")), 8);
+    assert_true(json_is_null(json_object_get(fabric, "max_mr_size")));
+    assert_string_equal(words_at(memory, "best"), "system");
+    assert_true(json_is_false(json_object_get(memory, "simulated")));
+    assert_true(json_is_true(json_object_get(json_object_get(paths, "system"), "usable")));
+    json_decref(document);
+}
+
+/* Each library is listed; one that shows no fabric says why. */
+static void document__every_fabric_library_has_fabrics_or_a_reason(void **state)
+{
+    static const char *const providers[] = {"loopback", "ofi", "verbs"};
+    json_t *document = tool_document(0, "info", "--json");
+
+    for (size_t i = 0; i < 3; i++) {
+        json_t *library = with(list_at(document, "fabric_libraries"), "provider", providers[i]);
+        bool some = json_integer_value(json_object_get(library, "fabrics")) > 0;
+
+        assert_true(some || words_at(library, "why")[0]);
+    }
+    json_decref(document);
+}
+
+/* A fabric is open and described, or says why it could not be. */
+static void document__every_fabric_is_described_or_says_why_not(void **state)
+{
+    json_t *document = tool_document(0, "info", "--json");
+    json_t *fabric;
+    size_t i;
+
+    json_array_foreach(list_at(document, "fabrics"), i, fabric)
+    {
+        json_t *error = json_object_get(fabric, "error");
+
+        words_at(fabric, "fabric");
+        words_at(fabric, "domain");
+        if (json_is_true(json_object_get(fabric, "opened"))) {
+            with(list_at(fabric, "memory"), "iface", "system");
+            list_at(fabric, "mr_mode");
+            assert_true(json_integer_value(json_object_get(fabric, "iov_limit")) >= 1);
+        } else {
+            assert_string_not_equal(words_at(error, "text"), "");
+        }
+    }
+    json_decref(document);
+}
+
+static void document__limits_are_this_process_s(void **state)
+{
+    struct rlimit old, less;
+    json_t *document, *limits;
+
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
+    less = (struct rlimit){.rlim_cur = 64 << 10, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &less), 0);
+    document = tool_document(0, "info", "--json");
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
+    limits = json_object_get(document, "limits");
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(limits, "memlock"), "soft")), 64 << 10);
+    assert_true(
+        json_is_boolean(json_object_get(json_object_get(limits, "userfaultfd"), "available")));
+    json_decref(document);
+}
+
+static void document__environment_is_shown_and_heeded(void **state)
+{
+    json_t *document, *cache;
+
+    setenv("FI_MR_CACHE_MAX_COUNT", "123", 1);
+    document = tool_document(0, "info", "--json");
+    unsetenv("FI_MR_CACHE_MAX_COUNT");
+    cache = json_object_get(json_object_get(document, "limits"), "cache");
+    assert_string_equal(words_at(json_object_get(document, "environment"), "FI_MR_CACHE_MAX_COUNT"),
+                        "123");
+    assert_int_equal(json_integer_value(json_object_get(cache, "regions")), 123);
+    json_decref(document);
+}
+
+static void text__has_every_section(void **state)
+{
+    static const char *const sections[] = {"\nRuntimes\n",
+                                           "\nDevices\n",
+                                           "\nFabric libraries\n",
+                                           "\nFabrics\n",
+                                           "\nMemory each fabric can register, by path\n",
+                                           "\nLimits\n",
+                                           "\nEnvironment that is honoured\n"};
+    struct tool tool = tool_run("info");
+
+    assert_int_equal(tool.status, 0);
+    assert_string_equal(tool.err, "");
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+        assert_says(tool.out, sections[i]);
+    assert_says(tool.out, "cuda    no ");
+    tool_free(&tool);
+}
+
+static void text__into_a_file__no_control_characters(void **state)
+{
+    struct tool tool = tool_run("info");
+
+    for (const char *at = tool.out; *at; at++)
+        assert_true(*at == '\n' || (unsigned char)*at >= ' ');
+    tool_free(&tool);
+}
+
+static void text__on_a_terminal__fits_its_width(void **state)
+{
+    static const unsigned columns[] = {80, 100, 200};
+
+    setenv("TERM", "dumb", 1);
+    for (size_t i = 0; i < 3; i++) {
+        struct tool tool = tool_run_on(columns[i], "info");
+
+        assert_int_equal(tool.status, 0);
+        assert_true(longest_line(tool.out) <= columns[i]);
+        tool_free(&tool);
+    }
+}
+
+static void text__on_a_terminal__headings_are_bold_unless_unwanted(void **state)
+{
+    struct tool bold, plain;
+
+    setenv("TERM", "xterm", 1);
+    bold = tool_run_on(80, "info");
+    setenv("NO_COLOR", "1", 1);
+    plain = tool_run_on(80, "info");
+    unsetenv("NO_COLOR");
+    assert_says(bold.out, "\033[1mRuntimes\033[0m");
+    assert_silent(plain.out, "\033");
+    tool_free(&bold);
+    tool_free(&plain);
+}
+
+TEST_MAIN(TEST(document__begins_with_format_and_version),
+          TEST(document__every_iface_is_there_and_says_why_not),
+          TEST(document__loopback_registers_host_memory),
+          TEST(document__every_fabric_library_has_fabrics_or_a_reason),
+          TEST(document__every_fabric_is_described_or_says_why_not),
+          TEST(document__limits_are_this_process_s),
+          TEST(document__environment_is_shown_and_heeded), TEST(text__has_every_section),
+          TEST(text__into_a_file__no_control_characters), TEST(text__on_a_terminal__fits_its_width),
+          TEST(text__on_a_terminal__headings_are_bold_unless_unwanted))

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Tables: aligned, wrapped in their last column, or in blocks where nothing else fits. */
+#include "tools/table.h"
+
+#include "tests/tools/tool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void assert_prints(void (*print)(void), unsigned columns, const char *expected)
+{
+    char *output;
+
+    setenv("TERM", "dumb", 1);
+    output = output_of(print, columns);
+    assert_string_equal(output, expected);
+    free(output);
+}
+
+static void print_animals(void)
+{
+    static const char *const columns[] = {"name", ">legs", "says"};
+    struct table *table = table_new(columns, 3);
+
+    table_add(table, "cat");
+    table_add(table, "%d", 4);
+    table_add(table, "meow, as every cat does");
+    table_add(table, "centipede");
+    table_add(table, "%d", 100);
+    table_add(table, "%s", "");
+    table_print(table);
+}
+
+static void columns__are_aligned_and_end_with_their_last_word(void **state)
+{
+    assert_prints(print_animals, 0,
+                  "  name       legs  says\n"
+                  "  cat           4  meow, as every cat does\n"
+                  "  centipede   100\n");
+}
+
+static void terminal_just_wide_enough__columns(void **state)
+{
+    assert_prints(print_animals, 42,
+                  "  name       legs  says\r\n"
+                  "  cat           4  meow, as every cat does\r\n"
+                  "  centipede   100\r\n");
+}
+
+static void print_talker(void)
+{
+    static const char *const columns[] = {"name", "says"};
+    struct table *table = table_new(columns, 2);
+
+    table_add(table, "parrot");
+    table_add(table, "one two three four five six seven abcdefghijklmnopqrstuvwxyz0123456789");
+    table_print(table);
+}
+
+static void narrow_terminal__last_column_wraps_at_spaces_and_in_long_words(void **state)
+{
+    assert_prints(print_talker, 34,
+                  "  name    says\r\n"
+                  "  parrot  one two three four five\r\n"
+                  "          six seven\r\n"
+                  "          abcdefghijklmnopqrstuvwx\r\n"
+                  "          yz0123456789\r\n");
+}
+
+static void narrower_terminal__blocks(void **state)
+{
+    assert_prints(print_animals, 30,
+                  "  name  cat\r\n"
+                  "  legs  4\r\n"
+                  "  says  meow, as every cat\r\n"
+                  "        does\r\n"
+                  "\r\n"
+                  "  name  centipede\r\n"
+                  "  legs  100\r\n");
+}
+
+static void print_foreign(void)
+{
+    static const char *const columns[] = {"a", "b"};
+    struct table *table = table_new(columns, 2);
+
+    table_add(table, "\xc3\xa4\xc3\xb6");
+    table_add(table, "x");
+    table_add(table, "ab");
+    table_add(table, "y");
+    table_print(table);
+}
+
+static void utf8__counts_characters(void **state)
+{
+    assert_prints(print_foreign, 0, "  a   b\n  \xc3\xa4\xc3\xb6  x\n  ab  y\n");
+}
+
+static void print_empty(void)
+{
+    static const char *const columns[] = {"a", "b"};
+
+    table_print(table_new(columns, 2));
+}
+
+static void no_rows__nothing(void **state)
+{
+    assert_prints(print_empty, 0, "");
+}
+
+static void print_words(void)
+{
+    print_heading("Heading");
+    print_paragraph("[1] ", "some words that do not fit in one line");
+}
+
+static void paragraph__wraps_below_its_first_word(void **state)
+{
+    assert_prints(print_words, 30,
+                  "\r\nHeading\r\n"
+                  "  [1] some words that do not\r\n"
+                  "      fit in one line\r\n");
+}
+
+TEST_MAIN(TEST(columns__are_aligned_and_end_with_their_last_word),
+          TEST(terminal_just_wide_enough__columns),
+          TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words),
+          TEST(narrower_terminal__blocks), TEST(utf8__counts_characters), TEST(no_rows__nothing),
+          TEST(paragraph__wraps_below_its_first_word))

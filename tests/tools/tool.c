@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See tool.h. A file takes a child's whole output before it is looked at; a terminal is read
+ * while the child writes, since it holds little.
+ */
+#include "tests/tools/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_ARGUMENTS 15
+
+/* ---- where output goes ------------------------------------------------------------------ */
+
+static int new_file(void)
+{
+    int fd = memfd_create("output", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* Everything from fd, until its end; a terminal's end is EIO. */
+static char *read_all(int fd)
+{
+    size_t used = 0, room = 1 << 16;
+    char *text = malloc(room);
+
+    for (;;) {
+        ssize_t got = read(fd, text + used, room - used - 1);
+
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+        if (room - used < 2)
+            text = realloc(text, room *= 2);
+        assert_non_null(text);
+    }
+    text[used] = '\0';
+    close(fd);
+    return text;
+}
+
+static char *read_file(int fd)
+{
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return read_all(fd);
+}
+
+/* The side to write to; *reader: the other one. */
+static int new_terminal(unsigned columns, int *reader)
+{
+    struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    int writer;
+
+    assert_int_equal(openpty(reader, &writer, NULL, NULL, &size), 0);
+    return writer;
+}
+
+/* ---- children --------------------------------------------------------------------------- */
+
+static int status_of(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+struct job {
+    void (*print)(void); /* or, if NULL, a program: */
+    char *argv[MOST_ARGUMENTS + 2];
+    unsigned columns;
+};
+
+static void in_child(const struct job *job, int out, int err)
+{
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    if (job->print) {
+        job->print();
+        fflush(stdout);
+        _exit(0);
+    }
+    execv(job->argv[0], job->argv);
+    _exit(127);
+}
+
+static struct tool run(const struct job *job)
+{
+    int reader = -1, err = new_file();
+    int out = job->columns ? new_terminal(job->columns, &reader) : new_file();
+    struct tool tool;
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        in_child(job, out, err);
+    if (job->columns) {
+        close(out);
+        tool.out = read_all(reader);
+    }
+    tool.status = status_of(child);
+    if (!job->columns)
+        tool.out = read_file(out);
+    tool.err = read_file(err);
+    return tool;
+}
+
+struct tool tool_run_list(unsigned columns, const char *const *arguments)
+{
+    struct job job = {.argv = {getenv("HMREG_TOOL")}, .columns = columns};
+
+    assert_non_null(job.argv[0]);
+    for (int i = 0; arguments[i]; i++) {
+        assert_true(i < MOST_ARGUMENTS);
+        job.argv[i + 1] = (char *)(uintptr_t)arguments[i];
+    }
+    return run(&job);
+}
+
+void tool_free(struct tool *tool)
+{
+    free(tool->out);
+    free(tool->err);
+}
+
+char *output_of(void (*print)(void), unsigned columns)
+{
+    struct job job = {.print = print, .columns = columns};
+    struct tool tool = run(&job);
+
+    assert_int_equal(tool.status, 0);
+    free(tool.err);
+    return tool.out;
+}
+
+/* ---- what was said ---------------------------------------------------------------------- */
+
+json_t *tool_document_list(int status, const char *const *arguments)
+{
+    struct tool tool = tool_run_list(0, arguments);
+    json_error_t error;
+    json_t *document = json_loads(tool.out, JSON_REJECT_DUPLICATES, &error);
+
+    if (!document)
+        fail_msg("line %d: %s in:\n%s\n%s", error.line, error.text, tool.out, tool.err);
+    if (tool.status != status)
+        fail_msg("exit status %d, not %d:\n%s", tool.status, status, tool.out);
+    assert_string_equal(tool.err, "");
+    tool_free(&tool);
+    return document;
+}
+
+size_t longest_line(const char *text)
+{
+    size_t longest = 0;
+
+    while (*text) {
+        size_t length = strcspn(text, "\r\n");
+
+        longest = length > longest ? length : longest;
+        text += length;
+        text += strspn(text, "\r\n");
+    }
+    return longest;
+}
+
+const char *words_at(const json_t *object, const char *key)
+{
+    const char *words = json_string_value(json_object_get(object, key));
+
+    if (!words)
+        fail_msg("no string \"%s\"", key);
+    return words;
+}
+
+json_t *list_at(const json_t *object, const char *key)
+{
+    json_t *list = json_object_get(object, key);
+
+    if (!json_is_array(list))
+        fail_msg("no array \"%s\"", key);
+    return list;
+}
+
+json_t *with(const json_t *array, const char *key, const char *words)
+{
+    json_t *object;
+    size_t i;
+
+    json_array_foreach(array, i, object)
+    {
+        const char *found = json_string_value(json_object_get(object, key));
+
+        if (found && !strcmp(found, words))
+            return object;
+    }
+    fail_msg("no object with %s \"%s\"", key, words);
+    return NULL;
+}

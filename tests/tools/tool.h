@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Runs the command `hmreg` (HMREG_TOOL says where it is) and keeps what it said.
+ *
+ *     struct tool tool = tool_run("query", "--iface", "cuda");
+ *     assert_int_equal(tool.status, 0);
+ *     tool_free(&tool);
+ */
+#ifndef TESTS_TOOL_H
+#define TESTS_TOOL_H
+
+#include "tests/support/test.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct tool {
+    int status; /* exit status; -1: it did not exit by itself */
+    char *out, *err;
+};
+
+/* Runs with these arguments into files; on a terminal of so many columns with _on(). */
+#define tool_run(...)             tool_run_list(0, (const char *const[]){__VA_ARGS__, NULL})
+#define tool_run_on(columns, ...) tool_run_list(columns, (const char *const[]){__VA_ARGS__, NULL})
+struct tool tool_run_list(unsigned columns, const char *const *arguments);
+void tool_free(struct tool *tool);
+
+/* What print() writes to its stdout, a terminal of so many columns (0: a file). */
+char *output_of(void (*print)(void), unsigned columns);
+
+/* Runs, expects this exit status and nothing on stderr; the document is the caller's. */
+#define tool_document(status, ...)                                                                 \
+    tool_document_list(status, (const char *const[]){__VA_ARGS__, NULL})
+json_t *tool_document_list(int status, const char *const *arguments);
+
+/* The longest line of a text. */
+size_t longest_line(const char *text);
+
+/* In a document; a test fails where it is missing or of another type. */
+const char *words_at(const json_t *object, const char *key);
+json_t *list_at(const json_t *object, const char *key);
+/* The object of an array whose key has these words. */
+json_t *with(const json_t *array, const char *key, const char *words);
+
+#define assert_says(text, words)                                                                   \
+    do {                                                                                           \
+        if (!strstr(text, words))                                                                  \
+            fail_msg("\"%s\" is missing in:\n%s", words, text);                                    \
+    } while (0)
+#define assert_silent(text, words)                                                                 \
+    do {                                                                                           \
+        if (strstr(text, words))                                                                   \
+            fail_msg("\"%s\" is in:\n%s", words, text);                                            \
+    } while (0)
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See notes.h.
+ */
+#include "tools/notes.h"
+
+#include "tools/document.h"
+#include "tools/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t note_number(json_t *notes, const char *words)
+{
+    const json_t *note;
+    size_t i;
+
+    json_array_foreach(notes, i, note)
+    {
+        if (!strcmp(json_string_value(note), words))
+            return i + 1;
+    }
+    doc_add(notes, doc_text(words));
+    return json_array_size(notes);
+}
+
+void print_notes(const json_t *notes)
+{
+    const json_t *note;
+    size_t i;
+
+    if (json_array_size(notes))
+        putchar('\n');
+    json_array_foreach(notes, i, note)
+    {
+        char mark[24];
+
+        snprintf(mark, sizeof(mark), "[%zu] ", i + 1);
+        print_paragraph(mark, json_string_value(note));
+    }
+}
