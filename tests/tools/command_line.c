@@ -27,7 +27,6 @@ static void assert_same_text(const char *const *one, const char *const *other)
     assert_int_equal(first.status, 0);
     assert_int_equal(second.status, 0);
     assert_string_equal(first.out, second.out);
-    assert_true(longest_line(first.out) <= 80 || !first.out[0]);
     tool_free(&first);
     tool_free(&second);
 }
@@ -77,6 +76,7 @@ static void help_of_a_command__teaches(void **state)
         assert_says(tool.out, "--json");
         assert_says(tool.out, "\nexamples\n");
         assert_says(tool.out, "\nexit status\n");
+        assert_true(longest_line(tool.out) <= 80);
         tool_free(&tool);
     }
 }
