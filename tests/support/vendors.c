@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 struct vendor vendors[HMREG_IFACE_COUNT];
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* claims and counts, while in use */
 static uint64_t last_identity;
 
 static struct vendor *of(struct hmem *self)
@@ -31,7 +33,7 @@ static const char *name_of(const struct vendor *vendor)
 
 static int answer(const struct vendor *vendor, int code, const char *call)
 {
-    if (code && !vendor->silent)
+    if (code && code != -HMEM_NOT_MINE && !vendor->silent)
         return hmreg_fail_vendor(code, name_of(vendor), 999, "TEST_ERROR", "%s of %s failed", call,
                                  name_of(vendor));
     return code;
@@ -97,30 +99,73 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     snprintf(out->name, sizeof(out->name), "simulated %s %d", name_of(of(self)), index);
 }
 
+static void call_hook(const struct vendor *vendor, const char *call, uint64_t addr, size_t len)
+{
+    if (vendor->hook)
+        vendor->hook(call, addr, len);
+}
+
+/* The range from claim on, over as many segments as it takes. */
+static int walk(struct vendor *vendor, const struct vendor_claim *claim, uint64_t addr, size_t len,
+                struct hmem_range *out)
+{
+    struct hmem_range range = claim->range;
+
+    while (claim && addr + len > claim->addr + claim->len) {
+        uint64_t end = claim->addr + claim->len;
+
+        claim = claim->goes_on ? find(vendor, end) : NULL;
+        if (!claim)
+            return hmreg_fail_vendor(-ERANGE, name_of(vendor), 0, NULL,
+                                     "the allocation ends at %#" PRIx64, end);
+        range.identity = range.identity * 0x9e3779b97f4a7c15u + claim->range.identity;
+        range.alloc_len += claim->len;
+        range.segments++;
+    }
+    *out = range;
+    return 0;
+}
+
+static int look_up(struct vendor *vendor, int code, const char *call, uint64_t addr, size_t len,
+                   struct hmem_range *out)
+{
+    const struct vendor_claim *claim = find(vendor, addr);
+    int rc;
+
+    if (code)
+        return answer(vendor, code, call);
+    if (!claim)
+        return -HMEM_NOT_MINE;
+    rc = walk(vendor, claim, addr, len, out);
+    if (!rc && out->host_addr)
+        out->host_addr += addr - claim->addr;
+    return rc;
+}
+
 static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
     struct vendor *vendor = of(self);
-    const struct vendor_claim *claim = find(vendor, addr);
+    int rc;
 
+    call_hook(vendor, "resolve", addr, len);
+    pthread_mutex_lock(&lock);
     vendor->resolves++;
-    if (vendor->resolve_code)
-        return answer(vendor, vendor->resolve_code, "resolve");
-    if (!claim)
-        return -HMEM_NOT_MINE;
-    if (len > claim->len - (addr - claim->addr))
-        return hmreg_fail_vendor(-ERANGE, name_of(vendor), 0, NULL,
-                                 "the allocation ends at %#" PRIx64, claim->addr + claim->len);
-    *out = claim->range;
-    if (out->host_addr)
-        out->host_addr += addr - claim->addr;
-    return 0;
+    rc = look_up(vendor, vendor->resolve_code, "resolve", addr, len, out);
+    pthread_mutex_unlock(&lock);
+    return rc;
 }
 
 static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
+    struct vendor *vendor = of(self);
     struct hmem_range range;
-    int rc = resolve(self, addr, len, &range);
+    int rc;
 
+    call_hook(vendor, "identity", addr, len);
+    pthread_mutex_lock(&lock);
+    vendor->identities++;
+    rc = look_up(vendor, vendor->identity_code, "identity", addr, len, &range);
+    pthread_mutex_unlock(&lock);
     if (!rc)
         *out = range.identity;
     return rc;
@@ -206,9 +251,11 @@ struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len
                                   enum hmreg_mem_kind kind, int index)
 {
     struct vendor *vendor = &vendors[iface];
-    struct vendor_claim *claim = &vendor->claims[vendor->count++];
+    struct vendor_claim *claim;
     uint64_t at = (uint64_t)(uintptr_t)addr;
 
+    pthread_mutex_lock(&lock);
+    claim = &vendor->claims[vendor->count++];
     *claim = (struct vendor_claim){
         .addr = at,
         .len = len,
@@ -225,7 +272,15 @@ struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len
                 .exportable = kind == HMREG_MEM_DEVICE,
             },
     };
+    pthread_mutex_unlock(&lock);
     return claim;
+}
+
+void vendor_renew(struct vendor_claim *claim)
+{
+    pthread_mutex_lock(&lock);
+    claim->range.identity = ++last_identity;
+    pthread_mutex_unlock(&lock);
 }
 
 static void *must(void *mapped)
@@ -269,10 +324,12 @@ void vendor_memory_free(void *addr)
     struct vendor *vendor;
     struct vendor_claim *claim = find_any(addr, &vendor);
 
+    pthread_mutex_lock(&lock);
     munmap(claim->view, claim->len);
     munmap((void *)(uintptr_t)claim->addr, claim->len);
     close(claim->fd);
     *claim = vendor->claims[--vendor->count];
+    pthread_mutex_unlock(&lock);
 }
 
 char *vendor_view(const void *addr)

@@ -5,33 +5,39 @@
  * only where nobody else has defined one.
  *
  * The fakes of tests/gpu stand for a vendor's runtime; these stand for a vendor's file in hmem/.
+ * Several threads may ask; claims are made, renewed and freed by one at a time.
  */
 #ifndef TESTS_VENDORS_H
 #define TESTS_VENDORS_H
 
 #include "hmem/hmem.h"
 
-#define VENDOR_CLAIMS 8
+#define VENDOR_CLAIMS 64
 
 /* A range a vendor knows. */
 struct vendor_claim {
     uint64_t addr;
     size_t len;
     struct hmem_range range;
-    int fd;     /* what export hands out a copy of; -1: none */
-    char *view; /* its bytes, for copies and for the test to look at; NULL: at addr */
+    int fd;       /* what export hands out a copy of; -1: none */
+    char *view;   /* its bytes, for copies and for the test to look at; NULL: at addr */
+    bool goes_on; /* a segment: a range may go on in the claim that begins at its end */
 };
 
 struct vendor {
     int open_code; /* what open, resolve, ... answer instead of working; 0: they work */
     int resolve_code;
+    int identity_code;
     int export_code;
     int copy_code;
     int alloc_code;
     bool silent; /* fails without recording an error, against the contract */
     bool dmabuf; /* its devices say they export */
     int devices;
-    unsigned opens, closes, resolves, exports, copies; /* calls so far */
+    /* Called before each question about an address, with nothing locked: here threads meet, and
+     * memory is freed at the worst moment. NULL: nothing. */
+    void (*hook)(const char *call, uint64_t addr, size_t len);
+    unsigned opens, closes, resolves, identities, exports, copies; /* calls so far */
     struct vendor_claim claims[VENDOR_CLAIMS];
     unsigned count;
 };
@@ -44,6 +50,9 @@ void vendors_reset(void);
 /* Makes a vendor know a range, which the test may have from anywhere. */
 struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len,
                                   enum hmreg_mem_kind kind, int device);
+
+/* The range was freed and allocated anew at the same address: it has another identity. */
+void vendor_renew(struct vendor_claim *claim);
 
 /* Memory of a device: the CPU faults on it, copies reach it, a descriptor stands for it. MANAGED
  * and HOST_PINNED memory the CPU can touch. Given back by vendor_memory_free(). */
