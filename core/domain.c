@@ -38,7 +38,35 @@ static int no_map_key(void *self, uint64_t base, const uint8_t *raw, size_t size
     return absent("raw keys");
 }
 
-static void no_unmap_key(void *self, uint64_t key)
+static int no_unmap_key(void *self, uint64_t key)
+{
+    return absent("raw keys");
+}
+
+static int no_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+{
+    return absent("objects to bind a region to");
+}
+
+/* A provider without these has nothing to enable and no pages to look up. */
+static int no_enable(void *self, struct provider_mr *mr)
+{
+    return 0;
+}
+
+static int no_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                      uint64_t flags)
+{
+    return 0;
+}
+
+static int no_bind_domain(void *self, void *object, uint64_t flags)
+{
+    return absent("event queues that can be bound here");
+}
+
+static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *region,
+                         void *context)
 {
 }
 
@@ -67,6 +95,11 @@ static struct provider_ops complete(const struct provider_ops *given)
     struct provider_ops ops = *given;
 
     ops.can = ops.can ? ops.can : no_path;
+    ops.bind = ops.bind ? ops.bind : no_bind;
+    ops.enable = ops.enable ? ops.enable : no_enable;
+    ops.refresh = ops.refresh ? ops.refresh : no_refresh;
+    ops.bind_domain = ops.bind_domain ? ops.bind_domain : no_bind_domain;
+    ops.published = ops.published ? ops.published : no_published;
     ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
     ops.map_key = ops.map_key ? ops.map_key : no_map_key;
     ops.unmap_key = ops.unmap_key ? ops.unmap_key : no_unmap_key;
@@ -172,9 +205,28 @@ destroy_self:
     return rc;
 }
 
+static int check_closed(const struct hmreg_domain *domain)
+{
+    const struct {
+        unsigned count;
+        const char *what;
+    } open[] = {
+        {atomic_load(&domain->regions), "regions"},
+        {atomic_load(&domain->remotes), "remotes"},
+        {atomic_load(&domain->objects), "endpoints, counters or queues"},
+        {atomic_load(&domain->mapped_keys), "mapped keys"},
+    };
+
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
+        if (open[i].count)
+            return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count,
+                              open[i].what);
+    return 0;
+}
+
 int hmreg_domain_close(struct hmreg_domain *domain)
 {
-    unsigned regions, remotes, cached;
+    unsigned cached;
     int rc;
 
     if (!domain)
@@ -182,11 +234,9 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     rc = domain_check(domain);
     if (rc)
         return rc;
-    regions = atomic_load(&domain->regions);
-    remotes = atomic_load(&domain->remotes);
-    if (regions || remotes)
-        return hmreg_fail(-EBUSY, "%u regions and %u remotes of this domain are open", regions,
-                          remotes);
+    rc = check_closed(domain);
+    if (rc)
+        return rc;
     cached = cache_set_flush(domain->caches);
     if (cached)
         return hmreg_fail(-EBUSY, "%u cached regions of this domain are in use", cached);
@@ -196,6 +246,22 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     atomic_fetch_sub(&domain->lib->domains, 1);
     free(domain);
     return 0;
+}
+
+void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name)
+{
+    return domain && !strcmp(domain->ops.name, provider_name) ? domain->self : NULL;
+}
+
+int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(object, "object");
+    if (!rc && flags != HMREG_REG_MR)
+        rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_REG_MR",
+                        (unsigned long long)flags);
+    return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }
 
 /* ---- asking ----------------------------------------------------------------------------- */

@@ -25,6 +25,8 @@ struct hmreg_domain {
     struct cache_set *caches;
     atomic_uint regions; /* explicit ones, open */
     atomic_uint remotes;
+    atomic_uint objects;     /* of the provider, that regions can be bound to */
+    atomic_uint mapped_keys; /* of hmreg_mr_map_raw() */
 };
 
 /* domain is not NULL and belongs to this process: 0, -EINVAL or -EPERM. */

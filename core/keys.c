@@ -32,6 +32,7 @@ void keys_init(struct keys *keys, uint32_t key_size)
 void keys_destroy(struct keys *keys)
 {
     tdestroy(keys->used, free);
+    tdestroy(keys->mapped, free);
     pthread_mutex_destroy(&keys->lock);
 }
 
@@ -103,4 +104,44 @@ void keys_give(struct keys *keys, uint64_t key)
     }
     pthread_mutex_unlock(&keys->lock);
     free(node);
+}
+
+struct mapped {
+    uint64_t key; /* first: the tree compares it */
+    unsigned times;
+};
+
+int keys_map(struct keys *keys, uint64_t key)
+{
+    struct mapped *node = calloc(1, sizeof(*node));
+    struct mapped **found = NULL;
+
+    pthread_mutex_lock(&keys->lock);
+    if (node) {
+        node->key = key;
+        found = tsearch(node, &keys->mapped, compare);
+    }
+    if (found)
+        (*found)->times++;
+    pthread_mutex_unlock(&keys->lock);
+    if (!found || *found != node)
+        free(node);
+    return found ? 0 : hmreg_fail(-ENOMEM, "no memory to note a mapped key");
+}
+
+int keys_unmap(struct keys *keys, uint64_t key)
+{
+    struct mapped **found, *gone = NULL;
+
+    pthread_mutex_lock(&keys->lock);
+    found = tfind(&key, &keys->mapped, compare);
+    if (found && --(*found)->times == 0) {
+        gone = *found;
+        tdelete(gone, &keys->mapped, compare);
+    }
+    pthread_mutex_unlock(&keys->lock);
+    free(gone);
+    return found ? 0
+                 : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not mapped (any more) in this domain",
+                              key);
 }

@@ -12,7 +12,8 @@
 
 struct keys {
     pthread_mutex_t lock;
-    void *used; /* a tsearch(3) tree of uint64_t */
+    void *used;   /* a tsearch(3) tree of uint64_t */
+    void *mapped; /* peers' keys made usable here: a tree of {key, how often} */
     uint64_t max;
     uint64_t next;
 };
@@ -28,5 +29,11 @@ int keys_take_any(struct keys *keys, uint64_t *out);
 
 /* Gives a taken key back. */
 void keys_give(struct keys *keys, uint64_t key);
+
+/* Notes a peer's key as mapped, once more if it is already. -ENOMEM. */
+int keys_map(struct keys *keys, uint64_t key);
+
+/* Takes one mapping back. -EINVAL: the key is not mapped. */
+int keys_unmap(struct keys *keys, uint64_t key);
 
 #endif

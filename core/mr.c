@@ -14,47 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KNOWN_FLAGS (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY)
 #define FEW_RANGES 8
+/* Callers built before the dmabuf field end here. */
+#define ATTR_FIRST_SIZE offsetof(struct hmreg_mr_attr, dmabuf)
 
 /* ---- registering ------------------------------------------------------------------------ */
-
-static int check_key(const struct hmreg_domain *domain, const struct request *request)
-{
-    if ((domain->caps.mr_mode & HMREG_MR_PROV_KEY) && request->requested_key)
-        return hmreg_fail(-EKEYREJECTED,
-                          "requested_key is %#" PRIx64 ", but this domain chooses keys itself "
-                          "(FI_MR_PROV_KEY); it must be 0",
-                          request->requested_key);
-    return 0;
-}
-
-static int check_length(const struct hmreg_domain *domain, const struct request *request)
-{
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < request->count; i++)
-        if (__builtin_add_overflow(total, request->iov[i].iov_len, &total) ||
-            total > domain->caps.max_len)
-            return hmreg_fail(-EMSGSIZE, "the region is longer than this domain's %" PRIu64 " bytes",
-                              domain->caps.max_len);
-    return 0;
-}
-
-static int check_request(const struct hmreg_domain *domain, const struct request *request,
-                         uint64_t offset, struct hmreg_mr **out)
-{
-    int rc = domain_check(domain);
-
-    rc = rc ? rc : validate_pointer(out, "mr");
-    rc = rc ? rc : validate_iov(request->iov, request->count, domain->caps.iov_limit);
-    rc = rc ? rc : validate_access(request->access);
-    if (!rc && offset)
-        rc = hmreg_fail(-EINVAL, "offset is %" PRIu64 "; it is reserved and must be 0", offset);
-    rc = rc ? rc : validate_flags(request->flags, KNOWN_FLAGS, "flags");
-    rc = rc ? rc : check_length(domain, request);
-    return rc ? rc : check_key(domain, request);
-}
 
 static int register_request(struct hmreg_domain *domain, const struct request *request,
                             struct hmreg_mr **out)
@@ -70,7 +34,7 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     if (!rc)
         rc = region_create(domain, request, found, out);
     if (!rc)
-        atomic_fetch_add(&domain->regions, 1);
+        region_publish(*out);
     if (found != few)
         free(found);
     return rc;
@@ -88,8 +52,12 @@ int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t c
         .flags = flags,
         .context = context,
     };
-    int rc = check_request(domain, &request, offset, mr);
+    int rc = domain_check(domain);
 
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : validate_iov(iov, count, domain->caps.iov_limit);
+    rc = rc ? rc : request_check(domain, &request, offset);
+    rc = rc ? rc : request_check_length(domain, iov, count);
     return rc ? rc : register_request(domain, &request, mr);
 }
 
@@ -128,24 +96,48 @@ static int check_claim(const struct hmreg_domain *domain, const struct hmreg_mr_
 static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       struct hmreg_mr_attr *attr)
 {
-    int rc = domain_check(domain);
+    int rc = validate_pointer(callers, "attr");
 
-    rc = rc ? rc : validate_pointer(callers, "attr");
-    rc = rc ? rc : validate_copy_in(attr, sizeof(*attr), callers, sizeof(*attr),
+    rc = rc ? rc : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
                                     "struct hmreg_mr_attr");
     rc = rc ? rc : check_claim(domain, attr);
-    if (!rc && attr->auth_key_size && !attr->auth_key)
-        rc = hmreg_fail(-EINVAL, "auth_key is NULL, auth_key_size is %zu", attr->auth_key_size);
-    return rc;
+    if (rc)
+        return rc;
+    if (attr->auth_key_size && !attr->auth_key)
+        return hmreg_fail(-EINVAL, "auth_key is NULL, auth_key_size is %zu", attr->auth_key_size);
+    if (attr->page_size & (attr->page_size - 1))
+        return hmreg_fail(-EINVAL, "page_size is %zu; it must be 0 or a power of two",
+                          attr->page_size);
+    return 0;
+}
+
+/* What is registered: the attribute's ranges, or its dmabuf's as one. */
+static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                        uint64_t flags, struct iovec *in_dmabuf, struct request *request)
+{
+    if (!(flags & HMREG_MR_DMABUF)) {
+        if (attr->dmabuf)
+            return hmreg_fail(-EINVAL, "dmabuf is set, but flags lacks HMREG_MR_DMABUF");
+        return validate_iov(attr->iov, attr->iov_count, domain->caps.iov_limit);
+    }
+    if (attr->iov || attr->iov_count)
+        return hmreg_fail(-EINVAL, "iov is set, but HMREG_MR_DMABUF says that dmabuf is");
+    request->dmabuf = attr->dmabuf;
+    request->iov = in_dmabuf;
+    request->count = 1;
+    return request_from_dmabuf(attr->dmabuf, in_dmabuf);
 }
 
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                      uint64_t flags, struct hmreg_mr **mr)
 {
     struct hmreg_mr_attr attr;
+    struct iovec in_dmabuf;
     struct request request;
-    int rc = check_attr(domain, callers, &attr);
+    int rc = domain_check(domain);
 
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : check_attr(domain, callers, &attr);
     if (rc)
         return rc;
     request = (struct request){
@@ -153,15 +145,19 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
         .count = attr.iov_count,
         .access = attr.access,
         .requested_key = attr.requested_key,
-        .flags = flags,
+        .flags = flags & ~HMREG_MR_DMABUF,
         .context = attr.context,
         .auth_key_size = attr.auth_key_size,
         .auth_key = attr.auth_key,
+        .hmem_data = attr.hmem_data,
+        .page_size = attr.page_size,
         .claimed = attr.claim_iface,
         .claimed_iface = attr.iface,
         .claimed_device = attr.iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr.device,
     };
-    rc = check_request(domain, &request, attr.offset, mr);
+    rc = check_ranges(domain, &attr, flags, &in_dmabuf, &request);
+    rc = rc ? rc : request_check(domain, &request, attr.offset);
+    rc = rc ? rc : request_check_length(domain, request.iov, request.count);
     return rc ? rc : register_request(domain, &request, mr);
 }
 
@@ -178,10 +174,29 @@ int hmreg_mr_close(struct hmreg_mr *mr)
         return rc;
     if (mr->cached)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    rc = region_destroy(mr);
+    rc = mr->pieces ? composite_destroy(mr) : region_destroy(mr);
     if (rc != -EBUSY)
         atomic_fetch_sub(&domain->regions, 1);
     return rc;
+}
+
+void region_publish(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+
+    atomic_fetch_add(&domain->regions, 1);
+    if (!mr->pieces)
+        domain->ops.published(domain->self, &mr->made, mr, mr->context);
+}
+
+void hmreg_mr_pending(struct hmreg_mr *mr)
+{
+    atomic_store(&mr->pending, true);
+}
+
+void hmreg_mr_complete(struct hmreg_mr *mr)
+{
+    atomic_store(&mr->pending, false);
 }
 
 /* ---- asking a region -------------------------------------------------------------------- */
@@ -193,7 +208,7 @@ void *hmreg_mr_desc(const struct hmreg_mr *mr)
 
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 {
-    return mr ? mr->made.key : HMREG_KEY_NOTAVAIL;
+    return mr && !atomic_load(&mr->pending) ? mr->made.key : HMREG_KEY_NOTAVAIL;
 }
 
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
@@ -233,7 +248,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.len = mr->len;
     info.access = mr->access;
     info.identity = mr->identity;
-    info.local_addr = (uint64_t)(uintptr_t)mr->iov[0].iov_base;
+    info.local_addr = (uint64_t)(uintptr_t)(mr->pieces ? mr->pieces[0] : mr)->iov[0].iov_base;
     info.cached = mr->cached;
     validate_copy_out(out, &info, sizeof(info));
     return 0;

@@ -21,11 +21,15 @@ struct hmreg_mr {
     uint64_t access;
     uint64_t identity;            /* of the first range's allocation */
     void *context;
-    bool key_taken;               /* made.key is in the domain's keys */
+    bool key_taken;               /* taken_key is in the domain's keys */
+    atomic_bool pending;          /* registered asynchronously, not complete yet */
+    uint64_t taken_key;
     bool cached;                  /* came from hmreg_mr_get() */
     size_t count;
     struct iovec *iov;            /* count ranges as registered; the mappings' for MAPPED */
     struct mapping *mappings;     /* count, for MAPPED; else NULL */
+    struct hmreg_mr **pieces;     /* of a composite: count regions, NULL once closed; made, iov
+                                     and mappings are unused then */
 };
 
 #endif

@@ -53,11 +53,38 @@ static int check_same(const struct resolved *first, const struct resolved *other
                       first->range.device);
 }
 
+/* A caller's descriptor: what it is of, as far as its address or the caller tells. */
+static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
+                           struct resolved *found)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    struct hmreg_error before;
+    struct resolved known;
+
+    *found = (struct resolved){.iface = HMREG_IFACE_SYSTEM,
+                               .range = {.device = -1, .kind = HMREG_MEM_DEVICE, .segments = 1}};
+    if (request->claimed) {
+        found->iface = request->claimed_iface;
+        found->range.device = request->claimed_device;
+    }
+    hmreg_error_save(&before);
+    if (request->dmabuf->base_addr &&
+        resolve(domain->lib, addr, request->iov[0].iov_len, &known) == 0 &&
+        known.iface != HMREG_IFACE_SYSTEM)
+        *found = known;
+    hmreg_error_restore(&before);
+    found->range.kind = HMREG_MEM_DEVICE;
+}
+
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found)
 {
     bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
 
+    if (request->dmabuf) {
+        resolve_dmabuf(domain, request, found);
+        return check_claim(request, found);
+    }
     for (size_t i = 0; i < request->count; i++) {
         uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
         int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr,
@@ -100,6 +127,8 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .context = request->context,
         .auth_key_size = request->auth_key_size,
         .auth_key = request->auth_key,
+        .hmem_data = request->hmem_data,
+        .page_size = request->page_size,
     };
 
     return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
@@ -114,14 +143,29 @@ static int refuse_as_last_error(struct attempt *attempt, const char *slug)
     return hmreg_refuse(&attempt->why, error->code, slug, "%s", error->text);
 }
 
+/* A descriptor for a range, given back with unexport(). The caller's own is lent as it is. */
 static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
 {
+    const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
     struct runtime *runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
     const struct iovec *iov = &attempt->request->iov[index];
-    int rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
-                                         iov->iov_len, &attempt->found[index].range, out);
+    int rc;
 
+    if (given) {
+        *out = (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset,
+                                     .length = given->len};
+        return 0;
+    }
+    rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
+                                     iov->iov_len, &attempt->found[index].range, out);
     return rc ? refuse_as_last_error(attempt, "no-dmabuf-export") : 0;
+}
+
+/* What was imported or mapped holds its own reference. */
+static void unexport(const struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
+{
+    if (!attempt->request->dmabuf)
+        close(dmabuf->fd);
 }
 
 static int try_dmabuf(struct attempt *attempt)
@@ -137,7 +181,7 @@ static int try_dmabuf(struct attempt *attempt)
     if (rc)
         return rc;
     rc = call_provider(attempt, &dmabuf);
-    close(dmabuf.fd); /* what was imported holds its own reference */
+    unexport(attempt, &dmabuf);
     return rc;
 }
 
@@ -150,7 +194,7 @@ static int map_range(struct attempt *attempt, size_t index)
     if (rc)
         return rc;
     rc = mapping_open(&dmabuf, mapping, &attempt->why);
-    close(dmabuf.fd);
+    unexport(attempt, &dmabuf);
     if (!rc)
         attempt->mr->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
     return rc;
@@ -228,12 +272,17 @@ static int try_path(struct attempt *attempt, enum hmreg_path path)
 
 /* ---- all paths -------------------------------------------------------------------------- */
 
-static const enum hmreg_path *candidates(const struct hmreg_domain *domain,
-                                         const struct resolved *found)
+static const enum hmreg_path *candidates(const struct attempt *attempt)
 {
     static const enum hmreg_path host[] = {HMREG_PATH_SYSTEM, HMREG_PATH_NONE};
 
-    return found->range.kind == HMREG_MEM_DEVICE ? domain->order : host;
+    return attempt->found->range.kind == HMREG_MEM_DEVICE ? attempt->domain->order : host;
+}
+
+/* A caller's descriptor may be of memory whose address we do not have. */
+static bool applies(const struct attempt *attempt, enum hmreg_path path)
+{
+    return !(attempt->request->dmabuf && path == HMREG_PATH_PEERMEM);
 }
 
 static int note_refusal(struct attempt *attempt)
@@ -254,8 +303,11 @@ static int note_refusal(struct attempt *attempt)
 static int all_refused(struct attempt *attempt)
 {
     const struct hmreg_mr *mr = attempt->mr;
-    const struct hmreg_reason *first = &mr->reasons[0];
+    const struct hmreg_reason *first = mr->reasons;
 
+    if (!first)
+        return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
+                                       "dmabuf can take");
     explain_keep(mr->iface, mr->device, mr->reasons, mr->refused);
     if (mr->refused == 1 && first->path == HMREG_PATH_SYSTEM)
         return hmreg_fail_vendor(first->code, attempt->domain->ops.name, first->vendor_code, NULL,
@@ -268,12 +320,14 @@ static int all_refused(struct attempt *attempt)
 
 static int try_paths(struct attempt *attempt)
 {
-    const enum hmreg_path *path = candidates(attempt->domain, attempt->found);
+    const enum hmreg_path *path = candidates(attempt);
     struct hmreg_error before;
     int rc;
 
     hmreg_error_save(&before);
     for (; *path != HMREG_PATH_NONE; path++) {
+        if (!applies(attempt, *path))
+            continue;
         rc = try_path(attempt, *path);
         if (rc == 0) {
             attempt->mr->path = *path;
@@ -324,6 +378,7 @@ static int register_with_key(struct attempt *attempt)
         rc = try_paths(attempt);
         if (rc == 0) {
             attempt->mr->key_taken = true;
+            attempt->mr->taken_key = attempt->key;
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
@@ -335,15 +390,16 @@ static int register_with_key(struct attempt *attempt)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-static void region_free(struct hmreg_mr *mr)
+void region_free(struct hmreg_mr *mr)
 {
     unmap_ranges(mr);
     free(mr->reasons);
+    free(mr->pieces);
     free(mr);
 }
 
-static struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
-                                   const struct resolved *found)
+struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
+                            const struct resolved *found)
 {
     struct hmreg_mr *mr = calloc(1, sizeof(*mr) + request->count * sizeof(*mr->iov));
 
@@ -368,13 +424,17 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out)
 {
     struct attempt attempt = {.domain = domain, .request = request, .found = found};
+    struct hmreg_mr *before = *out;
     int rc;
 
     attempt.mr = region_new(domain, request, found);
     if (!attempt.mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
+    if (domain->caps.async)
+        *out = attempt.mr;
     rc = wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
     if (rc) {
+        *out = before;
         region_free(attempt.mr);
         return rc;
     }
@@ -385,13 +445,12 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 int region_destroy(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    uint64_t key = mr->made.key;
     int rc = domain->ops.dereg(domain->self, &mr->made);
 
     if (rc == -EBUSY)
         return rc;
     if (mr->key_taken)
-        keys_give(&domain->keys, key);
+        keys_give(&domain->keys, mr->taken_key);
     region_free(mr);
     return rc;
 }

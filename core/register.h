@@ -20,23 +20,47 @@ struct request {
     void *context;
     size_t auth_key_size;
     const uint8_t *auth_key;
+    void *hmem_data;
+    size_t page_size;
+    const struct hmreg_mr_dmabuf *dmabuf; /* what iov, one range, is in; NULL: in memory */
     bool claimed; /* the caller says what it is: */
     enum hmreg_iface claimed_iface;
     int claimed_device; /* HMREG_DEVICE_ANY: only the iface */
 };
+
+/* What a request says besides its ranges: access, offset, flags, key. */
+int request_check(const struct hmreg_domain *domain, const struct request *request,
+                  uint64_t offset);
+/* Is the sum of the ranges within the domain's max_len? -EMSGSIZE. */
+int request_check_length(const struct hmreg_domain *domain, const struct iovec *iov, size_t count);
+/* The range of addresses that a caller's dmabuf covers. -EINVAL, -EBADF. */
+int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out);
 
 /* What every range of a request is; found has room for request->count. All must be of one iface
  * and device (-EINVAL), and be what the caller claimed (-EINVAL). Errors of resolve(). */
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);
 
-/* Registers what was resolved. *out is freed with region_destroy(). Errors of hmreg_mr_reg(). */
+/* Registers what was resolved. *out is freed with region_destroy(). Errors of hmreg_mr_reg().
+ * On a domain that completes registrations elsewhere *out is written before the fabric is called,
+ * since the event may be read before the call returns; a failure puts the old value back. */
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out);
+
+/* An empty region of a request, to be filled; NULL: no memory. Freed with region_free(). */
+struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
+                            const struct resolved *found);
+void region_free(struct hmreg_mr *mr);
 
 /* Deregisters and frees. -EBUSY: it is as it was, try again. Any other failure of the fabric is
  * final for it: the region is freed, and the failure returned. */
 int region_destroy(struct hmreg_mr *mr);
+
+/* As region_destroy(), of a region with pieces: those closed before a busy one stay closed. */
+int composite_destroy(struct hmreg_mr *mr);
+
+/* An explicit region is in its caller's hands: counts it, and tells the provider. */
+void region_publish(struct hmreg_mr *mr);
 
 /* Keeps the calling thread's last total refusal for hmreg_explain(NULL). */
 void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,

@@ -16,42 +16,57 @@
 
 struct hmreg_remote {
     struct hmreg_domain *domain;
-    void *priv;       /* the provider's */
-    bool key_mapped;  /* the one key came from map_key() */
+    void *priv;            /* the provider's */
+    unsigned mapped_count; /* raw keys made usable */
+    uint64_t mapped[TOKEN_MAX_SEGMENTS];
     struct token token;
 };
 
 /* ---- packing ---------------------------------------------------------------------------- */
 
 /* Ranges have addresses of their own where peers name virtual addresses; else one space from 0. */
-static void describe_segments(const struct hmreg_mr *mr, struct token *token)
+static void add_segments(const struct hmreg_mr *mr, struct token *token)
 {
     if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
-        token->segments = 1;
-        token->segment[0] = (struct token_segment){0, mr->len, mr->made.key};
+        token->segment[token->segments++] = (struct token_segment){0, mr->len, mr->made.key};
         return;
     }
-    token->segments = (uint16_t)mr->count;
     for (size_t i = 0; i < mr->count; i++)
-        token->segment[i] = (struct token_segment){
+        token->segment[token->segments++] = (struct token_segment){
             (uint64_t)(uintptr_t)mr->iov[i].iov_base, mr->iov[i].iov_len, mr->made.key};
 }
 
-static int describe_key(const struct hmreg_mr *mr, struct token *token)
+/* One registration: its segments and, where keys are raw, its key's bytes. */
+static int add_registration(const struct hmreg_mr *mr, unsigned index, struct token *token)
 {
     const struct hmreg_domain *domain = mr->domain;
-    size_t size = sizeof(token->raw);
+    unsigned first = token->segments;
+    size_t size = sizeof(token->raw) - token->raw_size;
     uint64_t base = 0;
     int rc;
 
+    add_segments(mr, token);
     if (!(domain->caps.mr_mode & HMREG_MR_RAW))
         return 0;
-    rc = domain->ops.raw_key(domain->self, &mr->made, &base, token->raw, &size);
+    rc = domain->ops.raw_key(domain->self, &mr->made, &base, token->raw + token->raw_size, &size);
     if (rc)
         return rc;
-    token->raw_size = (uint16_t)size;
-    token->segment[0].base = base;
+    token->raw_size = (uint16_t)(token->raw_size + size);
+    token->segment[first].base = base;
+    for (unsigned i = first; i < token->segments; i++)
+        token->segment[i].key = index;
     return 0;
+}
+
+static int add_registrations(const struct hmreg_mr *mr, struct token *token)
+{
+    int rc = 0;
+
+    if (!mr->pieces)
+        return add_registration(mr, 0, token);
+    for (unsigned i = 0; i < mr->count && !rc; i++)
+        rc = add_registration(mr->pieces[i], i, token);
+    return rc;
 }
 
 static int describe(const struct hmreg_mr *mr, struct token *token)
@@ -65,8 +80,7 @@ static int describe(const struct hmreg_mr *mr, struct token *token)
     token->iface = mr->iface;
     token->len = mr->len;
     token->access = mr->access & HMREG_ACCESS_REMOTE;
-    describe_segments(mr, token);
-    rc = describe_key(mr, token);
+    rc = add_registrations(mr, token);
     if (!rc)
         rc = domain->ops.address(domain->self, token->address, &address_size);
     if (!rc)
@@ -74,10 +88,8 @@ static int describe(const struct hmreg_mr *mr, struct token *token)
     return rc;
 }
 
-int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
+static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *size)
 {
-    struct token token;
-    size_t needed;
     int rc = validate_pointer(mr, "mr");
 
     rc = rc ? rc : domain_check(mr->domain);
@@ -89,6 +101,19 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
     if (!(mr->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access: register it with "
                                    "HMREG_REMOTE_READ or HMREG_REMOTE_WRITE");
+    if (atomic_load(&mr->pending))
+        return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
+    return 0;
+}
+
+int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
+{
+    struct token token;
+    size_t needed;
+    int rc = check_pack(mr, buf, size);
+
+    if (rc)
+        return rc;
     rc = describe(mr, &token);
     if (rc)
         return rc;
@@ -105,29 +130,42 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static int map_key(struct hmreg_remote *remote)
+static void unmap_keys(struct hmreg_remote *remote)
+{
+    while (remote->mapped_count)
+        remote->domain->ops.unmap_key(remote->domain->self,
+                                      remote->mapped[--remote->mapped_count]);
+}
+
+/* Makes the raw keys usable; segments name them by index. */
+static int map_keys(struct hmreg_remote *remote)
 {
     struct hmreg_domain *domain = remote->domain;
     struct token *token = &remote->token;
-    uint64_t key;
-    int rc;
+    unsigned keys = 0, bytes;
 
-    if (!token->raw_size)
-        return 0;
-    rc = domain->ops.map_key(domain->self, token->segment[0].base, token->raw, token->raw_size,
-                             &key);
-    if (rc)
-        return rc;
     for (unsigned i = 0; i < token->segments; i++)
-        token->segment[i].key = key;
-    remote->key_mapped = true;
-    return 0;
-}
+        if (token->segment[i].key >= keys)
+            keys = token->segment[i].key < TOKEN_MAX_SEGMENTS
+                       ? (unsigned)token->segment[i].key + 1
+                       : TOKEN_MAX_SEGMENTS + 1;
+    if (keys > TOKEN_MAX_SEGMENTS || token->raw_size % keys)
+        return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
+    bytes = token->raw_size / keys;
+    while (remote->mapped_count < keys) {
+        unsigned i = remote->mapped_count;
+        int rc = domain->ops.map_key(domain->self, token->segment[i].base,
+                                     token->raw + (size_t)i * bytes, bytes, &remote->mapped[i]);
 
-static void unmap_key(struct hmreg_remote *remote)
-{
-    if (remote->key_mapped)
-        remote->domain->ops.unmap_key(remote->domain->self, remote->token.segment[0].key);
+        if (rc) {
+            unmap_keys(remote);
+            return rc;
+        }
+        remote->mapped_count++;
+    }
+    for (unsigned i = 0; i < token->segments; i++)
+        token->segment[i].key = remote->mapped[token->segment[i].key];
+    return 0;
 }
 
 static int open_token(struct hmreg_remote *remote)
@@ -139,13 +177,17 @@ static int open_token(struct hmreg_remote *remote)
     if (strcmp(token->provider, domain->ops.name))
         return hmreg_fail(-EXDEV, "token: made by a %s domain, this is a %s domain",
                           token->provider, domain->ops.name);
-    rc = map_key(remote);
+    if (!token->raw_size != !(domain->caps.mr_mode & HMREG_MR_RAW))
+        return hmreg_fail(-EXDEV, "token: %s raw keys, this domain has %s (HMREG_MR_RAW)",
+                          token->raw_size ? "with" : "without",
+                          token->raw_size ? "none" : "them");
+    rc = token->raw_size ? map_keys(remote) : 0;
     if (rc)
         return rc;
     rc = domain->ops.remote_open(domain->self, token->address, token->address_size,
                                  &remote->priv);
     if (rc)
-        unmap_key(remote);
+        unmap_keys(remote);
     return rc;
 }
 
@@ -179,7 +221,7 @@ void hmreg_remote_close(struct hmreg_remote *remote)
     if (!remote || domain_check(remote->domain))
         return;
     remote->domain->ops.remote_close(remote->domain->self, remote->priv);
-    unmap_key(remote);
+    unmap_keys(remote);
     atomic_fetch_sub(&remote->domain->remotes, 1);
     free(remote);
 }

@@ -4,13 +4,14 @@
  * All numbers are little-endian:
  *
  *     0  u32 magic "HMRG"     4  u16 version (1)       6  u16 segments
- *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes (0: 64-bit keys)
+ *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
  *     16 u64 length           24 u64 access            32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
  *        u32 CRC-32 of all before
  *
- * A segment's base is what RMA calls name its first byte by: a virtual address or 0.
+ * A segment's base is what RMA calls name its first byte by: a virtual address or 0. Where keys
+ * are raw, a segment's key is the index of its raw key; raw keys are all of one length.
  */
 #ifndef HMREG_CORE_TOKEN_H
 #define HMREG_CORE_TOKEN_H
@@ -18,7 +19,7 @@
 #include <hmreg/hmreg.h>
 
 #define TOKEN_MAX_SEGMENTS 64
-#define TOKEN_MAX_BLOB 512
+#define TOKEN_MAX_BLOB 1024
 
 struct token_segment {
     uint64_t base, len, key;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The loopback provider: the strict reference for what a registration means. A region is an entry
- * in a table by key; an access is looked up, checked against rights and bounds, and copied by
- * hmreg_copy(), which reaches memory of any vendor. Closing a region first takes it out of the
- * table, then waits for accesses under way: after close no byte of it changes.
+ * The loopback domain: its life, its peers, and RMA as the initiator sees it. See loopback.h for
+ * the other rooms.
  */
 #include "providers/loopback.h"
 
@@ -11,7 +9,6 @@
 #include "core/error.h"
 #include "core/resolve.h"
 #include "core/validate.h"
-#include "providers/provider.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,34 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KNOWN_MODES                                                                                \
-    (HMREG_MR_LOCAL | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY | HMREG_MR_HMEM)
+#define KNOWN_MODES ((HMREG_MR_HMEM << 1) - 1)
+#define BASIC_MEANS (HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY)
 #define MAX_IOV 64
-#define KEY_TRIES 65536 /* more than all keys of two bytes */
-
-struct region {
-    uint64_t key; /* first: the tree compares it */
-    uint64_t access;
-    unsigned busy; /* accesses under way */
-    size_t count;
-    struct iovec iov[];
-};
-
-struct loopback {
-    struct loopback *next; /* in the process's list */
-    struct hmreg *lib;
-    uint32_t mr_mode;
-    uint64_t max_key;
-    uint64_t serial;
-    unsigned users; /* threads that found it in the list */
-    pthread_mutex_t lock; /* everything below; never held while copying */
-    pthread_cond_t idle;
-    void *regions; /* tsearch(3) tree of struct region by key, those that peers may reach */
-    void *descs;   /* the same by address: all of them, where descs are needed */
-    uint64_t next_key;
-    struct wire_server *server;
-    uint64_t nonce;
-};
 
 /* The domains of this process, for peers in it. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,237 +27,82 @@ static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
 static uint64_t last_serial;
 
-/* ---- regions ---------------------------------------------------------------------------- */
+/* ---- raw keys of peers ------------------------------------------------------------------ */
 
-static int compare(const void *left, const void *right)
+struct mapped_key {
+    uint64_t mapped; /* first: the tree compares it; what our side calls it */
+    uint64_t key, secret;
+};
+
+static int compare_mapped(const void *left, const void *right)
 {
-    uint64_t a = ((const struct region *)left)->key, b = ((const struct region *)right)->key;
+    uint64_t a = ((const struct mapped_key *)left)->mapped;
+    uint64_t b = ((const struct mapped_key *)right)->mapped;
 
     return (a > b) - (a < b);
 }
 
-/* By address, without looking inside: what a caller passes as a desc may be anything. */
-static int compare_desc(const void *left, const void *right)
-{
-    return ((uintptr_t)left > (uintptr_t)right) - ((uintptr_t)left < (uintptr_t)right);
-}
-
-static struct region *find(struct loopback *loopback, uint64_t key)
-{
-    struct region wanted = {.key = key};
-    struct region **found = tfind(&wanted, &loopback->regions, compare);
-
-    return found ? *found : NULL;
-}
-
-/* A key of the provider's own choosing; the last one given is the last to come again. False:
- * small keys may all be in use. */
-static bool choose_key(struct loopback *loopback, uint64_t *key)
-{
-    for (int i = 0; i < KEY_TRIES; i++) {
-        loopback->next_key = loopback->next_key >= loopback->max_key ? 1 : loopback->next_key + 1;
-        *key = loopback->next_key;
-        if (!find(loopback, *key))
-            return true;
-    }
-    return false;
-}
-
-/* Under the lock. */
-static int publish_key(struct loopback *loopback, struct region *region)
-{
-    struct region **found;
-
-    if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && !choose_key(loopback, &region->key))
-        return -HMREG_ENOKEY;
-    found = tsearch(region, &loopback->regions, compare);
-    if (!found)
-        return -ENOMEM;
-    return *found == region ? 0 : -HMREG_ENOKEY;
-}
-
-static bool needs_descs(const struct loopback *loopback)
-{
-    return loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM);
-}
-
-static int publish(struct loopback *loopback, struct region *region)
-{
-    bool remote = region->access & HMREG_ACCESS_REMOTE;
-    int rc = 0;
-
-    pthread_mutex_lock(&loopback->lock);
-    if (needs_descs(loopback) && !tsearch(region, &loopback->descs, compare_desc))
-        rc = -ENOMEM;
-    if (!rc && remote)
-        rc = publish_key(loopback, region);
-    if (rc)
-        tdelete(region, &loopback->descs, compare_desc);
-    pthread_mutex_unlock(&loopback->lock);
-    if (rc)
-        return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
-                          region->key, hmreg_strerror(rc));
-    if (!remote)
-        region->key = HMREG_KEY_NOTAVAIL;
-    return 0;
-}
-
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
-               struct hmreg_reason *why)
-{
-    struct region *region = calloc(1, sizeof(*region) + req->count * sizeof(region->iov[0]));
-    int rc;
-
-    if (!region)
-        return hmreg_fail(-ENOMEM, "no memory for a loopback region");
-    region->key = req->requested_key;
-    region->access = req->access;
-    region->count = req->count;
-    memcpy(region->iov, req->iov, req->count * sizeof(region->iov[0]));
-    rc = publish(self, region);
-    if (rc) {
-        free(region);
-        return rc;
-    }
-    *out = (struct provider_mr){.priv = region, .key = region->key,
-                                .desc = needs_descs(self) ? region : NULL};
-    return 0;
-}
-
-static int dereg(void *self, struct provider_mr *mr)
+static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     struct loopback *loopback = self;
-    struct region *region = mr->priv;
+    struct mapped_key *made;
+    bool kept;
+
+    if (size != LOOPBACK_RAW_BYTES)
+        return hmreg_fail(-EINVAL, "key_size is %zu; a raw key of this domain has %d bytes", size,
+                          LOOPBACK_RAW_BYTES);
+    made = malloc(sizeof(*made));
+    if (!made)
+        return hmreg_fail(-ENOMEM, "no memory for a mapped key");
+    memcpy(&made->key, raw, 8);
+    memcpy(&made->secret, raw + 8, 8);
+    pthread_mutex_lock(&loopback->lock);
+    made->mapped = ++loopback->next_mapped;
+    kept = tsearch(made, &loopback->mapped, compare_mapped);
+    if (kept)
+        *key = made->mapped;
+    pthread_mutex_unlock(&loopback->lock);
+    if (kept)
+        return 0;
+    free(made);
+    return hmreg_fail(-ENOMEM, "no memory for a mapped key");
+}
+
+static int unmap_key(void *self, uint64_t key)
+{
+    struct loopback *loopback = self;
+    struct mapped_key wanted = {.mapped = key}, **found, *gone = NULL;
 
     pthread_mutex_lock(&loopback->lock);
-    tdelete(region, &loopback->descs, compare_desc);
-    if (region->key != HMREG_KEY_NOTAVAIL)
-        tdelete(region, &loopback->regions, compare);
-    while (region->busy)
-        pthread_cond_wait(&loopback->idle, &loopback->lock);
-    pthread_mutex_unlock(&loopback->lock);
-    free(region);
-    return 0;
-}
-
-/* ---- access ----------------------------------------------------------------------------- */
-
-/* Where an access begins in the region's ranges: index and offset; false if it is outside. */
-static bool locate(const struct region *region, bool by_address, uint64_t addr, uint64_t len,
-                   size_t *index, uint64_t *offset)
-{
-    uint64_t begins = 0, total = 0;
-
-    for (size_t i = 0; i < region->count; i++)
-        total += region->iov[i].iov_len;
-    if (!by_address && (addr >= total || len > total - addr))
-        return false;
-    for (size_t i = 0; i < region->count; i++) {
-        uint64_t base = by_address ? (uint64_t)(uintptr_t)region->iov[i].iov_base : begins;
-        uint64_t room = region->iov[i].iov_len;
-
-        begins += room;
-        if (addr < base || addr - base >= room)
-            continue;
-        *index = i;
-        *offset = addr - base;
-        return !by_address || len <= room - *offset;
+    found = tfind(&wanted, &loopback->mapped, compare_mapped);
+    if (found) {
+        gone = *found;
+        tdelete(gone, &loopback->mapped, compare_mapped);
     }
-    return false;
+    pthread_mutex_unlock(&loopback->lock);
+    free(gone);
+    return gone ? 0 : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not a mapped one", key);
 }
 
-/* The region, marked busy, if the access is granted. */
-static int enter(struct loopback *loopback, const struct loopback_access *access,
-                 struct region **out, size_t *index, uint64_t *offset)
+/* What the peer calls the key of an RMA call of ours. */
+static int translate_key(struct loopback *loopback, struct loopback_access *access)
 {
-    uint64_t right = access->write ? HMREG_REMOTE_WRITE : HMREG_REMOTE_READ;
-    struct region *region;
-    int rc = 0;
+    struct mapped_key wanted = {.mapped = access->key}, **found;
 
+    if (!(loopback->mr_mode & HMREG_MR_RAW))
+        return 0;
     pthread_mutex_lock(&loopback->lock);
-    region = find(loopback, access->key);
-    if (!region)
-        rc = -EKEYREJECTED;
-    else if (!(region->access & right))
-        rc = -EACCES;
-    else if (!locate(region, loopback->mr_mode & HMREG_MR_VIRT_ADDR, access->addr, access->len,
-                     index, offset))
-        rc = -ERANGE;
-    else
-        region->busy++;
-    pthread_mutex_unlock(&loopback->lock);
-    *out = region;
-    return rc;
-}
-
-static void leave(struct loopback *loopback, struct region *region)
-{
-    pthread_mutex_lock(&loopback->lock);
-    if (--region->busy == 0)
-        pthread_cond_broadcast(&loopback->idle);
-    pthread_mutex_unlock(&loopback->lock);
-}
-
-static int explain_denial(int rc, const struct loopback_access *access)
-{
-    const char *verb = access->write ? "write" : "read";
-
-    switch (rc) {
-    case -EKEYREJECTED:
-        return hmreg_fail(rc, "the peer has no region with key %#" PRIx64 " (any more)",
-                          access->key);
-    case -EACCES:
-        return hmreg_fail(rc, "the peer's region grants no remote %s", verb);
-    default:
-        return hmreg_fail(rc, "a %s of %" PRIu64 " bytes at %#" PRIx64 " is outside the peer's region",
-                          verb, access->len, access->addr);
+    found = tfind(&wanted, &loopback->mapped, compare_mapped);
+    if (found) {
+        access->key = (*found)->key;
+        access->secret = (*found)->secret;
     }
-}
-
-int loopback_check(struct loopback *loopback, const struct loopback_access *access)
-{
-    struct region *region;
-    size_t index = 0;
-    uint64_t offset = 0;
-    int rc = enter(loopback, access, &region, &index, &offset);
-
-    if (rc)
-        return explain_denial(rc, access);
-    leave(loopback, region);
-    return 0;
-}
-
-/* Copies over as many of the region's ranges as the access covers. */
-static int copy_ranges(struct loopback *loopback, const struct region *region, bool write,
-                       size_t index, uint64_t offset, char *local, uint64_t len)
-{
-    int rc = 0;
-
-    for (; len && !rc; index++, offset = 0) {
-        char *at = (char *)region->iov[index].iov_base + offset;
-        uint64_t room = region->iov[index].iov_len - offset;
-        uint64_t piece = len < room ? len : room;
-
-        rc = write ? hmreg_copy(loopback->lib, at, local, piece)
-                   : hmreg_copy(loopback->lib, local, at, piece);
-        local += piece;
-        len -= piece;
-    }
-    return rc;
-}
-
-int loopback_perform(struct loopback *loopback, const struct loopback_access *access, void *local)
-{
-    struct region *region;
-    size_t index = 0;
-    uint64_t offset = 0;
-    int rc = enter(loopback, access, &region, &index, &offset);
-
-    if (rc)
-        return explain_denial(rc, access);
-    rc = copy_ranges(loopback, region, access->write, index, offset, local, access->len);
-    leave(loopback, region);
-    return rc;
+    pthread_mutex_unlock(&loopback->lock);
+    if (found)
+        return 0;
+    return hmreg_fail(-EKEYREJECTED, "key %#" PRIx64 " was not mapped with hmreg_mr_map_raw(), "
+                                     "which this domain demands (HMREG_MR_RAW)",
+                      access->key);
 }
 
 /* ---- peers ------------------------------------------------------------------------------ */
@@ -379,49 +196,39 @@ static int access_here(const struct peer *peer, const struct loopback_access *ac
     return rc;
 }
 
-/* Does the region cover local memory, in one of its ranges, for this use? */
-static bool covers(const struct region *region, uint64_t access, uint64_t addr, uint64_t len)
-{
-    size_t index;
-    uint64_t offset;
-
-    return (region->access & access) && locate(region, true, addr, len, &index, &offset);
-}
-
 /* The local side of an RMA: is it registered, where the mode demands that? */
 static int check_desc(struct loopback *loopback, void *desc, const void *local, size_t len,
                       bool write)
 {
     uint64_t addr = (uint64_t)(uintptr_t)local;
-    struct resolved found;
-    struct region **region;
     bool needed = loopback->mr_mode & HMREG_MR_LOCAL;
-    bool good;
+    struct resolved found;
     int rc = 0;
 
-    if (!desc && !needed && (loopback->mr_mode & HMREG_MR_HMEM)) {
+    if (!(loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM)))
+        return 0;
+    if (!desc && !needed) {
         rc = resolve(loopback->lib, addr, len, &found);
         needed = !rc && found.range.kind == HMREG_MEM_DEVICE;
     }
-    if (rc || (!desc && !needed) || !needs_descs(loopback))
+    if (rc || (!desc && !needed))
         return rc;
     if (!desc)
         return hmreg_fail(-EINVAL, "desc is NULL, but this domain needs local memory registered");
-    pthread_mutex_lock(&loopback->lock);
-    region = tfind(desc, &loopback->descs, compare_desc);
-    good = region && covers(*region, write ? HMREG_WRITE : HMREG_READ, addr, len);
-    pthread_mutex_unlock(&loopback->lock);
-    if (good)
+    if (region_covers(loopback, desc, write ? HMREG_WRITE : HMREG_READ, addr, len))
         return 0;
-    return hmreg_fail(-EINVAL, "desc is not of an open region that covers %zu bytes at %p with %s",
+    return hmreg_fail(-EINVAL,
+                      "desc is not of an open, enabled region that covers %zu bytes at %p with %s",
                       len, local, write ? "HMREG_WRITE" : "HMREG_READ");
 }
 
 static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len, void *desc,
                uint64_t raddr, uint64_t key)
 {
-    struct loopback_access access = {.write = write, .key = key, .addr = raddr, .len = len};
     struct hmreg_domain *domain = hmreg_remote_domain(remote);
+    struct loopback_access access = {.write = write, .last = true, .key = key, .addr = raddr,
+                                     .len = len};
+    struct loopback *loopback;
     struct peer *peer;
     int rc = domain ? domain_check(domain) : hmreg_fail(-EINVAL, "remote is NULL");
 
@@ -431,7 +238,10 @@ static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len,
     peer = hmreg_remote_priv(remote, "loopback");
     if (!peer)
         return hmreg_fail(-EINVAL, "remote is not of a loopback domain");
-    rc = check_desc(domain->self, desc, local, len, write);
+    loopback = domain->self;
+    access.auth = &loopback->auth;
+    rc = check_desc(loopback, desc, local, len, write);
+    rc = rc ? rc : translate_key(loopback, &access);
     if (rc)
         return rc;
     if (!peer->client)
@@ -484,8 +294,16 @@ static void destroy(void *self)
 static const struct provider_ops loopback_ops = {
     .name = "loopback",
     .can = can,
-    .reg = reg,
-    .dereg = dereg,
+    .reg = region_reg,
+    .dereg = region_dereg,
+    .bind = region_bind,
+    .enable = region_enable,
+    .refresh = region_refresh,
+    .bind_domain = objects_bind_domain,
+    .published = objects_published,
+    .raw_key = region_raw_key,
+    .map_key = map_key,
+    .unmap_key = unmap_key,
     .address = address,
     .remote_open = remote_open,
     .remote_close = remote_close,
@@ -494,28 +312,66 @@ static const struct provider_ops loopback_ops = {
 
 static int check_config(const struct hmreg_loopback_config *config)
 {
+    uint32_t old = config->mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE);
+
     if (config->mr_mode & ~KNOWN_MODES)
-        return hmreg_fail(-EOPNOTSUPP, "loopback->mr_mode has %#x; accepted are %#x",
+        return hmreg_fail(-EINVAL, "loopback->mr_mode has unknown bits %#x; accepted are %#x",
                           config->mr_mode & ~KNOWN_MODES, KNOWN_MODES);
+    if (old && config->mr_mode != HMREG_MR_BASIC && config->mr_mode != HMREG_MR_SCALABLE)
+        return hmreg_fail(-EINVAL, "loopback->mr_mode is %#x; HMREG_MR_BASIC and HMREG_MR_SCALABLE "
+                                   "stand alone",
+                          config->mr_mode);
     if (config->key_size > 8)
         return hmreg_fail(-EINVAL, "loopback->key_size is %u; accepted are 1 to 8, or 0 for 8",
                           config->key_size);
     if (config->iov_limit > MAX_IOV)
         return hmreg_fail(-EINVAL, "loopback->iov_limit is %u; accepted are 1 to %d, or 0 for %d",
                           config->iov_limit, MAX_IOV, MAX_IOV);
+    if (config->auth_key_size > LOOPBACK_AUTH_MAX)
+        return hmreg_fail(-EINVAL, "loopback->auth_key_size is %zu; accepted are 0 to %d",
+                          config->auth_key_size, LOOPBACK_AUTH_MAX);
+    if (config->auth_key_size && !config->auth_key)
+        return hmreg_fail(-EINVAL, "loopback->auth_key is NULL, auth_key_size is %zu",
+                          config->auth_key_size);
     return 0;
 }
 
-static struct loopback *loopback_new(struct hmreg *lib, const struct provider_caps *caps)
+/* What the two old names stand for. */
+static uint32_t modern_mode(uint32_t mr_mode)
+{
+    if (mr_mode == HMREG_MR_BASIC)
+        return BASIC_MEANS;
+    return mr_mode == HMREG_MR_SCALABLE ? 0 : mr_mode;
+}
+
+static void describe(const struct hmreg_loopback_config *config, struct provider_caps *out)
+{
+    *out = (struct provider_caps){
+        .fabric = "loopback",
+        .mr_mode = modern_mode(config->mr_mode),
+        .key_size = config->key_size ? config->key_size : 8,
+        .iov_limit = config->iov_limit ? config->iov_limit : MAX_IOV,
+        .max_len = config->max_len ? config->max_len : UINT64_MAX,
+        .flags = HMREG_RMA_EVENT | HMREG_RMA_PMEM,
+    };
+    if (out->mr_mode & HMREG_MR_RAW)
+        out->key_size = LOOPBACK_RAW_BYTES;
+}
+
+static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
+                                     const struct provider_caps *caps)
 {
     struct loopback *loopback = calloc(1, sizeof(*loopback));
+    uint32_t key_size = config->key_size ? config->key_size : 8;
 
     if (!loopback)
         return NULL;
     loopback->lib = lib;
     loopback->mr_mode = caps->mr_mode;
-    loopback->max_key =
-        caps->key_size == 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * caps->key_size)) - 1;
+    loopback->max_key = key_size == 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
+    loopback->auth.size = (uint32_t)config->auth_key_size;
+    if (config->auth_key_size)
+        memcpy(loopback->auth.bytes, config->auth_key, config->auth_key_size);
     pthread_mutex_init(&loopback->lock, NULL);
     pthread_cond_init(&loopback->idle, NULL);
     pthread_mutex_lock(&list_lock);
@@ -529,8 +385,8 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct provider_ca
 int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_config *callers,
                                const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
-    struct provider_caps caps = {.fabric = "loopback"};
     struct hmreg_loopback_config own = {0};
+    struct provider_caps caps;
     struct loopback *loopback;
     int rc = context_check(lib);
 
@@ -541,12 +397,12 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
     rc = rc ? rc : check_config(&own);
     if (rc)
         return rc;
-    caps.mr_mode = own.mr_mode;
-    caps.key_size = own.key_size ? own.key_size : 8;
-    caps.iov_limit = own.iov_limit ? own.iov_limit : MAX_IOV;
-    caps.max_len = own.max_len ? own.max_len : UINT64_MAX;
-    loopback = loopback_new(lib, &caps);
+    describe(&own, &caps);
+    loopback = loopback_new(lib, &own, &caps);
     if (!loopback)
         return hmreg_fail(-ENOMEM, "no memory for a loopback domain");
-    return hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
+    rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
+    if (!rc)
+        loopback->domain = *out;
+    return rc;
 }

@@ -37,7 +37,8 @@ struct header {
     uint32_t magic;
     uint32_t write;
     uint64_t serial;
-    uint64_t key, addr, len;
+    uint64_t key, secret, addr, len;
+    struct loopback_auth auth;
 };
 
 /* ---- sockets ---------------------------------------------------------------------------- */
@@ -137,6 +138,7 @@ static int serve_write(struct wire_server *server, int fd, struct loopback_acces
 
     while (left) {
         access.len = left < PIECE_BYTES ? left : PIECE_BYTES;
+        access.last = access.len == left;
         if (receive_all(fd, server->piece, access.len))
             return -EHOSTUNREACH;
         if (!status)
@@ -175,9 +177,17 @@ static int serve(struct wire_server *server, int fd)
     struct header header;
     int status;
 
-    if (receive_all(fd, &header, sizeof(header)) || header.magic != MAGIC || !header.len)
+    if (receive_all(fd, &header, sizeof(header)) || header.magic != MAGIC || !header.len ||
+        header.auth.size > LOOPBACK_AUTH_MAX)
         return -EHOSTUNREACH;
-    access = (struct loopback_access){header.write, header.key, header.addr, header.len};
+    access = (struct loopback_access){
+        .write = header.write,
+        .key = header.key,
+        .secret = header.secret,
+        .addr = header.addr,
+        .len = header.len,
+        .auth = &header.auth,
+    };
     status = loopback_check(server->loopback, &access);
     if (send_status(fd, status))
         return -EHOSTUNREACH;
@@ -396,8 +406,16 @@ static int read_pieces(struct wire_client *client, struct hmreg *lib, char *loca
 
 static int request(struct wire_client *client, const struct loopback_access *access)
 {
-    struct header header = {MAGIC, access->write, client->address.serial, access->key,
-                            access->addr, access->len};
+    struct header header = {
+        .magic = MAGIC,
+        .write = access->write,
+        .serial = client->address.serial,
+        .key = access->key,
+        .secret = access->secret,
+        .addr = access->addr,
+        .len = access->len,
+        .auth = *access->auth,
+    };
     int rc = send_all(client->fd, &header, sizeof(header));
 
     rc = rc ? rc : receive_status(client->fd);

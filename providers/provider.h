@@ -28,6 +28,8 @@ struct provider_caps {
     uint32_t key_size;  /* bytes */
     uint32_t iov_limit; /* at least 1 */
     uint64_t max_len;   /* UINT64_MAX: no limit known */
+    uint64_t flags;     /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
+    bool async;         /* registrations complete in a queue of the fabric's own */
 };
 
 /* One registration, ready to be made. Borrowed for the call. */
@@ -45,6 +47,8 @@ struct provider_request {
     void *context;
     size_t auth_key_size;
     const uint8_t *auth_key;
+    void *hmem_data;
+    size_t page_size;
 };
 
 /* A registration made. */
@@ -71,12 +75,25 @@ struct provider_ops {
     /* Deregisters. -EBUSY: still in use below; the region is as it was and will be tried again. */
     int (*dereg)(void *self, struct provider_mr *mr);
 
+    /* Ties the region to an object of the fabric; makes it usable; looks its pages up again (iov
+     * NULL: all of it). As hmreg_mr_bind(), _enable() and _refresh() say. */
+    int (*bind)(void *self, struct provider_mr *mr, void *object, uint64_t flags);
+    int (*enable)(void *self, struct provider_mr *mr);
+    int (*refresh)(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                   uint64_t flags);
+
+    /* As hmreg_domain_bind() says. */
+    int (*bind_domain)(void *self, void *object, uint64_t flags);
+    /* The caller's variable has the region now. A provider that completes it later calls
+     * hmreg_mr_pending() here, and hmreg_mr_complete() when its event is read. */
+    void (*published)(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
+
     /* The key as bytes to send, where HMREG_MR_RAW demands it. *size: in room, out needed. */
     int (*raw_key)(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
     /* A peer's raw key, made usable here; and given back. */
     int (*map_key)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
-    void (*unmap_key)(void *self, uint64_t key);
+    int (*unmap_key)(void *self, uint64_t key);
 
     /* Bytes every token of this domain carries for remote_open (loopback: where the owner
      * listens). *size: in room, out needed. Left NULL: none. */
@@ -97,6 +114,13 @@ struct provider_ops {
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out);
+
+/* The provider's own part of a domain; NULL if it is not this provider's. */
+void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
+
+/* An asynchronous registration is under way: its key is not to be had; and it is complete. */
+void hmreg_mr_pending(struct hmreg_mr *mr);
+void hmreg_mr_complete(struct hmreg_mr *mr);
 
 /* The domain a remote was opened on; NULL for NULL. */
 struct hmreg_domain *hmreg_remote_domain(const struct hmreg_remote *remote);

@@ -6,7 +6,7 @@
  * register (a memory region on a domain) -> get (the same, remembered safely).
  *
  * Conventions, for every function here unless its comment says otherwise:
- *  - The result is 0 or a negative error number: those of <errno.h> and the three HMREG_E*
+ *  - The result is 0 or a negative error number: those of <errno.h> and the HMREG_E*
  *    below, which are libfabric's. hmreg_last_error() then has the sentence, and the vendor's
  *    own code, for the calling thread. A success leaves the last error as it was.
  *  - Outputs change only on success.
@@ -32,9 +32,9 @@ extern "C" {
 
 /* ---- vocabulary ------------------------------------------------------------------------- */
 
-/* Errors that <errno.h> lacks; the values are libfabric's (FI_ETOOSMALL, FI_EBADFLAGS,
- * FI_ENOKEY). */
+/* Errors that <errno.h> lacks; the values are libfabric's (FI_ETOOSMALL ...). */
 #define HMREG_ETOOSMALL 257 /* the buffer is too small; the needed size was written */
+#define HMREG_EOPBADSTATE 258 /* not in this state: enabled already, or not yet bound */
 #define HMREG_EBADFLAGS 260 /* a flag this call or this domain does not know */
 #define HMREG_ENOKEY 266    /* the requested key is in use */
 
@@ -78,6 +78,8 @@ enum hmreg_path {
 #define HMREG_ACCESS_ALL (HMREG_ACCESS_LOCAL | HMREG_ACCESS_REMOTE)
 
 /* What a domain asks of registrations. Values are libfabric's FI_MR_*. */
+#define HMREG_MR_BASIC (1u << 0)      /* the old name of VIRT_ADDR, ALLOCATED and PROV_KEY */
+#define HMREG_MR_SCALABLE (1u << 1)   /* the old name of no bit at all */
 #define HMREG_MR_LOCAL (1u << 2)      /* local buffers must be registered as well */
 #define HMREG_MR_RAW (1u << 3)        /* keys travel raw and are mapped at the peer */
 #define HMREG_MR_VIRT_ADDR (1u << 4)  /* peers address by virtual address, not from 0 */
@@ -88,9 +90,15 @@ enum hmreg_path {
 #define HMREG_MR_ENDPOINT (1u << 9)   /* regions are bound to an endpoint and enabled */
 #define HMREG_MR_HMEM (1u << 10)      /* device memory must be registered, with its iface */
 
-/* Flags of a registration. Values are libfabric's FI_HMEM_*. */
+/* Flags of a registration. Values are libfabric's FI_MR_DMABUF, FI_HMEM_*, FI_RMA_*. */
+#define HMREG_MR_DMABUF (UINT64_C(1) << 40)         /* attr->dmabuf names the memory, not attr->iov */
 #define HMREG_HMEM_HOST_ALLOC (UINT64_C(1) << 45)  /* caller's claim: host memory of a device runtime */
 #define HMREG_HMEM_DEVICE_ONLY (UINT64_C(1) << 46) /* caller's claim: only the device can touch it */
+#define HMREG_RMA_PMEM (UINT64_C(1) << 49)          /* persistent memory, to be written durably */
+#define HMREG_RMA_EVENT (UINT64_C(1) << 56)         /* counters will be bound to it */
+
+/* A flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
+#define HMREG_REG_MR (UINT64_C(1) << 59)
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* "this region has no such key" */
 #define HMREG_LIMIT_NONE UINT64_MAX   /* "no limit", where a limit is asked for */
@@ -313,6 +321,15 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
 
 /* ---- memory regions --------------------------------------------------------------------- */
 
+/* Memory named by a descriptor the caller exported, as FI_MR_DMABUF has it. */
+struct hmreg_mr_dmabuf {
+    int fd;           /* borrowed for the call; 0 is valid */
+    uint64_t offset;  /* where the region begins in it */
+    size_t len;
+    void *base_addr;  /* the address of the descriptor's start: peers of a domain with
+                         HMREG_MR_VIRT_ADDR name base_addr + offset; NULL: from 0 */
+};
+
 /* The attributes of fi_mr_attr, and what hmreg adds. */
 struct hmreg_mr_attr {
     size_t size;              /* sizeof(struct hmreg_mr_attr) */
@@ -328,6 +345,11 @@ struct hmreg_mr_attr {
                                  against what is found; 0: found */
     enum hmreg_iface iface;
     int device;               /* HMREG_DEVICE_ANY: not claimed */
+    /* The fields above are those of the first version; a caller's size may end here. */
+    const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_MR_DMABUF, else NULL */
+    void *hmem_data;          /* libfabric's: handed on to it where it knows the field, else NULL */
+    size_t page_size;         /* libfabric's hint, bytes: handed on likewise, else ignored; 0 or a
+                                 power of two */
 };
 
 /*
@@ -354,6 +376,98 @@ int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t c
                   struct hmreg_mr **mr, void *context);
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
                      uint64_t flags, struct hmreg_mr **mr);
+
+/* A piece of a scatter-gather region: host or device memory by address, or a dmabuf's range. */
+struct hmreg_segment {
+    uint32_t kind; /* HMREG_SEGMENT_* */
+    union {
+        struct iovec memory;
+        struct hmreg_mr_dmabuf dmabuf;
+    } u;
+};
+#define HMREG_SEGMENT_MEMORY 0
+#define HMREG_SEGMENT_DMABUF 1
+#define HMREG_SEGMENTS_MAX 64
+
+/*
+ * Registers up to HMREG_SEGMENTS_MAX segments as one region, as kfi_mr_regsgl() does. Where the
+ * fabric takes them as one, it is one registration; elsewhere a composite: a registration for
+ * each segment, behind one region, with one token for all. Remote offsets count through the
+ * segments in their order, on every fabric (hmreg_remote_addr() finds the piece). A composite's
+ * hmreg_mr_desc(), _native() are NULL and its key HMREG_KEY_NOTAVAIL: hmreg_mr_segment() has
+ * each piece's. requested_key is the key of the first registration; a composite's others are the
+ * library's choice. Errors of hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the sentence
+ * names both), an unknown kind. Nothing stays registered after an error.
+ */
+int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                    size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
+                    uint64_t flags, struct hmreg_mr **mr, void *context);
+
+struct hmreg_segment_info {
+    size_t size;         /* sizeof(struct hmreg_segment_info) */
+    uint64_t local_addr; /* for the fabric's local operations */
+    uint64_t len;
+    void *desc;
+    uint64_t key;
+    void *native;
+};
+
+/* Piece index of a region: a segment, a range of an iov, or the whole of a plain region.
+ * -EINVAL: an argument is NULL or out->size is too small. -ENOENT: index is past the last. */
+int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out);
+
+/*
+ * The raw key of a region and the base address that goes with it. key_size: in, room at raw_key;
+ * out, bytes needed, also on -HMREG_ETOOSMALL. Works on every domain: where keys are 64 bits, the
+ * raw key is the key's 8 bytes, little-endian. flags: 0. base_addr and raw_key may be NULL if not
+ * wanted (raw_key: with *key_size 0).
+ * -EINVAL: mr or key_size is NULL. -EACCES: the region has no remote access. -HMREG_EBADFLAGS.
+ */
+int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *raw_key,
+                      size_t *key_size, uint64_t flags);
+
+/* Makes a peer's raw key usable in RMA calls of this domain; released with hmreg_mr_unmap_key()
+ * before the domain is closed (-EBUSY there otherwise). flags: 0. -EINVAL: an argument is NULL,
+ * or key_size is not what this kind of domain has. -HMREG_EBADFLAGS. Else the fabric's. */
+int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw_key,
+                     size_t key_size, uint64_t *key, uint64_t flags);
+/* -EINVAL: domain is NULL, or key is not one of hmreg_mr_map_raw() or unmapped already. */
+int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key);
+
+/*
+ * Ties a region to a counter or endpoint of its fabric: struct fid * on libfabric, struct
+ * hmreg_loopback_counter * or _ep * on loopback. flags: HMREG_REMOTE_WRITE for a counter (every
+ * remote write to the region counts), 0 for an endpoint.
+ * -EINVAL: an argument is NULL, the object is of another kind or domain, or the region was not
+ *   registered for it (HMREG_RMA_EVENT where the domain has HMREG_MR_RMA_EVENT).
+ * -HMREG_EBADFLAGS: flags. -HMREG_EOPBADSTATE: the region is enabled already where that ends
+ *   binding. -ENOSYS: this fabric counts no accesses to regions. -EOPNOTSUPP: nor does this
+ *   provider. -EBUSY: an endpoint is bound already.
+ */
+int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags);
+
+/*
+ * The pages under the region, or under iov's parts of it, may have changed: looks them up again
+ * (HMREG_MR_MMU_NOTIFY). Peers' accesses fail meanwhile. iov NULL with count 0: all of it.
+ * flags: 0. Domains without that mode have nothing to do and answer 0. -EINVAL: mr is NULL, or a
+ * part is outside the region. -EFAULT: a page is not there. -HMREG_EBADFLAGS.
+ */
+int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags);
+
+/* Makes a region that was created disabled (HMREG_MR_ENDPOINT, or HMREG_RMA_EVENT where the
+ * domain has HMREG_MR_RMA_EVENT) usable; 0 where it is usable already by its mode.
+ * -EINVAL: mr is NULL. -HMREG_EOPBADSTATE: no endpoint is bound yet, or it was enabled before. */
+int hmreg_mr_enable(struct hmreg_mr *mr);
+
+/*
+ * Binds an event queue to a domain: with HMREG_REG_MR, registrations complete there. The call
+ * that registers then returns before it is done: *mr is written before the event can be read,
+ * and a failing call leaves no event and *mr as it was. object: struct hmreg_loopback_eq *; on
+ * libfabric bind the fid_domain itself before opening ours, and say so to hmreg_domain_open_ofi().
+ * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not HMREG_REG_MR.
+ * -EBUSY: one is bound. -EOPNOTSUPP: the provider has none.
+ */
+int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags);
 
 /*
  * Deregisters. NULL is accepted. -EBUSY: something is bound to the region; it stays as it was,
@@ -463,7 +577,8 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
  * Opens a peer's region on our own domain (which must be of the peer's provider kind).
  * token is copied. Closed with hmreg_remote_close().
  * -EINVAL: an argument is NULL. -EBADMSG: not a token, cut short, or damaged.
- * -EPROTONOSUPPORT: a token of a newer format. -EXDEV: a token of another provider kind.
+ * -EPROTONOSUPPORT: a token of a newer format. -EXDEV: a token of another provider kind, or of a
+ * domain with raw keys where ours has none, or the other way round.
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);

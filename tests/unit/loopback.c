@@ -144,7 +144,7 @@ static void rma__local_mode_without_desc__inval(void **state)
     assert_fails(hmreg_loopback_write(bed.remote, &byte, 1, NULL, addr, key), -EINVAL,
                  "desc is NULL");
     assert_fails(hmreg_loopback_write(bed.remote, &byte, 1, &byte, addr, key), -EINVAL,
-                 "not of an open region");
+                 "not of an open, enabled region");
     assert_ok(hmreg_mr_reg(bed.domain, &byte, 1, HMREG_WRITE, 0, 0, 0, &local, NULL));
     assert_ok(hmreg_loopback_write(bed.remote, &byte, 1, hmreg_mr_desc(local), addr, key));
     assert_int_equal(bed.memory[9], 'x');

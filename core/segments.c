@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Scatter-gather regions, as kfi_mr_regsgl() has them. Host memory that the fabric takes in one
+ * registration becomes one; everything else a composite, a registration for each segment: device
+ * memory because each piece then takes its own best path, dmabufs because a fabric takes one.
+ */
+#include "core/error.h"
+#include "core/mr.h"
+#include "core/register.h"
+#include "core/validate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A composite on its way. */
+struct gathering {
+    struct hmreg_domain *domain;
+    const struct hmreg_segment *segments;
+    size_t count;
+    struct request request; /* of the piece in hand */
+    struct iovec *iov;      /* count: what each segment covers */
+    struct resolved *found; /* count */
+};
+
+/* ---- what the segments are -------------------------------------------------------------- */
+
+static int check_segments(const struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                          size_t count)
+{
+    if (!segments)
+        return hmreg_fail(-EINVAL, "segments is NULL");
+    if (!count || count > HMREG_SEGMENTS_MAX)
+        return hmreg_fail(-EINVAL, "count is %zu; a region has 1 to %d segments", count,
+                          HMREG_SEGMENTS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (segments[i].kind != HMREG_SEGMENT_MEMORY && segments[i].kind != HMREG_SEGMENT_DMABUF)
+            return hmreg_fail(-EINVAL, "segments[%zu].kind is %u; accepted are 0 (memory) and 1 "
+                                       "(dmabuf)",
+                              i, segments[i].kind);
+    return 0;
+}
+
+/* The request of one segment alone. */
+static struct request piece_request(const struct gathering *gathering, size_t index)
+{
+    struct request request = gathering->request;
+
+    request.iov = &gathering->iov[index];
+    request.count = 1;
+    if (gathering->segments[index].kind == HMREG_SEGMENT_DMABUF)
+        request.dmabuf = &gathering->segments[index].u.dmabuf;
+    if (index > 0) /* the caller's key is the first's */
+        request.any_key = true;
+    return request;
+}
+
+static int resolve_segment(struct gathering *gathering, size_t index)
+{
+    const struct hmreg_segment *segment = &gathering->segments[index];
+    struct request request;
+    int rc = 0;
+
+    if (segment->kind == HMREG_SEGMENT_DMABUF)
+        rc = request_from_dmabuf(&segment->u.dmabuf, &gathering->iov[index]);
+    else
+        gathering->iov[index] = segment->u.memory;
+    if (!rc && segment->kind == HMREG_SEGMENT_MEMORY)
+        rc = validate_iov(&gathering->iov[index], 1, 1);
+    if (rc)
+        return rc;
+    request = piece_request(gathering, index);
+    return request_resolve(gathering->domain, &request, &gathering->found[index]);
+}
+
+/* A descriptor of unknown memory goes with any device's, not with host memory. */
+static int check_mix(const struct gathering *gathering, size_t index)
+{
+    const struct resolved *first = &gathering->found[0], *other = &gathering->found[index];
+    bool unknown = other->iface == HMREG_IFACE_SYSTEM && other->range.kind == HMREG_MEM_DEVICE;
+
+    if (first->iface == other->iface && first->range.kind == other->range.kind)
+        return 0;
+    if (unknown && first->range.kind == HMREG_MEM_DEVICE)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "segments[%zu] is %s memory of %s, segments[0] is %s memory of %s; one "
+                      "region has one iface and kind",
+                      index, hmreg_mem_kind_name(other->range.kind),
+                      hmreg_iface_name(other->iface), hmreg_mem_kind_name(first->range.kind),
+                      hmreg_iface_name(first->iface));
+}
+
+static int resolve_segments(struct gathering *gathering)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < gathering->count && !rc; i++) {
+        rc = resolve_segment(gathering, i);
+        rc = rc ? rc : check_mix(gathering, i);
+    }
+    return rc;
+}
+
+/* ---- one registration, or several ------------------------------------------------------- */
+
+static bool fits_one(const struct gathering *gathering)
+{
+    return gathering->count == 1 || (gathering->found[0].range.kind != HMREG_MEM_DEVICE &&
+                                     gathering->count <= gathering->domain->caps.iov_limit);
+}
+
+static int create_one(struct gathering *gathering, struct hmreg_mr **out)
+{
+    struct request request = piece_request(gathering, 0);
+
+    request.count = gathering->count;
+    return region_create(gathering->domain, &request, gathering->found, out);
+}
+
+/* Closes the pieces that are open; -EBUSY: some are left. */
+static int close_pieces(struct hmreg_mr *mr)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < mr->count; i++) {
+        int closed = mr->pieces[i] ? region_destroy(mr->pieces[i]) : 0;
+
+        if (closed == -EBUSY)
+            return closed;
+        mr->pieces[i] = NULL;
+        rc = rc ? rc : closed;
+    }
+    return rc;
+}
+
+static int create_pieces(struct gathering *gathering, struct hmreg_mr *mr)
+{
+    struct hmreg_error failure;
+    int rc = 0;
+
+    for (size_t i = 0; i < gathering->count; i++) {
+        struct request request = piece_request(gathering, i);
+
+        rc = region_create(gathering->domain, &request, &gathering->found[i], &mr->pieces[i]);
+        if (rc)
+            break;
+    }
+    if (rc) {
+        hmreg_error_save(&failure);
+        close_pieces(mr);
+        hmreg_error_restore(&failure);
+    }
+    return rc;
+}
+
+static int create_composite(struct gathering *gathering, struct hmreg_mr **out)
+{
+    struct request whole = gathering->request;
+    struct hmreg_mr *mr;
+    int rc;
+
+    whole.iov = gathering->iov;
+    whole.count = gathering->count;
+    mr = region_new(gathering->domain, &whole, gathering->found);
+    if (mr)
+        mr->pieces = calloc(gathering->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr->pieces) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", gathering->count);
+        goto free_region;
+    }
+    mr->made.key = HMREG_KEY_NOTAVAIL;
+    rc = create_pieces(gathering, mr);
+    if (rc)
+        goto free_region;
+    mr->path = mr->pieces[0]->path;
+    *out = mr;
+    return 0;
+
+free_region:
+    if (mr)
+        region_free(mr);
+    return rc;
+}
+
+static int gather(struct gathering *gathering, struct hmreg_mr **out)
+{
+    int rc = -ENOMEM;
+
+    gathering->iov = calloc(gathering->count, sizeof(*gathering->iov));
+    gathering->found = calloc(gathering->count, sizeof(*gathering->found));
+    if (!gathering->iov || !gathering->found)
+        hmreg_fail(rc, "no memory for %zu segments", gathering->count);
+    else
+        rc = resolve_segments(gathering);
+    if (!rc)
+        rc = request_check_length(gathering->domain, gathering->iov, gathering->count);
+    if (!rc)
+        rc = fits_one(gathering) ? create_one(gathering, out) : create_composite(gathering, out);
+    free(gathering->found);
+    free(gathering->iov);
+    return rc;
+}
+
+int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                    size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
+                    uint64_t flags, struct hmreg_mr **mr, void *context)
+{
+    struct gathering gathering = {
+        .domain = domain,
+        .segments = segments,
+        .count = count,
+        .request = {.access = access, .requested_key = requested_key, .flags = flags,
+                    .context = context},
+    };
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : check_segments(domain, segments, count);
+    rc = rc ? rc : request_check(domain, &gathering.request, offset);
+    rc = rc ? rc : gather(&gathering, mr);
+    if (!rc)
+        region_publish(*mr);
+    return rc;
+}
+
+int composite_destroy(struct hmreg_mr *mr)
+{
+    int rc = close_pieces(mr);
+
+    if (rc != -EBUSY)
+        region_free(mr);
+    return rc;
+}
+
+/* ---- asking for pieces ------------------------------------------------------------------ */
+
+static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+{
+    const struct hmreg_mr *owner = mr->pieces ? mr->pieces[index] : mr;
+    const struct iovec *iov = mr->pieces ? &owner->iov[0] : &mr->iov[index];
+
+    *out = (struct hmreg_segment_info){
+        .local_addr = (uint64_t)(uintptr_t)iov->iov_base,
+        .len = iov->iov_len,
+        .desc = owner->made.desc,
+        .key = hmreg_mr_key(owner),
+        .native = owner->made.native,
+    };
+}
+
+int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+{
+    struct hmreg_segment_info info;
+    int rc = validate_pointer(mr, "mr");
+
+    rc = rc ? rc : domain_check(mr->domain);
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_segment_info");
+    if (rc)
+        return rc;
+    if (index >= mr->count)
+        return hmreg_fail(-ENOENT, "index is %zu; the region has %zu pieces", index, mr->count);
+    describe(mr, index, &info);
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
