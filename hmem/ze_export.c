@@ -104,7 +104,7 @@ static int object_start(struct hmem *self, const struct ze_found *found, uint64_
     uint64_t last = found->base & ~(page - 1);
     uint64_t first = end > length ? (end - length + page - 1) & ~(page - 1) : 0;
 
-    if (length < found->len || first > last)
+    if (first > last)
         return hmreg_fail(-EPROTO,
                           "the driver's descriptor has %" PRIu64 " bytes and cannot hold the "
                           "allocation of %zu bytes at %#" PRIx64,

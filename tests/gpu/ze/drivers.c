@@ -49,6 +49,31 @@ static void query__memory_of_each_device__its_device(void **state)
     ze->close(self);
 }
 
+/* A card that both drivers know has one PCI address; memory is on its driver's device. */
+static void query__tile_of_a_card_both_drivers_know__its_drivers_device(void **state)
+{
+    struct hmem_range range = {0};
+    ze_device_handle_t tile;
+    struct hmem *self;
+    struct app app;
+    uint32_t count = 1;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_BUS", 0x90);
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    self = bench_open();
+    app_open(&app, 1);
+    assert_int_equal(zeDeviceGetSubDevices(app.devices[1], &count, &tile), 0);
+    addr = app_alloc(&app, tile, 8192);
+    assert_ok(ze->resolve(self, addr, 8192, &range));
+    assert_int_equal(range.device, 3);
+    app_free(&app, addr);
+    app_close(&app);
+    ze->close(self);
+    bench_unset("HMREG_FAKE_ZE_BUS");
+    bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
 /* Both drivers count their ids from the same number; the identities differ all the same. */
 static void identity__of_two_drivers__differ(void **state)
 {
@@ -159,7 +184,9 @@ static void open__second_driver_fails__eio_and_nothing_left(void **state)
 }
 
 TEST_MAIN(TEST(devices__of_both_drivers__one_list_in_order),
-          TEST(query__memory_of_each_device__its_device), TEST(identity__of_two_drivers__differ),
+          TEST(query__memory_of_each_device__its_device),
+          TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device),
+          TEST(identity__of_two_drivers__differ),
           TEST(query__memory_of_applications_contexts__both_drivers),
           TEST(export__of_the_second_driver__names_the_bytes),
           TEST(copy__between_drivers__by_way_of_the_host), TEST(query__one_driver_fails__eio),

@@ -287,6 +287,60 @@ static void export__piece_of_a_pool__eproto(void **state)
     ze->close(self);
 }
 
+/* A piece that begins at a page looks like memory of its own; the descriptor is too long for it. */
+static void export__piece_of_a_pool_at_a_page__eproto(void **state)
+{
+    struct hmem *self = bench_open();
+    size_t page = bench_page();
+    struct app app;
+    uint64_t first, second;
+
+    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)page);
+    app_open(&app, 0);
+    first = app_alloc(&app, app.devices[0], page - 512);
+    second = app_alloc(&app, app.devices[0], 2 * page);
+    assert_int_equal(second % page, 0);
+    expect_refused(self, second, 2 * page, -EPROTO, "does not say where in it that lies");
+    app_free(&app, first);
+    app_free(&app, second);
+    app_close(&app);
+    bench_unset("HMREG_FAKE_ZE_POOL");
+    ze->close(self);
+}
+
+/* One id over more memory than the descriptor has: a pool over tiles that are not told of. */
+static void export__piece_of_a_pool_over_tiles__eproto(void **state)
+{
+    size_t page = bench_page();
+    struct hmem *self;
+    struct app app;
+    uint64_t low, middle, high;
+
+    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)page);
+    bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    setenv("HMREG_FAKE_ZE_MISSING", "ZE_experimental_sub_allocations", 1);
+    self = bench_open();
+    app_open(&app, 0);
+    low = app_alloc(&app, app.devices[0], 8 * page);
+    middle = app_alloc(&app, app.devices[0], 2 * page - 512);
+    high = app_alloc(&app, app.devices[0], 6 * page); /* the pool's last byte is its own */
+    assert_int_equal(high + 6 * page, low - 512 + 16 * page);
+    app_free(&app, low);
+    low = app_alloc(&app, app.devices[0], page);
+    expect_refused(self, low, page, -EPROTO, "does not say where in it that lies");
+    expect_refused(self, high, 6 * page, -EPROTO, "does not say where in it that lies");
+    app_free(&app, low);
+    app_free(&app, middle);
+    app_free(&app, high);
+    app_close(&app);
+    ze->close(self);
+    bench_unset("HMREG_FAKE_ZE_POOL");
+    bench_unset("HMREG_FAKE_ZE_POOL_ID");
+    bench_unset("HMREG_FAKE_ZE_TILES");
+    bench_unset("HMREG_FAKE_ZE_MISSING");
+}
+
 /* Where the whole pool answers with one id, its borders can be found. */
 static void export__piece_of_a_pool_with_one_id__names_the_bytes(void **state)
 {
@@ -362,7 +416,8 @@ TEST_MAIN(TEST(export__odd_offsets__names_the_bytes),
           TEST(export__shared_memory__eopnotsupp), TEST(export__pinned_host_memory__eopnotsupp),
           TEST(export__not_allocated_for_export__eopnotsupp_with_remedy),
           TEST(export__memory_over_tiles__exdev), TEST(export__untold_tiles__eproto),
-          TEST(export__piece_of_a_pool__eproto),
+          TEST(export__piece_of_a_pool__eproto), TEST(export__piece_of_a_pool_at_a_page__eproto),
+          TEST(export__piece_of_a_pool_over_tiles__eproto),
           TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
           TEST(export__our_own_memory__is_in_no_pool),
           TEST(export__memory_changed_since_resolve__eio))

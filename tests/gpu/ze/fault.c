@@ -297,6 +297,9 @@ static void export__driver_gives_no_descriptor__eio(void **state)
     assert_fails(ze->export_dmabuf(self, here, 4096, &resolved, &dmabuf), -EIO,
                  "gave no descriptor");
     assert_string_equal(hmreg_last_error()->vendor_text, "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY");
+    bench_fail(fake, "zeMemGetAllocProperties", ZE_RESULT_SUCCESS, 1, 1);
+    assert_fails(ze->export_dmabuf(self, here, 4096, &resolved, &dmabuf), -EIO,
+                 "gave no descriptor");
     assert_int_equal(dmabuf.fd, -7);
     tear_down();
 }

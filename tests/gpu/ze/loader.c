@@ -18,6 +18,7 @@ static bool absent;        /* the loader is not installed */
 static const char *lacked; /* the loader has no such entry point */
 static bool newer;         /* the loader has zeInitDrivers */
 static ze_result_t answer; /* what zeInitDrivers says */
+static bool none;          /* ... and that there is no driver */
 static int init_drivers_calls, init_calls;
 
 /* What Level Zero 1.10 added. */
@@ -34,7 +35,8 @@ static ze_result_t init_drivers(uint32_t *count, ze_driver_handle_t *drivers,
     assert_int_equal(type->stype, 0x20021);
     assert_int_equal(type->flags, 1);
     assert_null(type->next);
-    if (answer)
+    *count = none ? 0 : *count;
+    if (answer || none)
         return answer;
     assert_int_equal(zeInit(ZE_INIT_FLAG_GPU_ONLY), ZE_RESULT_SUCCESS);
     return zeDriverGet(count, drivers);
@@ -66,7 +68,7 @@ static void prepare(void)
 {
     absent = false;
     lacked = NULL;
-    newer = false;
+    newer = none = false;
     answer = ZE_RESULT_SUCCESS;
     init_drivers_calls = init_calls = 0;
 }
@@ -144,6 +146,20 @@ static void newer_loader_with_older_driver__zeinit(void **state)
     ze->close(self);
 }
 
+/* zeInitDrivers lists nothing where all drivers are older than it. */
+static void newer_loader_lists_no_driver__zeinit(void **state)
+{
+    struct hmem *self;
+
+    prepare();
+    newer = none = true;
+    self = bench_open();
+    assert_int_equal(init_calls, 1);
+    assert_int_equal(ze->device_count(self), 2);
+    ze->close(self);
+}
+
 TEST_MAIN(TEST(no_loader__enoent), TEST(loader_without_a_needed_entry_point__elibbad),
           TEST(loader_without_pci_addresses__opens), TEST(loader_of_debian__zeinit),
-          TEST(newer_loader__zeinitdrivers_alone), TEST(newer_loader_with_older_driver__zeinit))
+          TEST(newer_loader__zeinitdrivers_alone), TEST(newer_loader_with_older_driver__zeinit),
+          TEST(newer_loader_lists_no_driver__zeinit))

@@ -245,6 +245,31 @@ static void query__memory_of_a_tile__is_the_cards(void **state)
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
+/* Devices that tell no UUID are not all the same one. */
+static void query__no_uuids__pci_address_decides(void **state)
+{
+    struct hmem_range range = {0};
+    ze_device_handle_t tile;
+    struct hmem *self;
+    struct app app;
+    uint32_t count = 1;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    app_open(&app, 0);
+    bench_fail(bench_control(0), "zeDeviceGetProperties", ZE_RESULT_ERROR_UNKNOWN, 0, -1);
+    self = bench_open();
+    assert_int_equal(zeDeviceGetSubDevices(app.devices[1], &count, &tile), 0);
+    addr = app_alloc(&app, tile, 8192);
+    assert_ok(ze->resolve(self, addr, 8192, &range));
+    assert_int_equal(range.device, 1);
+    bench_control(0)->reset();
+    app_free(&app, addr);
+    app_close(&app);
+    ze->close(self);
+    bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
 /* A device that neither its UUID nor its PCI address makes known is no device of ours. */
 static void query__memory_of_an_unlisted_device__eio(void **state)
 {
@@ -285,6 +310,19 @@ static void query__memory_over_tiles__several_segments(void **state)
     bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
     bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
+/* The driver says yes and nothing more. */
+static void query__nonsense_range__eio(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4096);
+    struct hmem_range range;
+
+    bench_fail(bench_control(0), "zeMemGetAddressRange", ZE_RESULT_SUCCESS, 0, 1);
+    assert_fails(ze->resolve(self, addr, 64, &range), -EIO, "not where the address is");
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
 }
 
 /* A pool that answers for all its addresses still has no allocation where one was freed. */
@@ -433,7 +471,7 @@ TEST_MAIN(
     TEST(query__range_crosses_into_the_next_allocation__erange),
     TEST(query__sub_page_allocations__apart), TEST(identity__freed_memory__not_mine),
     TEST(identity__address_reused__differs), TEST(query__memory_of_a_tile__is_the_cards),
-    TEST(query__memory_of_an_unlisted_device__eio),
+    TEST(query__memory_of_an_unlisted_device__eio), TEST(query__no_uuids__pci_address_decides),
     TEST(query__memory_over_tiles__several_segments), TEST(query__freed_piece_of_a_pool__not_mine),
-    TEST(device_memory__touched_by_the_cpu__faults),
+    TEST(query__nonsense_range__eio), TEST(device_memory__touched_by_the_cpu__faults),
     TEST(query__runtime_shut_down__not_mine_and_not_called), TEST(query__many_threads__all_right))

@@ -10,6 +10,7 @@
  *
  * From the environment, read at each use:
  *   HMREG_FAKE_DEVICES=2            devices of a driver
+ *   HMREG_FAKE_ZE_BUS=0x60          PCI bus of the first device; the second driver's differs
  *   HMREG_FAKE_ZE_MISSING=a,b       entry points and extensions that an older driver lacks
  *   HMREG_FAKE_ZE_PRIVATE=1         a context answers only for memory allocated in it
  *   HMREG_FAKE_ZE_INSIST=1          export needs the export descriptor at allocation
@@ -117,6 +118,8 @@ static ze_result_t init(ze_init_flags_t flags)
         return (ze_result_t)code;
     if (flags & ~(ze_init_flags_t)(ZE_INIT_FLAG_GPU_ONLY | ZE_INIT_FLAG_VPU_ONLY))
         return ZE_RESULT_ERROR_INVALID_ENUMERATION;
+    if (flags && !(flags & ZE_INIT_FLAG_GPU_ONLY))
+        return ZE_RESULT_ERROR_UNINITIALIZED;
     fake_lock();
     for (int i = 0; i < FAKE_ZE_MAX_DEVICES; i++) {
         devices[i] = (struct _ze_device_handle_t){i, -1};
@@ -285,7 +288,8 @@ static ze_result_t device_get_pci(ze_device_handle_t device, ze_pci_ext_properti
     if (out->stype != ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
     out->address.domain = 0;
-    out->address.bus = (uint32_t)(0x60 + 0x10 * FAKE_ZE_DRIVER + device->index);
+    out->address.bus =
+        (uint32_t)(fake_env("HMREG_FAKE_ZE_BUS", 0x60 + 0x10 * FAKE_ZE_DRIVER) + device->index);
     out->address.device = 0;
     out->address.function = 0;
     return ZE_RESULT_SUCCESS;

@@ -149,6 +149,11 @@ static struct object *object_new(ze_device_handle_t device, enum fake_kind kind,
                                   .handles = 1});
 }
 
+static bool has_tiles(ze_device_handle_t device)
+{
+    return device->tile < 0 && fake_ze_tiles() > 1;
+}
+
 /* Addresses in one piece, memory in as many as the device has tiles. */
 static struct object *tiled_new(ze_device_handle_t device, size_t len)
 {
@@ -255,7 +260,8 @@ static struct memory *piece_new(ze_device_handle_t device, size_t len, size_t po
             return made;
         }
     }
-    struct object *pool = object_new(device, FAKE_DEVICE, pool_len, 0);
+    struct object *pool = has_tiles(device) ? tiled_new(device, pool_len)
+                                            : object_new(device, FAKE_DEVICE, pool_len, 0);
     if (!pool)
         return NULL;
     pool->pool = true;
@@ -275,7 +281,7 @@ static struct memory *whole_new(ze_device_handle_t device, enum fake_kind kind, 
         whole = (len + page - 1) & ~(page - 1);
         align = align > page ? align : page;
     }
-    if (kind == FAKE_DEVICE && device->tile < 0 && fake_ze_tiles() > 1 && len > fake_page())
+    if (kind == FAKE_DEVICE && has_tiles(device) && len > fake_page())
         object = tiled_new(device, whole);
     else
         object = object_new(device, kind, whole, align);
