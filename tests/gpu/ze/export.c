@@ -12,6 +12,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The kernel's dmabufs tell their length by lseek alone; a simulated one's file may only know
+ * fstat. With this on it is as in the kernel (-Wl,--wrap). */
+static bool as_the_kernel;
+
+off_t __real_lseek(int fd, off_t offset, int whence);
+int __real_fstat(int fd, struct stat *status);
+off_t __wrap_lseek(int fd, off_t offset, int whence);
+int __wrap_fstat(int fd, struct stat *status);
+
+off_t __wrap_lseek(int fd, off_t offset, int whence)
+{
+    struct stat status;
+
+    if (!as_the_kernel)
+        return __real_lseek(fd, offset, whence);
+    assert_int_equal(offset, 0);
+    assert_int_equal(__real_fstat(fd, &status), 0);
+    return whence == SEEK_END ? status.st_size : 0;
+}
+
+int __wrap_fstat(int fd, struct stat *status)
+{
+    int rc = __real_fstat(fd, status);
+
+    if (as_the_kernel)
+        status->st_size = 0;
+    return rc;
+}
+
 static int export(struct hmem *self, uint64_t addr, size_t len, struct hmreg_dmabuf *out)
 {
     struct hmem_range range = {0};
@@ -79,6 +108,21 @@ static void export__odd_offsets__names_the_bytes(void **state)
         assert_int_equal(close(dmabuf.fd), 0);
     }
     bench_free(self, base, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+static void export__dmabuf_of_the_kernel__measured_by_lseek(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 40000);
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+
+    as_the_kernel = true;
+    assert_ok(export(self, addr + 4099, 5000, &dmabuf));
+    as_the_kernel = false;
+    check_names(addr, 40000, addr + 4099, &dmabuf);
+    close(dmabuf.fd);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
 }
 
@@ -410,6 +454,7 @@ static void export__memory_changed_since_resolve__eio(void **state)
 }
 
 TEST_MAIN(TEST(export__odd_offsets__names_the_bytes),
+          TEST(export__dmabuf_of_the_kernel__measured_by_lseek),
           TEST(export__sub_page_allocations__each_its_own_bytes),
           TEST(export__pages_of_the_device_are_large__names_the_bytes),
           TEST(export__descriptors__ours_are_ours), TEST(export__descriptor_zero__is_valid),

@@ -88,28 +88,30 @@ static void open__device_without_pci_address__says_so(void **state)
     fake->reset();
 }
 
-static void open__device_without_export__says_so_and_allocates(void **state)
+static void open__devices_without_export__say_so_and_allocate(void **state)
 {
-    struct hmem *self = bench_open();
-    const struct fake_control *fake = bench_control(0);
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
     struct hmem_runtime runtime;
-    struct hmem_device device = {0};
-    struct hmem_range range = {0};
+    struct hmem_device device;
+    struct hmem_range range;
+    struct hmem *self;
     uint64_t addr;
 
-    ze->close(self);
-    bench_fail(fake, "zeDeviceGetExternalMemoryProperties", ZE_RESULT_ERROR_UNKNOWN, 0, 1);
+    bench_set("HMREG_FAKE_ZE_NO_EXPORT", 1);
     self = bench_open();
-    fake->reset();
     ze->runtime(self, &runtime);
-    assert_non_null(strstr(runtime.lacks, "1 of 2 devices export no dmabuf"));
+    assert_string_equal(runtime.lacks, "2 of 2 devices export no dmabuf");
     ze->device(self, 0, &device);
     assert_false(device.dmabuf);
     addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4096);
     assert_ok(ze->resolve(self, addr, 4096, &range));
     assert_false(range.exportable);
+    assert_fails(ze->export_dmabuf(self, addr, 4096, &range, &dmabuf), -EOPNOTSUPP,
+                 "does not export");
+    assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
+    bench_unset("HMREG_FAKE_ZE_NO_EXPORT");
 }
 
 /* The specification allows it: then the application's memory is invisible, and open says so. */
@@ -155,6 +157,6 @@ static void open__many_devices__all_listed_in_order(void **state)
 TEST_MAIN(TEST(open__one_driver__lists_its_devices), TEST(open__runtime__tells_version_and_file),
           TEST(open__twice__both_work), TEST(close__destroys_its_contexts),
           TEST(open__device_without_pci_address__says_so),
-          TEST(open__device_without_export__says_so_and_allocates),
+          TEST(open__devices_without_export__say_so_and_allocate),
           TEST(open__private_contexts__says_so), TEST(open__driver_without_devices__enodev),
           TEST(open__many_devices__all_listed_in_order))

@@ -13,6 +13,7 @@
  *   HMREG_FAKE_ZE_BUS=0x60          PCI bus of the first device; the second driver's differs
  *   HMREG_FAKE_ZE_MISSING=a,b       entry points and extensions that an older driver lacks
  *   HMREG_FAKE_ZE_PRIVATE=1         a context answers only for memory allocated in it
+ *   HMREG_FAKE_ZE_NO_EXPORT=1       devices that export nothing
  *   HMREG_FAKE_ZE_INSIST=1          export needs the export descriptor at allocation
  *   HMREG_FAKE_ZE_PAGE=bytes        what device memory is rounded up and aligned to
  *   HMREG_FAKE_ZE_POOL=bytes        device memory without export descriptor comes from a pool
@@ -258,7 +259,8 @@ static ze_result_t device_get_external(ze_device_handle_t device,
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     if (out->stype != ZE_STRUCTURE_TYPE_DEVICE_EXTERNAL_MEMORY_PROPERTIES)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
-    out->memoryAllocationExportTypes = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF;
+    out->memoryAllocationExportTypes =
+        fake_env("HMREG_FAKE_ZE_NO_EXPORT", 0) ? 0 : ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF;
     return ZE_RESULT_SUCCESS;
 }
 

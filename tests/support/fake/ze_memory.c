@@ -307,7 +307,8 @@ static ze_result_t read_export_desc(const void *next, bool *exportable)
         return ZE_RESULT_SUCCESS;
     if (desc->stype != ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_DESC || desc->pNext)
         return ZE_RESULT_ERROR_INVALID_ENUMERATION;
-    if (desc->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF)
+    if (desc->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF ||
+        fake_env("HMREG_FAKE_ZE_NO_EXPORT", 0))
         return ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION;
     *exportable = true;
     return ZE_RESULT_SUCCESS;
@@ -420,7 +421,8 @@ static bool hidden_from(const struct memory *memory, ze_context_handle_t context
 static ze_result_t give_fd(const struct memory *memory, struct object *object,
                            ze_external_memory_export_fd_t *out)
 {
-    if (out->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF)
+    if (out->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF ||
+        fake_env("HMREG_FAKE_ZE_NO_EXPORT", 0))
         return ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION;
     if (memory->type != ZE_MEMORY_TYPE_DEVICE)
         return ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
