@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Other loaders than Debian's: none, one that lacks an entry point, one that is newer and has
- * zeInitDrivers. The test stands between hmem/loader.c and libc (-Wl,--wrap), so that the rest is
- * the real loader with the simulated driver.
+ * zeInitDrivers. The test stands between hmem/loader.c and libc (see CMakeLists.txt), so that the
+ * rest is the real loader with the simulated driver.
  */
 #include "tests/gpu/ze/bench.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 
-void *__real_dlopen(const char *name, int flags);
-void *__real_dlsym(void *handle, const char *name);
-void *__wrap_dlopen(const char *name, int flags);
-void *__wrap_dlsym(void *handle, const char *name);
+void *test_dlopen(const char *name, int flags);
+void *test_dlsym(void *handle, const char *name);
 
 static bool absent;        /* the loader is not installed */
 static const char *lacked; /* the loader has no such entry point */
@@ -48,12 +46,12 @@ static ze_result_t counted_init(ze_init_flags_t flags)
     return zeInit(flags);
 }
 
-void *__wrap_dlopen(const char *name, int flags)
+void *test_dlopen(const char *name, int flags)
 {
-    return __real_dlopen(absent ? "libze_loader_that_is_absent.so.1" : name, flags);
+    return dlopen(absent ? "libze_loader_that_is_absent.so.1" : name, flags);
 }
 
-void *__wrap_dlsym(void *handle, const char *name)
+void *test_dlsym(void *handle, const char *name)
 {
     if (lacked && !strcmp(name, lacked))
         return NULL;
@@ -61,7 +59,7 @@ void *__wrap_dlsym(void *handle, const char *name)
         return (void *)init_drivers;
     if (!strcmp(name, "zeInit"))
         return (void *)counted_init;
-    return __real_dlsym(handle, name);
+    return dlsym(handle, name);
 }
 
 static void prepare(void)
