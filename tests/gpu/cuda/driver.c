@@ -107,6 +107,11 @@ void bench_end(struct bench *bench)
         assert_int_equal(cu.contexts(), 0);
 }
 
+void cu_fail(const char *call, long code, int skip, int times)
+{
+    (cu.fake->fail)(call, code, skip, times); /* cmocka has a macro of that name */
+}
+
 /* ---- memory ----------------------------------------------------------------------------- */
 
 unsigned long long cu_alloc(size_t len)

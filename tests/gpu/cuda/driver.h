@@ -59,6 +59,9 @@ struct hmem *vendor_open(void);
             fail_msg("%s: CUDA result %u", #call, cu_result_);                                     \
     } while (0)
 
+/* Makes the simulated driver's calls fail: after `skip` good ones, `times` times (-1: for ever). */
+void cu_fail(const char *call, long code, int skip, int times);
+
 unsigned long long cu_alloc(size_t len);
 void *as_pointer(uint64_t addr);
 
