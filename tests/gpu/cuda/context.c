@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The caller's context: whatever the library does, the thread finds the context it had, and no
+ * device has a context it had not.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MIB 1048576ul
+
+/* Memory of every sort on device 0, and a piece to copy from. */
+struct sorts {
+    unsigned long long plain, pool, virtual_memory, managed;
+    void *host;
+    size_t granule;
+};
+#define SORT_COUNT 5
+
+static struct sorts sorts_begin(void)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    struct sorts sorts = {.plain = cu_alloc(MIB), .granule = cu_granule()};
+
+    CU(cu.alloc_async(&sorts.pool, MIB, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.alloc_managed(&sorts.managed, MIB, CUDA_ATTACH_GLOBAL));
+    CU(cu.alloc_host(&sorts.host, MIB, CUDA_HOSTALLOC_PORTABLE));
+    sorts.virtual_memory = cu_reserve(sorts.granule);
+    cu_map(sorts.virtual_memory, sorts.granule, &prop);
+    return sorts;
+}
+
+static void sorts_end(const struct sorts *sorts)
+{
+    CU(cu.free(sorts->plain));
+    CU(cu.free_async(sorts->pool, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.free(sorts->managed));
+    CU(cu.free_host(sorts->host));
+    CU(cu.unmap(sorts->virtual_memory, sorts->granule));
+    CU(cu.unreserve(sorts->virtual_memory, sorts->granule));
+}
+
+static uint64_t sort_at(const struct sorts *sorts, unsigned i)
+{
+    const uint64_t all[SORT_COUNT] = {sorts->plain, sorts->pool, sorts->virtual_memory,
+                                      sorts->managed, (uintptr_t)sorts->host};
+
+    return all[i];
+}
+
+/* Every operation on every sort of memory, copies included. */
+static void use_everything(struct hmem *hmem, const struct sorts *sorts)
+{
+    char bytes[100] = {0};
+
+    for (unsigned i = 0; i < SORT_COUNT; i++) {
+        uint64_t addr = sort_at(sorts, i), identity;
+        struct hmreg_dmabuf dmabuf;
+        struct hmem_range range;
+
+        assert_ok(hmem_cuda_ops.resolve(hmem, addr + 1, 99, &range));
+        assert_ok(hmem_cuda_ops.identity(hmem, addr + 1, 99, &identity));
+        if (hmem_cuda_ops.export_dmabuf(hmem, addr + 1, 99, &range, &dmabuf) == 0)
+            close(dmabuf.fd);
+        assert_ok(hmem_cuda_ops.copy(hmem, addr + 1, (uintptr_t)bytes, 99));
+        assert_ok(hmem_cuda_ops.copy(hmem, (uintptr_t)bytes, addr + 1, 99));
+        (void)hmem_cuda_ops.resolve(hmem, addr, SIZE_MAX / 4, &range);
+    }
+}
+
+static void allocate_everything(struct hmem *hmem, int device)
+{
+    static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_HOST_PINNED,
+                                                HMREG_MEM_MANAGED};
+    void *addrs[3];
+
+    for (int i = 0; i < 3; i++)
+        assert_ok(hmem_cuda_ops.alloc(hmem, device, kinds[i], 1000, &addrs[i]));
+    for (int i = 0; i < 3; i++)
+        assert_ok(hmem_cuda_ops.free(hmem, addrs[i], kinds[i]));
+}
+
+static struct cuda_context *current(void)
+{
+    struct cuda_context *found = NULL;
+
+    CU(cu.context_current(&found));
+    return found;
+}
+
+static bool is_active(int device)
+{
+    unsigned flags = 0;
+    int active = 0;
+
+    CU(cu.primary_state(device, &flags, &active));
+    return active;
+}
+
+struct job {
+    struct hmem *hmem;
+    const struct sorts *sorts;
+    struct cuda_context *with; /* current during the job, NULL: none */
+};
+
+static void *do_job(void *arg)
+{
+    const struct job *job = arg;
+
+    if (job->with)
+        CU(cu.context_push(job->with));
+    use_everything(job->hmem, job->sorts);
+    assert_ptr_equal(current(), job->with);
+    allocate_everything(job->hmem, 0);
+    assert_ptr_equal(current(), job->with);
+    if (job->with)
+        CU(cu.context_pop(NULL));
+    assert_null(current());
+    return NULL;
+}
+
+static void on_a_thread(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void any_call__thread_without_context__has_none_after(void **state)
+{
+    struct bench bench = bench_begin();
+    struct sorts sorts = sorts_begin();
+    struct job job = {bench.hmem, &sorts, NULL};
+
+    on_a_thread(do_job, &job);
+    sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+static void any_call__own_context__has_it_after(void **state)
+{
+    struct bench bench = bench_begin();
+    struct sorts sorts = sorts_begin();
+
+    use_everything(bench.hmem, &sorts);
+    assert_ptr_equal(current(), bench.context);
+    allocate_everything(bench.hmem, 0);
+    assert_ptr_equal(current(), bench.context);
+    sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+static void any_call__other_devices_context__has_it_after(void **state)
+{
+    struct cuda_context *second = NULL;
+    struct bench bench;
+    struct sorts sorts;
+    struct job job;
+
+    driver_need_devices(2);
+    bench = bench_begin();
+    sorts = sorts_begin();
+    CU(cu.primary_retain(&second, 1));
+    job = (struct job){bench.hmem, &sorts, second};
+    on_a_thread(do_job, &job);
+    CU(cu.primary_release(1));
+    sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+/* Questions make no context: not on the device of the memory, and not on device 0. */
+static void open_and_resolve__no_context_anywhere__makes_none(void **state)
+{
+    struct hmem_device device;
+    struct hmem_runtime runtime;
+    struct hmem_range range;
+    struct hmem *hmem;
+    int local = 0;
+
+    driver_load();
+    hmem = vendor_open();
+    hmem_cuda_ops.runtime(hmem, &runtime);
+    for (int i = 0; i < hmem_cuda_ops.device_count(hmem); i++)
+        hmem_cuda_ops.device(hmem, i, &device);
+    assert_int_equal(hmem_cuda_ops.resolve(hmem, (uintptr_t)&local, 1, &range), -HMEM_NOT_MINE);
+    assert_null(current());
+    for (int i = 0; i < hmem_cuda_ops.device_count(hmem); i++)
+        assert_false(is_active(i));
+    if (cu.contexts)
+        assert_int_equal(cu.contexts(), 0);
+    hmem_cuda_ops.close(hmem);
+}
+
+/* Memory of a context the application made: the primary one stays asleep. */
+static void use__memory_of_a_created_context__primary_asleep(void **state)
+{
+    struct cuda_context *created = NULL;
+    struct hmreg_dmabuf dmabuf;
+    struct hmem_range range;
+    unsigned long long addr;
+    struct hmem *hmem;
+    char bytes[10];
+
+    driver_load();
+    hmem = vendor_open();
+    CU(cu.context_create(&created, 0, 0));
+    addr = cu_alloc(MIB);
+    CU(cu.context_pop(NULL));
+    assert_ok(hmem_cuda_ops.resolve(hmem, addr, MIB, &range));
+    if (hmem_cuda_ops.export_dmabuf(hmem, addr, MIB, &range, &dmabuf) == 0)
+        close(dmabuf.fd);
+    assert_ok(hmem_cuda_ops.copy(hmem, (uintptr_t)bytes, addr, 10));
+    assert_null(current());
+    assert_false(is_active(0));
+    CU(cu.context_destroy(created));
+    hmem_cuda_ops.close(hmem);
+}
+
+/* Memory of ours keeps the primary context of its device alive, and of no other. */
+static void alloc__on_a_device__its_context_until_free(void **state)
+{
+    void *first = NULL, *second = NULL;
+    struct hmem *hmem;
+
+    driver_need_devices(2);
+    hmem = vendor_open();
+    assert_ok(hmem_cuda_ops.alloc(hmem, 1, HMREG_MEM_DEVICE, 1000, &first));
+    assert_ok(hmem_cuda_ops.alloc(hmem, 1, HMREG_MEM_HOST_PINNED, 1000, &second));
+    assert_false(is_active(0));
+    assert_true(is_active(1));
+    assert_ok(hmem_cuda_ops.free(hmem, first, HMREG_MEM_DEVICE));
+    assert_true(is_active(1));
+    assert_ok(hmem_cuda_ops.free(hmem, second, HMREG_MEM_HOST_PINNED));
+    assert_false(is_active(1));
+    assert_null(current());
+    hmem_cuda_ops.close(hmem);
+}
+
+/* Copies of memory that no context owns borrow the primary one, and give it back. */
+static void copy__virtual_memory__context_only_meanwhile(void **state)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long addr;
+    struct hmem *hmem;
+    size_t granule;
+    char byte = 3;
+
+    driver_load();
+    hmem = vendor_open();
+    granule = cu_granule();
+    addr = cu_reserve(granule);
+    cu_map(addr, granule, &prop);
+    assert_ok(hmem_cuda_ops.copy(hmem, addr + 5, (uintptr_t)&byte, 1));
+    byte = 0;
+    assert_ok(hmem_cuda_ops.copy(hmem, (uintptr_t)&byte, addr + 5, 1));
+    assert_int_equal(byte, 3);
+    assert_false(is_active(0));
+    assert_null(current());
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    hmem_cuda_ops.close(hmem);
+}
+
+static void *export_there(void *arg)
+{
+    struct job *job = arg;
+    struct hmreg_dmabuf dmabuf;
+    struct hmem_range range;
+
+    assert_ok(hmem_cuda_ops.resolve(job->hmem, job->sorts->plain, 10, &range));
+    assert_ok(hmem_cuda_ops.export_dmabuf(job->hmem, job->sorts->plain, 10, &range, &dmabuf));
+    close(dmabuf.fd);
+    assert_ok(hmem_cuda_ops.resolve(job->hmem, job->sorts->virtual_memory, 10, &range));
+    assert_ok(
+        hmem_cuda_ops.export_dmabuf(job->hmem, job->sorts->virtual_memory, 10, &range, &dmabuf));
+    close(dmabuf.fd);
+    assert_null(current());
+    return NULL;
+}
+
+/* A driver whose export, too, wants a current context. */
+static void export__driver_wants_a_context__lent(void **state)
+{
+    struct bench bench;
+    struct sorts sorts;
+    struct job job;
+
+    driver_need_fake();
+    bench = bench_begin();
+    sorts = sorts_begin();
+    setenv("HMREG_FAKE_CUDA_EXPORT_CONTEXT", "1", 1);
+    job = (struct job){bench.hmem, &sorts, NULL};
+    on_a_thread(export_there, &job);
+    unsetenv("HMREG_FAKE_CUDA_EXPORT_CONTEXT");
+    sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(any_call__thread_without_context__has_none_after),
+          TEST(any_call__own_context__has_it_after),
+          TEST(any_call__other_devices_context__has_it_after),
+          TEST(open_and_resolve__no_context_anywhere__makes_none),
+          TEST(use__memory_of_a_created_context__primary_asleep),
+          TEST(alloc__on_a_device__its_context_until_free),
+          TEST(copy__virtual_memory__context_only_meanwhile),
+          TEST(export__driver_wants_a_context__lent))
