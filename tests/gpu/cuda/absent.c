@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A libcuda.so.1 that is no driver. HMREG_TEST_CUDA says what LD_LIBRARY_PATH leads to:
+ * unloadable (a file that is no library), broken (a library without the entry points), stub (the
+ * toolkit's library for linking), no-device (a driver whose cuInit is made to fail).
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <stdlib.h>
+
+static const struct {
+    const char *which;
+    int code;
+    int64_t vendor_code;
+    const char *words;
+} expected[] = {
+    {"unloadable", -ENOENT, 0, "libcuda.so.1 could not be loaded"},
+    {"broken", -ELIBBAD, 0, "has no cuInit"},
+    {"stub", -ENODEV, CUDA_STUB_LIBRARY, "stub"},
+    {"no-device", -ENODEV, CUDA_NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+};
+
+static void open__no_driver__code_and_reason(void **state)
+{
+    const char *which = getenv("HMREG_TEST_CUDA");
+    struct hmem *hmem = (struct hmem *)7;
+
+    if (!which)
+        test_skip("HMREG_TEST_CUDA is not set");
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        if (strcmp(expected[i].which, which))
+            continue;
+        assert_fails(hmem_cuda_ops.open(&hmem), expected[i].code, expected[i].words);
+        assert_int_equal(hmreg_last_error()->vendor_code, expected[i].vendor_code);
+        assert_ptr_equal(hmem, (struct hmem *)7);
+        return;
+    }
+    fail_msg("HMREG_TEST_CUDA=%s is none of unloadable, broken, stub, no-device", which);
+}
+
+TEST_MAIN(TEST(open__no_driver__code_and_reason))

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Opening the runtime: what is said of it and its devices, and what is said when it does not
+ * start, or shuts down while it is in use.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void runtime__present__version_and_path(void **state)
+{
+    struct bench bench = bench_begin();
+    struct hmem_runtime runtime;
+    int version = 0;
+    char expected[48];
+
+    CU(cu.driver_version(&version));
+    snprintf(expected, sizeof(expected), "%d.%d", version / 1000, version % 1000 / 10);
+    hmem_cuda_ops.runtime(bench.hmem, &runtime);
+    assert_string_equal(runtime.version, expected);
+    assert_non_null(strstr(runtime.library, "/libcuda.so"));
+    if (cu.range_handle)
+        assert_string_equal(runtime.lacks, "");
+    bench_end(&bench);
+}
+
+static void device__each__as_the_driver_says(void **state)
+{
+    struct bench bench = bench_begin();
+    int count = 0;
+
+    CU(cu.device_count(&count));
+    assert_int_equal(hmem_cuda_ops.device_count(bench.hmem), count);
+    for (int i = 0; i < count; i++) {
+        struct hmem_device device;
+        char expected[32] = "", got[32];
+        size_t bytes = 0;
+
+        hmem_cuda_ops.device(bench.hmem, i, &device);
+        CU(cu.device_bus_id(expected, sizeof(expected), i));
+        CU(cu.device_memory(&bytes, i));
+        snprintf(got, sizeof(got), "%04X:%02X:%02X.%X", device.pci.domain, device.pci.bus,
+                 device.pci.device, device.pci.function);
+        assert_string_equal(got, expected);
+        assert_true(device.pci.valid);
+        assert_int_equal(device.memory, bytes);
+        assert_true(device.name[0] != '\0');
+        assert_int_equal(device.simulated, cu.fake != NULL);
+    }
+    bench_end(&bench);
+}
+
+static void open__twice__two_of_their_own(void **state)
+{
+    struct bench bench = bench_begin();
+    struct hmem *other = vendor_open();
+    unsigned long long addr = cu_alloc(100);
+    struct hmem_range range;
+
+    assert_ptr_not_equal(other, bench.hmem);
+    assert_ok(hmem_cuda_ops.resolve(other, addr, 100, &range));
+    hmem_cuda_ops.close(other);
+    assert_ok(resolve(&bench, addr, 100, &range));
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void close__null__accepted(void **state)
+{
+    driver_load();
+    hmem_cuda_ops.close(NULL);
+}
+
+/* What cannot be read of a device is left out; the device is there all the same. */
+static void device__parts_that_cannot_be_read__left_zero(void **state)
+{
+    struct hmem_device device;
+    struct hmem *hmem;
+
+    driver_need_fake();
+    cu_fail("cuDeviceGetName", CUDA_UNKNOWN_ERROR, 0, -1);
+    cu_fail("cuDeviceTotalMem_v2", CUDA_UNKNOWN_ERROR, 0, -1);
+    cu_fail("cuDeviceGetAttribute", CUDA_UNKNOWN_ERROR, 0, -1);
+    cu_fail("cuDriverGetVersion", CUDA_UNKNOWN_ERROR, 0, -1);
+    hmem = vendor_open();
+    memset(&device, 0x5a, sizeof(device));
+    hmem_cuda_ops.device(hmem, 1, &device);
+    assert_string_equal(device.name, "");
+    assert_false(device.pci.valid);
+    assert_int_equal(device.memory, 0);
+    assert_false(device.dmabuf);
+    hmem_cuda_ops.close(hmem);
+    cu.fake->reset();
+}
+
+/* ---- that does not start ---------------------------------------------------------------- */
+
+static void open__cuinit_fails__code_name_and_remedy(void **state)
+{
+    static const struct {
+        unsigned result;
+        int code;
+        const char *name, *words;
+    } cases[] = {
+        {CUDA_NO_DEVICE, -ENODEV, "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"},
+        {CUDA_STUB_LIBRARY, -ENODEV, "CUDA_ERROR_STUB_LIBRARY", "stub"},
+        {CUDA_SYSTEM_DRIVER_MISMATCH, -ENODEV, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "versions"},
+        {CUDA_SYSTEM_NOT_READY, -ENODEV, "CUDA_ERROR_SYSTEM_NOT_READY", "fabric manager"},
+        {CUDA_NOT_INITIALIZED, -ENODEV, "CUDA_ERROR_NOT_INITIALIZED", "child"},
+        {CUDA_UNKNOWN_ERROR, -EIO, "CUDA_ERROR_UNKNOWN", "does not start"},
+    };
+    struct hmem *hmem = (struct hmem *)7;
+
+    driver_need_fake();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cu_fail("cuInit", cases[i].result, 0, 1);
+        assert_fails(hmem_cuda_ops.open(&hmem), cases[i].code, cases[i].words);
+        assert_int_equal(hmreg_last_error()->vendor_code, cases[i].result);
+        assert_string_equal(hmreg_last_error()->vendor_text, cases[i].name);
+        assert_string_equal(hmreg_last_error()->source, "cuda");
+        assert_ptr_equal(hmem, (struct hmem *)7);
+    }
+    cu.fake->reset();
+}
+
+/* A result without a name, from a driver newer than its own list. */
+static void open__result_without_a_name__its_number(void **state)
+{
+    struct hmem *hmem;
+
+    driver_need_fake();
+    cu_fail("cuInit", 4242, 0, 1);
+    assert_fails(hmem_cuda_ops.open(&hmem), -EIO, "4242");
+    assert_int_equal(hmreg_last_error()->vendor_code, 4242);
+    cu.fake->reset();
+}
+
+static void open__no_devices__enodev(void **state)
+{
+    struct hmem *hmem;
+
+    driver_need_fake();
+    setenv("HMREG_FAKE_DEVICES", "0", 1);
+    assert_fails(hmem_cuda_ops.open(&hmem), -ENODEV, "no device");
+    unsetenv("HMREG_FAKE_DEVICES");
+    cu_fail("cuDeviceGetCount", CUDA_NO_DEVICE, 0, 1);
+    assert_fails(hmem_cuda_ops.open(&hmem), -ENODEV, "CUDA_ERROR_NO_DEVICE");
+    cu_fail("cuDeviceGet", CUDA_UNKNOWN_ERROR, 1, 1);
+    assert_fails(hmem_cuda_ops.open(&hmem), -EIO, "device 1");
+    cu.fake->reset();
+}
+
+/* CUDA does not survive fork(): a child that opens it is told so, not crashed. */
+static void open__in_a_child__enodev(void **state)
+{
+    struct bench bench = bench_begin();
+    struct hmem *hmem;
+    int status = 0;
+    pid_t child = fork();
+
+    if (!child)
+        _exit(hmem_cuda_ops.open(&hmem) == -ENODEV && strstr(hmreg_last_error()->text, "in a child")
+                  ? 42
+                  : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 42);
+    bench_end(&bench);
+}
+
+/* ---- that shuts down -------------------------------------------------------------------- */
+
+static unsigned long calls_of(const struct bench *bench)
+{
+    unsigned long sum = 0;
+
+#define COUNT(member, name, parameters) sum += cu.fake->calls(#name);
+    CUDA_ENTRIES(COUNT, COUNT)
+#undef COUNT
+    return sum;
+}
+
+/* At exit the driver goes first: memory is nobody's then, and the driver is left in peace. */
+static void any_call__shut_down__not_called_again(void **state)
+{
+    struct hmreg_dmabuf dmabuf = {-7, 7, 7};
+    struct hmem_range range, other;
+    unsigned long long addr;
+    struct bench bench;
+    unsigned long before;
+    uint64_t identity;
+    void *made;
+
+    driver_need_fake();
+    bench = bench_begin();
+    addr = cu_alloc(100);
+    assert_ok(resolve(&bench, addr, 100, &range));
+    hmreg_fail(-EUCLEAN, "before");
+    cu_fail("cuPointerGetAttributes", CUDA_DEINITIALIZED, 0, 1);
+    assert_int_equal(resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
+    assert_string_equal(hmreg_last_error()->text, "before");
+    before = calls_of(&bench);
+    assert_int_equal(resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
+    assert_int_equal(hmem_cuda_ops.identity(bench.hmem, addr, 1, &identity), -HMEM_NOT_MINE);
+    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 1, &range, &dmabuf), -ENODEV,
+                 "shut down");
+    assert_fails(hmem_cuda_ops.copy(bench.hmem, addr, addr + 50, 1), -ENODEV, "shut down");
+    assert_fails(hmem_cuda_ops.alloc(bench.hmem, 0, HMREG_MEM_DEVICE, 1, &made), -ENODEV,
+                 "shut down");
+    assert_fails(hmem_cuda_ops.free(bench.hmem, as_pointer(addr), HMREG_MEM_DEVICE), -ENODEV,
+                 "shut down");
+    assert_int_equal(calls_of(&bench), before);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(runtime__present__version_and_path), TEST(device__each__as_the_driver_says),
+          TEST(open__twice__two_of_their_own), TEST(close__null__accepted),
+          TEST(device__parts_that_cannot_be_read__left_zero),
+          TEST(open__cuinit_fails__code_name_and_remedy),
+          TEST(open__result_without_a_name__its_number), TEST(open__no_devices__enodev),
+          TEST(open__in_a_child__enodev), TEST(any_call__shut_down__not_called_again))
