@@ -6,6 +6,7 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 static const struct {
@@ -38,4 +39,25 @@ static void open__no_driver__code_and_reason(void **state)
     fail_msg("HMREG_TEST_CUDA=%s is none of unloadable, broken, stub, no-device", which);
 }
 
-TEST_MAIN(TEST(open__no_driver__code_and_reason))
+/* The stub has the names of the driver it is for: those we ask for are among them. */
+static void stub__each_entry_of_ours__is_there(void **state)
+{
+    static const char *const names[] = {
+#define NAME(member, name, parameters) #name,
+        CUDA_ENTRIES(NAME, NAME) CUDA_TEST_ENTRIES(NAME)
+#undef NAME
+    };
+    const char *which = getenv("HMREG_TEST_CUDA");
+    void *library;
+
+    if (!which || strcmp(which, "stub"))
+        test_skip("for the toolkit's stub");
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!dlsym(library, names[i]))
+            fail_msg("the stub has no %s", names[i]);
+    dlclose(library);
+}
+
+TEST_MAIN(TEST(open__no_driver__code_and_reason), TEST(stub__each_entry_of_ours__is_there))

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Our prototypes as redeclarations of the vendor's: a difference does not compile. The vendor's
+ * struct tags are put in the place of ours, so that pointers to them are the same types; that
+ * the structs themselves agree is in abi_layout.c.
+ *
+ * The vendor declares the older versions of its functions, which libcuda.so.1 keeps for ever,
+ * only for itself: the switch for that is set here, which also ends its renaming.
+ */
+#ifdef HMREG_HAVE_CUDA_H
+
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#define cuda_context     CUctx_st
+#define cuda_stream      CUstream_st
+#define cuda_pool        CUmemPoolHandle_st
+#define cuda_memory_prop CUmemAllocationProp_st
+#define cuda_access      CUmemAccessDesc_st
+#define CUDA_API_VENDORS_STRUCTS
+#include "tests/support/fake/cuda_entries.h"
+
+#define REDECLARE(member, name, parameters) unsigned name parameters;
+CUDA_ENTRIES(REDECLARE, REDECLARE)
+CUDA_TEST_ENTRIES(REDECLARE)
+
+#else
+
+extern int nothing_to_compare; /* ISO C wants a declaration */
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the CUDA driver itself does, where the vendor's file relies on it. The simulated driver
+ * must do the same as the real one: these tests are for both, and a difference is a fault of the
+ * simulation.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB 1048576ul
+
+/* Runs in a process that never called cuInit, so it is the first. */
+static void any_call__before_init__not_initialized(void **state)
+{
+    unsigned long long addr;
+    int count = 0;
+    unsigned type;
+
+    driver_load();
+    assert_int_equal(cu.device_count(&count), CUDA_NOT_INITIALIZED);
+    assert_int_equal(cu.alloc(&addr, 10), CUDA_NOT_INITIALIZED);
+    assert_int_equal(cu.pointer_attribute(&type, CUDA_PTR_MEMORY_TYPE, 4096), CUDA_NOT_INITIALIZED);
+    assert_int_equal(cu.init(1), CUDA_INVALID_VALUE);
+}
+
+/* ---- pointer attributes ----------------------------------------------------------------- */
+
+static void attribute__unknown_pointer__single_refuses_batch_zeroes(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned attributes[] = {CUDA_PTR_MEMORY_TYPE, CUDA_PTR_BUFFER_ID, CUDA_PTR_IS_MANAGED,
+                             CUDA_PTR_RANGE_SIZE};
+    unsigned type = 7, managed = 7;
+    unsigned long long id = 7;
+    size_t size = 7;
+    void *values[] = {&type, &id, &managed, &size};
+    int local = 0;
+
+    assert_int_equal(cu.pointer_attribute(&type, CUDA_PTR_MEMORY_TYPE, (uintptr_t)&local),
+                     CUDA_INVALID_VALUE);
+    CU(cu.pointer_attributes(4, attributes, values, (uintptr_t)&local));
+    assert_int_equal(type, 0);
+    assert_int_equal(id, 0);
+    assert_int_equal(managed & 1, 0);
+    assert_int_equal(size, 0);
+    bench_end(&bench);
+}
+
+static void attribute__block_id_and_mapping__not_in_a_batch(void **state)
+{
+    static const unsigned singles[] = {CUDA_PTR_MAPPING_SIZE, CUDA_PTR_MAPPING_BASE,
+                                       CUDA_PTR_MEMORY_BLOCK_ID};
+    struct bench bench = bench_begin();
+    unsigned long long addr = cu_alloc(MIB);
+
+    for (int i = 0; i < 3; i++) {
+        unsigned attribute = singles[i];
+        unsigned long long value = 0;
+        void *values[] = {&value};
+
+        assert_int_equal(cu.pointer_attributes(1, &attribute, values, addr), CUDA_INVALID_VALUE);
+        CU(cu.pointer_attribute(&value, attribute, addr));
+    }
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+struct asker {
+    unsigned long long addr;
+    unsigned device_pointer, type, range;
+};
+
+static void *ask_without_context(void *arg)
+{
+    struct asker *asker = arg;
+    unsigned long long value = 0;
+    unsigned type = 0;
+    size_t size = 0;
+
+    asker->device_pointer = cu.pointer_attribute(&value, CUDA_PTR_DEVICE_POINTER, asker->addr);
+    asker->type = cu.pointer_attribute(&type, CUDA_PTR_MEMORY_TYPE, asker->addr);
+    asker->range = cu.address_range(&value, &size, asker->addr);
+    return NULL;
+}
+
+static void thread_without_context__attributes_yes_address_range_no(void **state)
+{
+    struct bench bench = bench_begin();
+    struct asker asker = {.addr = cu_alloc(MIB)};
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, ask_without_context, &asker), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(asker.device_pointer, CUDA_INVALID_CONTEXT);
+    assert_int_equal(asker.type, CUDA_OK);
+    assert_int_equal(asker.range, CUDA_INVALID_CONTEXT);
+    CU(cu.free(asker.addr));
+    bench_end(&bench);
+}
+
+/* Of virtual memory the range attributes describe the reservation, the address range a piece. */
+static void range_attributes__virtual_memory__reservation_and_piece(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule(), size = 0;
+    unsigned long long addr = cu_reserve(4 * granule), base = 0;
+    struct cuda_context *context = NULL;
+    unsigned attribute = CUDA_PTR_CONTEXT;
+    void *values[] = {&context};
+
+    cu_map(addr + granule, granule, &prop);
+    cu_map(addr + 2 * granule, granule, &prop);
+    CU(cu.pointer_attribute(&base, CUDA_PTR_RANGE_START, addr + granule));
+    CU(cu.pointer_attribute(&size, CUDA_PTR_RANGE_SIZE, addr + granule));
+    assert_int_equal(base, addr);
+    assert_int_equal(size, 4 * granule);
+    CU(cu.address_range(&base, &size, addr + granule + 5));
+    assert_int_equal(base, addr + granule);
+    assert_int_equal(size, granule);
+    CU(cu.pointer_attribute(&base, CUDA_PTR_MAPPING_BASE, addr + 2 * granule + 5));
+    CU(cu.pointer_attribute(&size, CUDA_PTR_MAPPING_SIZE, addr + 2 * granule + 5));
+    assert_int_equal(base, addr + 2 * granule);
+    assert_int_equal(size, granule);
+    CU(cu.pointer_attributes(1, &attribute, values, addr + granule));
+    assert_null(context);
+    CU(cu.unmap(addr + granule, 2 * granule));
+    CU(cu.unreserve(addr, 4 * granule));
+    bench_end(&bench);
+}
+
+static void attribute__pool_memory__no_context_but_a_pool(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_context *context = (struct cuda_context *)7;
+    struct cuda_pool *pool = NULL, *expected = NULL;
+    unsigned attribute = CUDA_PTR_CONTEXT;
+    void *values[] = {&context};
+    unsigned long long addr = 0;
+
+    CU(cu.alloc_async(&addr, MIB, NULL));
+    CU(cu.default_pool(&expected, 0));
+    CU(cu.pointer_attributes(1, &attribute, values, addr));
+    CU(cu.pointer_attribute(&pool, CUDA_PTR_MEMPOOL, addr));
+    assert_null(context);
+    assert_ptr_equal(pool, expected);
+    CU(cu.free_async(addr, NULL));
+    CU(cu.stream_wait(NULL));
+    bench_end(&bench);
+}
+
+static void mapped_attribute__hole__known_but_not_mapped(void **state)
+{
+    struct bench bench = bench_begin();
+    size_t granule = cu_granule(), size = 0;
+    unsigned long long addr = cu_reserve(granule);
+    unsigned attributes[] = {CUDA_PTR_MAPPED, CUDA_PTR_RANGE_SIZE};
+    unsigned mapped = 7;
+    void *values[] = {&mapped, &size};
+
+    CU(cu.pointer_attributes(2, attributes, values, addr));
+    assert_int_equal(mapped & 1, 0);
+    assert_int_equal(size, granule);
+    CU(cu.unreserve(addr, granule));
+    bench_end(&bench);
+}
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+static void alloc__without_context__invalid_context(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_context *popped = NULL;
+    unsigned long long addr = 0;
+
+    CU(cu.context_pop(&popped));
+    assert_int_equal(cu.alloc(&addr, 10), CUDA_INVALID_CONTEXT);
+    assert_int_equal(cu.copy(4096, 8192, 1), CUDA_INVALID_CONTEXT);
+    assert_int_equal(cu.context_pop(&popped), CUDA_INVALID_CONTEXT);
+    CU(cu.context_push(bench.context));
+    bench_end(&bench);
+}
+
+/* A context takes its memory along, however it ends. */
+static void context__destroyed__its_memory_is_gone(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_context *created = NULL;
+    unsigned long long addr;
+    unsigned type;
+
+    CU(cu.context_create(&created, 0, 0));
+    addr = cu_alloc(MIB);
+    CU(cu.context_destroy(created));
+    assert_int_equal(cu.pointer_attribute(&type, CUDA_PTR_MEMORY_TYPE, addr), CUDA_INVALID_VALUE);
+    bench_end(&bench);
+}
+
+static void primary_context__retained_twice__ends_with_the_second_release(void **state)
+{
+    struct cuda_context *first = NULL, *second = NULL;
+    struct bench bench;
+    unsigned flags = 0;
+    int active = 0;
+
+    driver_need_devices(2);
+    bench = bench_begin();
+    CU(cu.primary_retain(&first, 1));
+    CU(cu.primary_retain(&second, 1));
+    assert_ptr_equal(first, second);
+    CU(cu.primary_release(1));
+    CU(cu.primary_state(1, &flags, &active));
+    assert_true(active);
+    CU(cu.primary_release(1));
+    CU(cu.primary_state(1, &flags, &active));
+    assert_false(active);
+    assert_int_equal(cu.primary_release(1), CUDA_INVALID_CONTEXT);
+    bench_end(&bench);
+}
+
+static void any_call__in_a_child__not_initialized(void **state)
+{
+    struct bench bench = bench_begin();
+    int status = 0, count = 0;
+    pid_t child = fork();
+
+    if (!child)
+        _exit(cu.init(0) == CUDA_NOT_INITIALIZED && cu.device_count(&count) ? 42 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 42);
+    bench_end(&bench);
+}
+
+/* ---- the export ------------------------------------------------------------------------- */
+
+static unsigned handle_for(uint64_t addr, size_t size, unsigned type, uint64_t flags)
+{
+    int fd = -1;
+    unsigned result = cu.range_handle(&fd, addr, size, type, flags);
+
+    if (!result)
+        close(fd);
+    return result;
+}
+
+static void export__not_whole_pages__invalid_value(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long addr = cu_alloc(MIB);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    assert_int_equal(handle_for(addr + 1, page, CUDA_RANGE_DMABUF_FD, 0), CUDA_INVALID_VALUE);
+    assert_int_equal(handle_for(addr, page + 1, CUDA_RANGE_DMABUF_FD, 0), CUDA_INVALID_VALUE);
+    assert_int_equal(handle_for(addr, 0, CUDA_RANGE_DMABUF_FD, 0), CUDA_INVALID_VALUE);
+    assert_int_equal(handle_for(addr, page, 99, 0), CUDA_INVALID_VALUE);
+    assert_int_equal(handle_for(addr, page, CUDA_RANGE_DMABUF_FD, 1 << 20), CUDA_INVALID_VALUE);
+    assert_int_equal(handle_for(addr, 64 * MIB, CUDA_RANGE_DMABUF_FD, 0), CUDA_INVALID_VALUE);
+    CU(cu.free(addr));
+    assert_true(handle_for(addr, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
+    bench_end(&bench);
+}
+
+static void export__managed_pool_and_host_memory__refused(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long managed = 0, pool = 0;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    CU(cu.alloc_managed(&managed, MIB, CUDA_ATTACH_GLOBAL));
+    CU(cu.alloc_async(&pool, MIB, NULL));
+    CU(cu.stream_wait(NULL));
+    assert_true(handle_for(managed, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
+    assert_true(handle_for(pool, page, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
+    CU(cu.free(managed));
+    CU(cu.free_async(pool, NULL));
+    CU(cu.stream_wait(NULL));
+    bench_end(&bench);
+}
+
+static void export__over_a_hole__refused(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(2 * granule);
+
+    cu_map(addr, granule, &prop);
+    assert_true(handle_for(addr, 2 * granule, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
+    assert_true(handle_for(addr + granule, granule, CUDA_RANGE_DMABUF_FD, 0) != CUDA_OK);
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, 2 * granule));
+    bench_end(&bench);
+}
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+static void virtual_memory__rules(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_memory_prop prop = prop_on(0), found;
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(2 * granule), handle = 0, again = 0;
+
+    assert_int_equal(cu.create(&handle, granule + 1, &prop, 0), CUDA_INVALID_VALUE);
+    CU(cu.create(&handle, granule, &prop, 0));
+    assert_int_equal(cu.map(addr + 1, granule, 0, handle, 0), CUDA_INVALID_VALUE);
+    CU(cu.map(addr, granule, 0, handle, 0));
+    assert_int_equal(cu.handle_retain(&again, as_pointer(addr + granule)), CUDA_INVALID_VALUE);
+    CU(cu.handle_retain(&again, as_pointer(addr + 5)));
+    assert_int_equal(again, handle);
+    CU(cu.handle_prop(&found, again));
+    assert_int_equal(found.location.type, CUDA_LOCATION_DEVICE);
+    assert_int_equal(found.gpudirect, 1);
+    CU(cu.handle_release(again));
+    CU(cu.handle_release(handle));
+    CU(cu.unmap(addr, granule));
+    assert_int_equal(cu.handle_retain(&again, as_pointer(addr)), CUDA_INVALID_VALUE);
+    CU(cu.unreserve(addr, 2 * granule));
+    bench_end(&bench);
+}
+
+/* Memory mapped without access is nobody's to copy. */
+static void virtual_memory__no_access_set__not_copied(void **state)
+{
+    struct bench bench = bench_begin();
+    struct cuda_memory_prop prop = prop_on(0);
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(granule), handle = 0;
+    char byte = 1;
+
+    CU(cu.create(&handle, granule, &prop, 0));
+    CU(cu.map(addr, granule, 0, handle, 0));
+    CU(cu.handle_release(handle));
+    assert_true(cu.copy_to_host(&byte, addr, 1) != CUDA_OK);
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    bench_end(&bench);
+}
+
+/* ---- host memory ------------------------------------------------------------------------ */
+
+static void registered_memory__host_pointer_from_either_address(void **state)
+{
+    struct bench bench = bench_begin();
+    char *host = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long long device = 0;
+    void *found = NULL;
+
+    CU(cu.host_register(host, MIB, 0));
+    assert_int_equal(cu.host_register(host, MIB, 0), CUDA_ALREADY_REGISTERED);
+    CU(cu.host_device_pointer(&device, host, 0));
+    CU(cu.pointer_attribute(&found, CUDA_PTR_HOST_POINTER, device + 9));
+    assert_ptr_equal(found, host + 9);
+    CU(cu.pointer_attribute(&found, CUDA_PTR_HOST_POINTER, (uintptr_t)host + 9));
+    assert_ptr_equal(found, host + 9);
+    CU(cu.host_unregister(host));
+    assert_int_equal(cu.host_unregister(host), CUDA_NOT_REGISTERED);
+    munmap(host, MIB);
+    bench_end(&bench);
+}
+
+/* ---- the simulation --------------------------------------------------------------------- */
+
+/* As of a GPU's BAR, the kernel will not pin the pages: neither by the device's address nor
+ * through a mapping of the descriptor. */
+static void device_memory__kernel_reads__efault(void **state)
+{
+    struct bench bench;
+    unsigned long long addr;
+    int fd = -1;
+    char byte;
+    struct iovec local = {&byte, 1}, remote;
+
+    driver_need_fake();
+    if (!cu.fake->strict())
+        test_skip("this kernel has no memfd_secret(2): the simulation is kinder than a GPU");
+    bench = bench_begin();
+    addr = cu_alloc(MIB);
+    CU(cu.range_handle(&fd, addr, MIB, CUDA_RANGE_DMABUF_FD, 0));
+    remote = (struct iovec){as_pointer(addr), 1};
+    assert_int_equal(process_vm_readv(getpid(), &local, 1, &remote, 1, 0), -1);
+    remote.iov_base = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(remote.iov_base != MAP_FAILED);
+    byte = *(volatile char *)remote.iov_base;
+    assert_int_equal(process_vm_readv(getpid(), &local, 1, &remote, 1, 0), -1);
+    munmap(remote.iov_base, MIB);
+    close(fd);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void error_name__known_and_unknown(void **state)
+{
+    struct bench bench = bench_begin();
+    const char *name = "before";
+
+    CU(cu.error_name(CUDA_INVALID_CONTEXT, &name));
+    assert_string_equal(name, "CUDA_ERROR_INVALID_CONTEXT");
+    assert_int_equal(cu.error_name(123456, &name), CUDA_INVALID_VALUE);
+    assert_null(name);
+    CU(cu.error_string(CUDA_NOT_FOUND, &name));
+    assert_non_null(name);
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(any_call__before_init__not_initialized),
+          TEST(attribute__unknown_pointer__single_refuses_batch_zeroes),
+          TEST(attribute__block_id_and_mapping__not_in_a_batch),
+          TEST(thread_without_context__attributes_yes_address_range_no),
+          TEST(range_attributes__virtual_memory__reservation_and_piece),
+          TEST(attribute__pool_memory__no_context_but_a_pool),
+          TEST(mapped_attribute__hole__known_but_not_mapped),
+          TEST(alloc__without_context__invalid_context),
+          TEST(context__destroyed__its_memory_is_gone),
+          TEST(primary_context__retained_twice__ends_with_the_second_release),
+          TEST(any_call__in_a_child__not_initialized), TEST(export__not_whole_pages__invalid_value),
+          TEST(export__managed_pool_and_host_memory__refused), TEST(export__over_a_hole__refused),
+          TEST(virtual_memory__rules), TEST(virtual_memory__no_access_set__not_copied),
+          TEST(registered_memory__host_pointer_from_either_address),
+          TEST(device_memory__kernel_reads__efault), TEST(error_name__known_and_unknown))
