@@ -480,6 +480,7 @@ static int copy_piece(uint64_t dst, uint64_t src, size_t len, char *to, char *fr
     }
     if (!to && !from) {
         local.iov_base = (void *)(uintptr_t)dst;
+        remote.iov_base = (void *)(uintptr_t)src;
         done = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
     } else if (to) {
         done = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
