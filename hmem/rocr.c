@@ -347,22 +347,28 @@ int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_
 }
 
 /* Locked memory has two addresses: the process's own and, on some GPUs, another for the device.
- * For other types host_base repeats agent_base whether or not the CPU can touch it. */
-static void place(const struct rocr_pointer_info *info, const struct rocr_agent *owner,
-                  uint64_t addr, struct hmem_range *out)
+ * The base is of the sort that was asked about. */
+static uint64_t base_of(const struct rocr_pointer_info *info, uint64_t addr)
 {
-    uint64_t host_base = rocr_address(info->host_base);
-    bool locked = info->type == ROCR_POINTER_LOCKED;
+    if (info->type == ROCR_POINTER_LOCKED && addr - rocr_address(info->host_base) < info->len)
+        return rocr_address(info->host_base);
+    return rocr_address(info->agent_base);
+}
 
-    out->alloc_base = rocr_address(info->agent_base);
-    if (locked && addr - host_base < info->len)
-        out->alloc_base = host_base;
-    out->alloc_len = info->len;
-    if (locked)
-        out->host_addr = host_base + (addr - out->alloc_base);
-    else if (owner->type == HSA_DEVICE_TYPE_CPU ||
-             (info->type == ROCR_POINTER_HSA && owner->cpu_access))
-        out->host_addr = addr;
+uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr)
+{
+    return rocr_address(locked->host_base) + (addr - base_of(locked, addr));
+}
+
+/* host_base of other memory repeats agent_base, whether or not the CPU can touch it. */
+static uint64_t cpu_address(const struct rocr_pointer_info *info, const struct rocr_agent *owner,
+                            uint64_t addr)
+{
+    if (info->type == ROCR_POINTER_LOCKED)
+        return rocr_host_address(info, addr);
+    if (owner->type == HSA_DEVICE_TYPE_CPU)
+        return addr;
+    return info->type == ROCR_POINTER_HSA && owner->cpu_access ? addr : 0;
 }
 
 static int check_bounds(const struct hmem_range *range, uint64_t addr, size_t len)
@@ -383,12 +389,13 @@ static int check_bounds(const struct hmem_range *range, uint64_t addr, size_t le
 
 /* ---- identity ------------------------------------------------------------------------ */
 
-static bool same_allocation(struct hmem *self, const struct rocr_pointer_info *before)
+static bool is_still(struct hmem *self, const struct rocr_pointer_info *before)
 {
-    struct rocr_pointer_info now;
+    struct rocr_pointer_info now = {.size = sizeof(now)};
 
-    return !ask(self, rocr_address(before->agent_base), &now) && now.type == before->type &&
-           now.agent_base == before->agent_base && now.len == before->len;
+    return !self->api.pointer_info(before->agent_base, &now, NULL, NULL, NULL) &&
+           now.type == before->type && now.agent_base == before->agent_base &&
+           now.len == before->len;
 }
 
 /* A number for an allocation met for the first time. The callback is for whatever is at the base
@@ -404,7 +411,7 @@ static uint64_t number_allocation(struct hmem *self, const struct rocr_pointer_i
         serials_end(slot);
         return 0;
     }
-    return same_allocation(self, info) ? serials_enter(&allocations, slot) : 0;
+    return is_still(self, info) ? serials_enter(&allocations, slot) : 0;
 }
 
 static uint64_t number_of(struct hmem *self, const struct rocr_pointer_info *info, uint64_t addr,
@@ -431,7 +438,9 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
     rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
     if (rc)
         return rc;
-    place(&info, owner, addr, &range);
+    range.alloc_base = base_of(&info, addr);
+    range.alloc_len = info.len;
+    range.host_addr = cpu_address(&info, owner, addr);
     rc = check_bounds(&range, addr, len);
     if (rc)
         return rc;

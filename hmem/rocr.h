@@ -107,6 +107,8 @@ int rocr_fail_gone(void);
 
 /* The runtime's answer for memory that can be described. -HMEM_NOT_MINE, and resolve's errors. */
 int rocr_look_up(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
+/* Where the CPU finds an address of locked memory. */
+uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr);
 /* Whose memory it is: a CPU or a GPU. -EIO, -HMEM_NOT_MINE. */
 int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
                     const struct rocr_agent **out);

@@ -122,7 +122,7 @@ int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struc
 
 /* One side of a copy, as the runtime will see it. */
 struct side {
-    uint64_t addr;
+    uint64_t addr;                /* of locked memory the CPU's: the runtime may use memcpy */
     const struct rocr_agent *gpu; /* whose memory it is, NULL: host memory */
     bool known;                   /* host memory that the runtime takes for mapped on the GPU */
 };
@@ -139,10 +139,11 @@ static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
     rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
     if (rc)
         return rc;
-    if (owner->type == HSA_DEVICE_TYPE_GPU && info.type != ROCR_POINTER_LOCKED)
+    if (info.type == ROCR_POINTER_LOCKED)
+        out->addr = rocr_host_address(&info, addr);
+    else if (owner->type == HSA_DEVICE_TYPE_GPU)
         out->gpu = owner;
-    else
-        out->known = addr - rocr_address(info.agent_base) < info.len;
+    out->known = !out->gpu && out->addr - rocr_address(info.agent_base) < info.len;
     return 0;
 }
 
@@ -210,8 +211,8 @@ int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
     rc = rc ? rc : is_unreachable(self, &from, to.gpu, &bad_from);
     if (rc)
         return rc == -HMEM_NOT_MINE ? rocr_fail_gone() : rc;
-    return bad_to || bad_from ? copy_bounced(self, dst, src, len)
-                              : copy_directly(self, dst, src, len);
+    return bad_to || bad_from ? copy_bounced(self, to.addr, from.addr, len)
+                              : copy_directly(self, to.addr, from.addr, len);
 }
 
 /* ---- memory for tools and tests ------------------------------------------------------ */
