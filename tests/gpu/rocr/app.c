@@ -32,6 +32,8 @@ static void load(void)
     control = (__typeof__(control))dlsym(handle, "hmreg_fake_control");
     assert_non_null(control);
     app.fake = control();
+    app.on_register = dlsym(handle, "hmreg_fake_hsa_on_register");
+    assert_non_null(app.on_register);
     dlclose(handle);
 }
 

@@ -50,6 +50,7 @@ extern const struct hmem_ops hmem_rocr_ops;
 struct app {
     APP_CALLS(APP_MEMBER)
     const struct fake_control *fake;
+    void (**on_register)(void *ptr); /* run when a deallocation callback is asked for */
     hsa_agent_t cpu, gpus[4];
     unsigned gpu_count;
 };

@@ -65,8 +65,8 @@ hsa_status_t hsa_init(void)
 {
     MAY_FAIL();
     fake_lock();
-    make_agents();
-    references++;
+    if (!references++)
+        make_agents();
     fake_unlock();
     return HSA_STATUS_SUCCESS;
 }

@@ -47,6 +47,7 @@ struct memory {
     size_t len;
     const struct agent *owner;
     unsigned access;   /* bits of the agents that may access it */
+    uint32_t flags;    /* the pool's */
     bool registered;   /* RESERVED_ADDR */
     uint64_t reserved; /* the address space below it, 0: none of its own */
     struct notifier *notifiers;

@@ -11,6 +11,9 @@
 
 struct memory *memories;
 
+/* A test's own code, run when a callback is asked for: what another thread may do just then. */
+__attribute__((visibility("default"))) void (*hmreg_fake_hsa_on_register)(void *ptr);
+
 /* ---- the books ----------------------------------------------------------------------- */
 
 struct memory *memory_at(uint64_t addr)
@@ -89,7 +92,8 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t id, size_t size,
                                       .base = made->addr,
                                       .len = size,
                                       .owner = pool->agent,
-                                      .access = bit(pool->agent)})) {
+                                      .access = bit(pool->agent),
+                                      .flags = pool->flags})) {
         fake_free(made->addr);
         made = NULL;
     }
@@ -163,6 +167,8 @@ hsa_status_t hsa_amd_register_deallocation_callback(void *ptr,
     ENTER();
     if (!ptr || !callback)
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    if (hmreg_fake_hsa_on_register)
+        hmreg_fake_hsa_on_register(ptr);
     made = malloc(sizeof(*made));
     if (!made)
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
@@ -228,6 +234,7 @@ static void describe(const struct memory *memory, uint64_t addr, hsa_amd_pointer
                            : vmem       ? pointer(addr)
                                         : pointer(memory->base);
     out->sizeInBytes = memory->len;
+    out->global_flags = memory->flags;
     if (!reserved && !hidden)
         out->agentOwner = agent_id(memory->owner);
     memcpy((char *)out + REGISTERED_AT, &registered, 1);
@@ -276,7 +283,8 @@ hsa_status_t hsa_amd_pointer_info(const void *ptr, hsa_amd_pointer_info_t *info,
 /* A side as the real runtime takes it: memory of an agent if all of the range is in what it
  * knows, else memory of the CPU, to be locked for the copy. */
 struct side {
-    uint64_t addr; /* where the engine finds the bytes */
+    uint64_t addr;
+    uint64_t host; /* where locked memory is for the CPU */
     const struct agent *agent;
     bool mapped;
     unsigned access;
@@ -292,11 +300,17 @@ static bool look_at(uint64_t addr, size_t len, struct side *out)
     if (!contains(memory->base, memory->len, addr) || len > memory->base + memory->len - addr)
         return memory->owner == &agents[0]; /* device memory cannot be locked */
     if (memory->host)
-        out->addr = memory->host + (addr - memory->base);
+        out->host = memory->host + (addr - memory->base);
     out->agent = memory->owner;
     out->access = memory->access;
     out->mapped = true;
     return true;
+}
+
+/* Only a GPU finds locked memory at the GPUs' address of it. */
+static uint64_t place_of(const struct side *side, const struct side *other)
+{
+    return side->host && other->agent->index ? side->host : side->addr;
 }
 
 hsa_status_t hsa_memory_copy(void *dst, const void *src, size_t size)
@@ -314,7 +328,7 @@ hsa_status_t hsa_memory_copy(void *dst, const void *src, size_t size)
         (to.agent->index || !to.mapped || !from.agent->index || to.access & bit(from.agent)) &&
         (from.agent->index || !from.mapped || !to.agent->index || from.access & bit(to.agent));
     if (ok && reachable)
-        ok = !fake_copy(to.addr, from.addr, size);
+        ok = !fake_copy(place_of(&to, &from), place_of(&from, &to), size);
     fake_unlock();
     if (ok && !reachable)
         return (hsa_status_t)HSA_STATUS_ERROR_MEMORY_FAULT;
