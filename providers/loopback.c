@@ -362,7 +362,7 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
                                      const struct provider_caps *caps)
 {
     struct loopback *loopback = calloc(1, sizeof(*loopback));
-    uint32_t key_size = config->key_size ? config->key_size : 8;
+    uint32_t key_size = caps->key_size < 8 ? caps->key_size : 8;
 
     if (!loopback)
         return NULL;

@@ -57,7 +57,7 @@ static void object_free(struct object *object)
 
 int hmreg_loopback_ep_open(struct hmreg_domain *domain, struct hmreg_loopback_ep **out)
 {
-    struct object *made;
+    struct object *made = NULL;
     int rc = object_new(domain, out, sizeof(**out), OBJECT_EP, &made);
 
     if (!rc)
@@ -78,7 +78,7 @@ int hmreg_loopback_ep_close(struct hmreg_loopback_ep *ep)
 
 int hmreg_loopback_counter_open(struct hmreg_domain *domain, struct hmreg_loopback_counter **out)
 {
-    struct object *made;
+    struct object *made = NULL;
     int rc = object_new(domain, out, sizeof(**out), OBJECT_COUNTER, &made);
 
     if (!rc)
@@ -106,7 +106,7 @@ int hmreg_loopback_eq_open(struct hmreg_domain *domain, struct hmreg_loopback_eq
 {
     struct hmreg_loopback_eq *eq;
     pthread_condattr_t attr;
-    struct object *made;
+    struct object *made = NULL;
     int rc = object_new(domain, out, sizeof(*eq), OBJECT_EQ, &made);
 
     if (rc)

@@ -252,6 +252,7 @@ static int tie_counter(struct loopback *loopback, struct region *region,
                        struct hmreg_loopback_counter *counter, uint64_t flags)
 {
     uint32_t ordered = HMREG_MR_RMA_EVENT | HMREG_MR_ENDPOINT;
+    struct hmreg_loopback_counter **place = NULL;
 
     if (flags != HMREG_REMOTE_WRITE)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for a counter they are "
@@ -263,9 +264,13 @@ static int tie_counter(struct loopback *loopback, struct region *region,
     if ((loopback->mr_mode & ordered) && region->enabled)
         return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
     for (int i = 0; i < LOOPBACK_COUNTERS_MAX; i++) {
-        if (region->counters[i])
-            continue;
-        region->counters[i] = counter;
+        if (region->counters[i] == counter)
+            return hmreg_fail(-EBUSY, "the region is bound to this counter already");
+        if (!region->counters[i])
+            place = &region->counters[i];
+    }
+    if (place) {
+        *place = counter;
         return 0;
     }
     return hmreg_fail(-ENOMEM, "the region is bound to %d counters, which is all it can have",

@@ -442,7 +442,7 @@ int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key);
  *   registered for it (HMREG_RMA_EVENT where the domain has HMREG_MR_RMA_EVENT).
  * -HMREG_EBADFLAGS: flags. -HMREG_EOPBADSTATE: the region is enabled already where that ends
  *   binding. -ENOSYS: this fabric counts no accesses to regions. -EOPNOTSUPP: nor does this
- *   provider. -EBUSY: an endpoint is bound already.
+ *   provider. -EBUSY: an endpoint, or this counter, is bound already.
  */
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags);
 

@@ -18,7 +18,8 @@ extern "C" {
 struct hmreg_loopback_config {
     size_t size;        /* sizeof(struct hmreg_loopback_config) */
     uint32_t mr_mode;   /* HMREG_MR_*: any combination; BASIC and SCALABLE each alone */
-    uint32_t key_size;  /* bytes of a key, 1 to 8; 0: 8 */
+    uint32_t key_size;  /* bytes of a key, 1 to 8; 0: 8; with HMREG_MR_RAW always 16, of which the
+                           caller chooses 8 */
     uint32_t iov_limit; /* ranges of one region, 1 to 64; 0: 64 */
     uint64_t max_len;   /* longest region; 0: no limit */
     size_t auth_key_size;    /* bytes at auth_key, at most 64; 0: none */

@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Random sequences of all calls on a loopback domain, beside the model of the manual (model.h):
+ * every answer, key, counter and byte is compared. An episode is one domain in a random mode.
+ *
+ *     HMREG_TEST_SEED=7 HMREG_TEST_OPS=1000000 conformance_property
+ *
+ * replays a run exactly. Without them: seed 1, 1,000,000 operations.
+ */
+#include "tests/conformance/model.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define OPS_PER_EPISODE 4000
+#define STRANGER_KEY (UINT64_MAX - 7) /* nobody registers with it */
+
+static struct {
+    uint64_t random;
+    unsigned long seed, op;
+    struct model model;
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_loopback_eq *eq;
+    struct hmreg_mr *mrs[MODEL_REGIONS];
+    struct hmreg_remote *remote; /* any region of this domain opens the way to all of it */
+    struct hmreg_mr *way;        /* the region it was made from; not in the model */
+    struct hmreg_loopback_ep *eps[MODEL_OBJECTS];
+    struct hmreg_loopback_counter *counters[MODEL_OBJECTS];
+    uint64_t mapped[MODEL_MAPPED];
+    char *arena, *shadow, *outside;
+} t;
+
+/* ---- chance ----------------------------------------------------------------------------- */
+
+/* xorshift64*: the same sequence everywhere. */
+static uint64_t chance(void)
+{
+    t.random ^= t.random >> 12;
+    t.random ^= t.random << 25;
+    t.random ^= t.random >> 27;
+    return t.random * 0x2545f4914f6cdd1dull;
+}
+
+static uint64_t below(uint64_t limit)
+{
+    return (chance() >> 11) % limit;
+}
+
+static bool once_in(unsigned n)
+{
+    return below(n) == 0;
+}
+
+static void compare(const char *call, int slot, const struct verdict *expected, int answer)
+{
+    if (verdict_allows(expected, answer))
+        return;
+    fail_msg("seed %lu, operation %lu, mr_mode %#x: %s(%d) = %d (%s), the model says %s%d%s",
+             t.seed, t.op, t.model.mr_mode, call, slot, answer,
+             answer ? hmreg_last_error()->text : "success", expected->count ? "" : "success ",
+             expected->count ? expected->codes[0] : 0, expected->count > 1 ? " or others" : "");
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+/* Only pages that are there: looking at another would bring it. */
+static void compare_memory(void)
+{
+    for (size_t i = 0; i < MODEL_PAGES; i++)
+        if (t.model.resident[i] &&
+            memcmp(t.arena + i * t.model.page, t.shadow + i * t.model.page, t.model.page))
+            fail_msg("seed %lu, operation %lu: page %zu differs from the model's", t.seed, t.op, i);
+}
+
+static void touch_page(void)
+{
+    uint64_t page = below(MODEL_PAGES);
+    char value = (char)chance();
+
+    t.arena[page * t.model.page + 17] = value;
+    t.shadow[page * t.model.page + 17] = value;
+    t.model.resident[page] = true;
+}
+
+static void drop_page(void)
+{
+    uint64_t page = below(MODEL_PAGES);
+
+    madvise(t.arena + page * t.model.page, t.model.page, MADV_DONTNEED);
+    memset(t.shadow + page * t.model.page, 0, t.model.page);
+    t.model.resident[page] = false;
+}
+
+/* Ranges of one region are in parts of the arena of their own, so that they share no page. */
+static struct model_range random_range(unsigned part, unsigned parts)
+{
+    uint64_t room = MODEL_PAGES / parts * t.model.page;
+    uint64_t offset = below(room);
+    uint64_t len = once_in(40) ? 0 : 1 + below(once_in(4) ? room - offset : 64);
+
+    if (len > room - offset)
+        len = room - offset;
+    return (struct model_range){part * room + offset, len};
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+static uint64_t random_access(void)
+{
+    if (once_in(40))
+        return once_in(2) ? 0 : UINT64_C(1) << below(64);
+    return below(64) << 8;
+}
+
+static uint64_t random_key(void)
+{
+    if (t.model.mr_mode & HMREG_MR_PROV_KEY)
+        return once_in(20) ? 3 : 0;
+    return once_in(30) ? t.model.max_key + below(3) : below(20);
+}
+
+static uint64_t random_flags(void)
+{
+    static const uint64_t some[] = {HMREG_RMA_PMEM, HMREG_HMEM_DEVICE_ONLY, HMREG_HMEM_HOST_ALLOC,
+                                    HMREG_MR_DMABUF, 1, UINT64_C(1) << 63};
+
+    if (once_in(20))
+        return some[below(6)];
+    return once_in(2) ? HMREG_RMA_EVENT : 0;
+}
+
+static int random_slot(bool open)
+{
+    int start = (int)below(MODEL_REGIONS);
+
+    for (int i = 0; i < MODEL_REGIONS; i++)
+        if (t.model.regions[(start + i) % MODEL_REGIONS].open == open)
+            return (start + i) % MODEL_REGIONS;
+    return -1;
+}
+
+static struct model_reg random_reg(void)
+{
+    struct model_reg reg = {
+        .access = random_access(),
+        .offset = once_in(50) ? 1 + below(9) : 0,
+        .key = random_key(),
+        .flags = random_flags(),
+    };
+
+    reg.count = once_in(3) ? below(t.model.iov_limit + 2) : 1;
+    for (size_t i = 0; i < reg.count; i++)
+        reg.ranges[i] = random_range(i, reg.count < 2 ? 1 : reg.count);
+    return reg;
+}
+
+/* Each of the calls that register; all of them mean the same. */
+static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *context)
+{
+    struct iovec iov[MODEL_RANGES + 2];
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov = iov, .iov_count = reg->count,
+                                 .access = reg->access, .offset = reg->offset,
+                                 .requested_key = reg->key, .context = context,
+                                 .claim_iface = once_in(2)};
+
+    for (size_t i = 0; i < reg->count; i++)
+        iov[i] = (struct iovec){t.arena + reg->ranges[i].offset, reg->ranges[i].len};
+    if (reg->count == 1 && once_in(2))
+        return hmreg_mr_reg(t.domain, iov[0].iov_base, iov[0].iov_len, reg->access, reg->offset,
+                            reg->key, reg->flags, mr, context);
+    /* With HMREG_MR_DMABUF the attributes would be about another field. */
+    if (once_in(2) && !(reg->flags & HMREG_MR_DMABUF))
+        return hmreg_mr_regattr(t.domain, &attr, reg->flags, mr);
+    return hmreg_mr_regv(t.domain, iov, reg->count, reg->access, reg->offset, reg->key, reg->flags,
+                         mr, context);
+}
+
+static void check_new_key(const struct hmreg_mr *mr)
+{
+    uint64_t key = hmreg_mr_key(mr);
+
+    for (int i = 0; i < MODEL_REGIONS; i++)
+        if (t.model.regions[i].open && model_key(&t.model, i) == key && key != HMREG_KEY_NOTAVAIL)
+            fail_msg("seed %lu, operation %lu: two regions have key %#lx", t.seed, t.op, key);
+}
+
+/* The key that the provider chose, where the region tells it: complete and not raw. */
+static uint64_t chosen_key(const struct model_reg *reg, const struct hmreg_mr *mr)
+{
+    return t.model.mr_mode & HMREG_MR_PROV_KEY ? hmreg_mr_key(mr) : reg->key;
+}
+
+static void op_reg(void)
+{
+    int slot = random_slot(false);
+    struct model_reg reg = random_reg();
+    struct verdict expected = model_reg(&t.model, &reg);
+    struct hmreg_mr *untouched = (struct hmreg_mr *)&t, *mr = untouched;
+    int answer;
+
+    if (slot < 0)
+        return;
+    answer = call_reg(&reg, &mr, &t.mrs[slot]);
+    compare("reg", slot, &expected, answer);
+    assert_int_equal(mr == untouched, answer != 0);
+    if (answer)
+        return;
+    check_new_key(mr);
+    t.mrs[slot] = mr;
+    assert_ptr_equal(hmreg_mr_context(mr), &t.mrs[slot]);
+    model_reg_done(&t.model, slot, &reg, chosen_key(&reg, mr));
+    assert_true(hmreg_mr_key(mr) == model_key(&t.model, slot));
+}
+
+/* What was mapped of a region that is gone is nobody's key. */
+static void forget_mapped(int slot)
+{
+    for (int i = 0; i < MODEL_MAPPED; i++)
+        if (t.model.mapped[i] == slot)
+            t.model.mapped[i] = MODEL_REGIONS;
+}
+
+static void op_close(void)
+{
+    int slot = random_slot(true);
+    struct verdict expected;
+    int answer;
+
+    if (slot < 0)
+        return;
+    expected = model_close(&t.model, slot);
+    answer = hmreg_mr_close(t.mrs[slot]);
+    compare("close", slot, &expected, answer);
+    if (answer)
+        return;
+    model_close_done(&t.model, slot);
+    forget_mapped(slot);
+}
+
+/* ---- binding, enabling, refreshing ------------------------------------------------------ */
+
+static void op_objects(void)
+{
+    int i = (int)below(MODEL_OBJECTS);
+
+    if (once_in(2) && !t.model.ep_open[i]) {
+        assert_ok(hmreg_loopback_ep_open(t.domain, &t.eps[i]));
+        t.model.ep_open[i] = true;
+    } else if (t.model.ep_open[i]) {
+        assert_ok(hmreg_loopback_ep_close(t.eps[i]));
+        model_untie_ep(&t.model, i);
+    }
+    i = (int)below(MODEL_OBJECTS);
+    if (once_in(2) && !t.model.counter_open[i]) {
+        assert_ok(hmreg_loopback_counter_open(t.domain, &t.counters[i]));
+        t.model.counter_open[i] = true;
+        t.model.counts[i] = 0;
+    } else if (t.model.counter_open[i]) {
+        assert_int_equal(hmreg_loopback_counter_read(t.counters[i]), t.model.counts[i]);
+        assert_ok(hmreg_loopback_counter_close(t.counters[i]));
+        model_untie_counter(&t.model, i);
+    }
+}
+
+static void op_bind(void)
+{
+    int slot = random_slot(true), i = (int)below(MODEL_OBJECTS);
+    uint64_t flags = once_in(10) ? UINT64_C(1) << below(64) : 0;
+    struct verdict expected;
+    int answer;
+
+    if (slot < 0)
+        return;
+    if (t.model.ep_open[i] && once_in(2)) {
+        expected = model_bind_ep(&t.model, slot, flags);
+        answer = hmreg_mr_bind(t.mrs[slot], t.eps[i], flags);
+        compare("bind endpoint", slot, &expected, answer);
+        if (!answer)
+            t.model.regions[slot].ep = i;
+    } else if (t.model.counter_open[i]) {
+        flags = flags ? flags : HMREG_REMOTE_WRITE;
+        expected = model_bind_counter(&t.model, slot, i, flags);
+        answer = hmreg_mr_bind(t.mrs[slot], t.counters[i], flags);
+        compare("bind counter", slot, &expected, answer);
+        if (!answer)
+            t.model.regions[slot].counters[i] = true;
+    }
+}
+
+static void op_enable(void)
+{
+    int slot = random_slot(true);
+    struct verdict expected;
+    int answer;
+
+    if (slot < 0)
+        return;
+    expected = model_enable(&t.model, slot);
+    answer = hmreg_mr_enable(t.mrs[slot]);
+    compare("enable", slot, &expected, answer);
+    if (!answer)
+        t.model.regions[slot].enabled = true;
+}
+
+static void op_refresh(void)
+{
+    int slot = random_slot(true);
+    uint64_t flags = once_in(20) ? 1 : 0;
+    struct model_range part, *some = once_in(2) ? &part : NULL;
+    struct verdict expected;
+    struct iovec iov;
+    int answer;
+
+    if (slot < 0)
+        return;
+    part = random_range(0, 1);
+    if (once_in(2)) { /* mostly inside */
+        part = t.model.regions[slot].ranges[below(t.model.regions[slot].count)];
+        part.len = 1 + below(part.len);
+    }
+    iov = (struct iovec){t.arena + part.offset, part.len};
+    expected = model_refresh(&t.model, slot, some, flags);
+    answer = hmreg_mr_refresh(t.mrs[slot], some ? &iov : NULL, some ? 1 : 0, flags);
+    compare("refresh", slot, &expected, answer);
+    if (!answer)
+        model_refresh_done(&t.model, slot, some);
+}
+
+static void op_event(void)
+{
+    struct hmreg_loopback_event event = {.size = sizeof(event)};
+    struct verdict expected = {.count = 0};
+    int answer, slot;
+
+    if (!t.eq)
+        return;
+    if (!t.model.queued)
+        verdict_add(&expected, -EAGAIN);
+    answer = hmreg_loopback_eq_read(t.eq, &event, 0);
+    compare("eq_read", -1, &expected, answer);
+    if (answer)
+        return;
+    slot = t.model.queue[0];
+    memmove(t.model.queue, t.model.queue + 1, (size_t)--t.model.queued * sizeof(int));
+    assert_ptr_equal(event.mr, t.mrs[slot]);
+    assert_ptr_equal(event.context, &t.mrs[slot]);
+    t.model.regions[slot].pending = false;
+    if (t.model.mr_mode & HMREG_MR_PROV_KEY)
+        t.model.regions[slot].key = hmreg_mr_key(event.mr);
+    assert_true(hmreg_mr_key(event.mr) == model_key(&t.model, slot));
+}
+
+/* ---- raw keys --------------------------------------------------------------------------- */
+
+static void map_key_of(int slot, int place)
+{
+    const struct model_region *region = &t.model.regions[slot];
+    struct verdict expected = {.count = 0};
+    uint8_t raw[16];
+    size_t size = sizeof(raw);
+    uint64_t base = 0;
+    int answer;
+
+    if (!(region->access & HMREG_ACCESS_REMOTE))
+        verdict_add(&expected, -EACCES);
+    if (region->pending)
+        verdict_add(&expected, -EAGAIN);
+    answer = hmreg_mr_raw_attr(t.mrs[slot], &base, raw, &size, 0);
+    compare("raw_attr", slot, &expected, answer);
+    if (answer)
+        return;
+    assert_int_equal(size, t.model.mr_mode & HMREG_MR_RAW ? 16 : 8);
+    assert_true(base == (t.model.mr_mode & HMREG_MR_VIRT_ADDR
+                             ? (uint64_t)(uintptr_t)t.arena + region->ranges[0].offset
+                             : 0));
+    assert_ok(hmreg_mr_map_raw(t.domain, base, raw, size, &t.mapped[place], 0));
+    t.model.mapped[place] = slot;
+}
+
+static void op_map(void)
+{
+    int slot = random_slot(true), place = (int)below(MODEL_MAPPED);
+
+    if (t.model.mapped[place] >= 0) {
+        assert_ok(hmreg_mr_unmap_key(t.domain, t.mapped[place]));
+        t.model.mapped[place] = -1;
+    } else if (slot >= 0) {
+        map_key_of(slot, place);
+    }
+}
+
+/* ---- RMA -------------------------------------------------------------------------------- */
+
+/* Picks whose key, and says what it is called on the wire. */
+static uint64_t pick_key(struct model_rma *rma)
+{
+    bool raw = t.model.mr_mode & HMREG_MR_RAW;
+    int place = (int)below(MODEL_MAPPED), slot = random_slot(true);
+
+    rma->region = -1;
+    if (once_in(30))
+        return STRANGER_KEY;
+    if (raw) {
+        if (t.model.mapped[place] < 0)
+            return UINT64_MAX - 5;
+        rma->raw_mapped = true;
+        rma->region = t.model.mapped[place] < MODEL_REGIONS ? t.model.mapped[place] : -1;
+        return t.mapped[place];
+    }
+    if (slot < 0 || !(t.model.regions[slot].access & HMREG_ACCESS_REMOTE) ||
+        t.model.regions[slot].key == HMREG_KEY_NOTAVAIL)
+        return STRANGER_KEY;
+    rma->region = slot;
+    return t.model.regions[slot].key;
+}
+
+/* Mostly inside the region. */
+static void pick_place(struct model_rma *rma)
+{
+    const struct model_region *region = rma->region >= 0 ? &t.model.regions[rma->region] : NULL;
+    uint64_t total = 0, offset;
+    size_t index = 0;
+
+    rma->len = 1 + below(once_in(4) ? 2 * t.model.page : 40);
+    rma->addr = below(MODEL_PAGES * t.model.page);
+    if (!region || once_in(8))
+        return;
+    index = below(region->count);
+    offset = below(region->ranges[index].len);
+    for (size_t i = 0; i < index; i++)
+        total += region->ranges[i].len;
+    if (!once_in(6) && rma->len > region->ranges[index].len - offset)
+        rma->len = region->ranges[index].len - offset;
+    rma->addr = offset + (t.model.mr_mode & HMREG_MR_VIRT_ADDR ? region->ranges[index].offset
+                                                               : total);
+}
+
+/* Would the RMA's two sides share a byte? Only asked where the target grants it. */
+static bool overlaps(const struct model_rma *rma)
+{
+    struct verdict verdict = model_rma(&t.model, rma);
+
+    if (verdict.count)
+        return false;
+    for (uint64_t at = 0; at < rma->len; at++)
+        if (model_rma_place(&t.model, rma, at) - rma->local.offset < rma->local.len)
+            return true;
+    return false;
+}
+
+/* The local side: outside the arena, or in the arena, mostly inside the region whose desc is
+ * passed. */
+static char *pick_local(struct model_rma *rma, void **desc)
+{
+    const struct model_region *region;
+    uint64_t bytes = MODEL_PAGES * t.model.page;
+
+    *desc = NULL;
+    rma->desc = once_in(3) ? -1 : random_slot(true);
+    if (rma->desc < 0)
+        return t.outside;
+    region = &t.model.regions[rma->desc];
+    *desc = hmreg_mr_desc(t.mrs[rma->desc]);
+    if (!*desc)
+        rma->desc = -1;
+    rma->local = (struct model_range){region->ranges[0].offset, rma->len};
+    if (once_in(8))
+        rma->local.offset = below(bytes);
+    if (!once_in(3) && rma->len > region->ranges[0].len)
+        rma->len = rma->local.len = region->ranges[0].len;
+    if (rma->local.len <= bytes - rma->local.offset && !overlaps(rma))
+        return t.arena + rma->local.offset;
+    rma->local.len = 0;
+    return t.outside;
+}
+
+/* Moves the bytes in the model. */
+static void move(const struct model_rma *rma, const char *source, const char *result)
+{
+    for (uint64_t at = 0; at < rma->len; at++) {
+        uint64_t place = model_rma_place(&t.model, rma, at);
+
+        if (rma->write)
+            t.shadow[place] = source[at];
+        else if (result[at] != t.shadow[place])
+            fail_msg("seed %lu, operation %lu: byte %lu read is wrong", t.seed, t.op, at);
+        if (!rma->write && rma->local.len)
+            t.shadow[rma->local.offset + at] = t.shadow[place];
+    }
+}
+
+/* A local side in the arena is touched by the copy too. */
+static void touch_local(const struct model_rma *rma)
+{
+    for (uint64_t at = 0; at < rma->local.len; at++)
+        t.model.resident[(rma->local.offset + at) / t.model.page] = true;
+}
+
+static void op_rma(void)
+{
+    struct model_rma rma = {.write = once_in(2)};
+    uint64_t key = pick_key(&rma), raddr;
+    struct verdict expected;
+    const char *source;
+    char *local;
+    void *desc;
+    int answer;
+
+    pick_place(&rma);
+    local = pick_local(&rma, &desc);
+    for (uint64_t i = 0; i < rma.len; i += 7)
+        t.outside[i] = (char)chance();
+    source = rma.local.len ? t.shadow + rma.local.offset : local;
+    raddr = rma.addr + (t.model.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)t.arena : 0);
+    expected = model_rma(&t.model, &rma);
+    answer = rma.write ? hmreg_loopback_write(t.remote, local, rma.len, desc, raddr, key)
+                       : hmreg_loopback_read(t.remote, local, rma.len, desc, raddr, key);
+    compare(rma.write ? "write" : "read", rma.region, &expected, answer);
+    if (answer)
+        return;
+    move(&rma, source, local);
+    touch_local(&rma);
+    model_rma_done(&t.model, &rma);
+}
+
+/* ---- episodes --------------------------------------------------------------------------- */
+
+static uint32_t random_mode(void)
+{
+    uint32_t modern = (HMREG_MR_HMEM << 1) - HMREG_MR_LOCAL;
+
+    if (once_in(10))
+        return once_in(2) ? HMREG_MR_BASIC : HMREG_MR_SCALABLE;
+    if (once_in(4))
+        return 0;
+    return (uint32_t)(chance() & chance()) & modern;
+}
+
+static uint32_t spelled_out(uint32_t mr_mode)
+{
+    if (mr_mode == HMREG_MR_BASIC)
+        return HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY;
+    return mr_mode == HMREG_MR_SCALABLE ? 0 : mr_mode;
+}
+
+/* A region of our own, for its token: the way of a peer into the domain. */
+static void open_way(void)
+{
+    struct hmreg_loopback_ep *ep = NULL;
+    uint8_t token[2048];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_mr_reg(t.domain, t.outside, 1, HMREG_REMOTE_READ, 0,
+                           t.model.mr_mode & HMREG_MR_PROV_KEY ? 0 : 77, 0, &t.way, NULL));
+    assert_ok(hmreg_mr_pack(t.way, token, &size));
+    assert_ok(hmreg_remote_open(t.domain, token, size, &t.remote));
+    assert_ok(hmreg_loopback_ep_close(ep));
+}
+
+static void begin(void)
+{
+    struct hmreg_loopback_config config = {
+        .size = sizeof(config),
+        .mr_mode = random_mode(),
+        .key_size = (uint32_t)(once_in(2) ? 8 : 1 + below(2)),
+        .iov_limit = 1 + (uint32_t)below(MODEL_RANGES),
+    };
+
+    config.max_len = once_in(4) ? 3 * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    t.model = (struct model){
+        .mr_mode = spelled_out(config.mr_mode),
+        .max_key = config.key_size == 8 ? UINT64_MAX - 1 : (1ull << 8 * config.key_size) - 1,
+        .iov_limit = config.iov_limit,
+        .max_len = config.max_len ? config.max_len : UINT64_MAX,
+        .page = (uint64_t)sysconf(_SC_PAGESIZE),
+    };
+    if (t.model.mr_mode & HMREG_MR_RAW)
+        t.model.max_key = UINT64_MAX - 1; /* the raw key holds any */
+    for (int i = 0; i < MODEL_MAPPED; i++)
+        t.model.mapped[i] = -1;
+    madvise(t.arena, MODEL_PAGES * t.model.page, MADV_DONTNEED);
+    memset(t.shadow, 0, MODEL_PAGES * t.model.page);
+    assert_ok(hmreg_domain_open_loopback(t.lib, &config, NULL, &t.domain));
+    open_way();
+    if (once_in(3)) {
+        assert_ok(hmreg_loopback_eq_open(t.domain, &t.eq));
+        assert_ok(hmreg_domain_bind(t.domain, t.eq, HMREG_REG_MR));
+        t.model.async = true;
+    }
+}
+
+static void close_objects(void)
+{
+    for (int i = 0; i < MODEL_OBJECTS; i++) {
+        if (t.model.ep_open[i])
+            assert_ok(hmreg_loopback_ep_close(t.eps[i]));
+        if (t.model.counter_open[i])
+            assert_ok(hmreg_loopback_counter_close(t.counters[i]));
+    }
+}
+
+static void end(void)
+{
+    struct verdict busy = {.codes = {-EBUSY}, .count = 1};
+
+    compare_memory();
+    compare("domain_close", -1, &busy, hmreg_domain_close(t.domain));
+    close_objects();
+    hmreg_remote_close(t.remote);
+    assert_ok(hmreg_mr_close(t.way));
+    for (int i = 0; i < MODEL_REGIONS; i++)
+        if (t.model.regions[i].open)
+            assert_ok(hmreg_mr_close(t.mrs[i]));
+    for (int i = 0; i < MODEL_MAPPED; i++)
+        if (t.model.mapped[i] >= 0)
+            assert_ok(hmreg_mr_unmap_key(t.domain, t.mapped[i]));
+    assert_ok(hmreg_loopback_eq_close(t.eq));
+    t.eq = NULL;
+    assert_ok(hmreg_domain_close(t.domain));
+}
+
+static void one_op(void)
+{
+    static void (*const ops[])(void) = {
+        op_reg,  op_reg, op_reg,     op_close,   op_close, op_objects, op_bind,   op_bind,
+        op_bind, op_map, op_enable,  op_enable,  op_event, op_event,   op_refresh, op_rma,
+        op_rma,  op_rma, op_rma,     op_rma,     op_rma,   touch_page, drop_page,
+    };
+
+    ops[below(sizeof(ops) / sizeof(ops[0]))]();
+}
+
+static unsigned long from_environment(const char *name, unsigned long otherwise)
+{
+    const char *value = getenv(name);
+
+    return value ? strtoul(value, NULL, 0) : otherwise;
+}
+
+static void random_sequences__answer_as_the_model_of_the_manual(void **state)
+{
+    unsigned long ops = from_environment("HMREG_TEST_OPS", 1000000);
+    size_t bytes = MODEL_PAGES * (size_t)sysconf(_SC_PAGESIZE);
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM)};
+
+    t.seed = from_environment("HMREG_TEST_SEED", 1);
+    t.random = t.seed * 0x9e3779b97f4a7c15ull + 1;
+    t.arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(t.arena, MAP_FAILED);
+    madvise(t.arena, bytes, MADV_NOHUGEPAGE);
+    t.shadow = calloc(1, bytes);
+    t.outside = calloc(1, bytes);
+    assert_ok(hmreg_open(&config, &t.lib));
+    for (t.op = 0; t.op < ops; t.op++) {
+        if (t.op % OPS_PER_EPISODE == 0) {
+            if (t.op)
+                end();
+            begin();
+        }
+        one_op();
+        if (t.op % 64 == 0)
+            compare_memory();
+    }
+    end();
+    assert_ok(hmreg_close(t.lib));
+    munmap(t.arena, bytes);
+    free(t.shadow);
+    free(t.outside);
+    print_message("seed %lu: %lu operations, no difference\n", t.seed, ops);
+}
+
+TEST_MAIN(TEST(random_sequences__answer_as_the_model_of_the_manual))
