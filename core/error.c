@@ -92,6 +92,8 @@ const char *hmreg_strerror(int code)
         return "Success";
     case HMREG_ETOOSMALL:
         return "Provided buffer is too small";
+    case HMREG_EOPBADSTATE:
+        return "Not possible in this state";
     case HMREG_EBADFLAGS:
         return "Flags not supported";
     case HMREG_ENOKEY:

@@ -50,6 +50,7 @@ static void strerror__knows_libfabrics_errors_in_both_signs(void **state)
 {
     assert_string_equal(hmreg_strerror(-HMREG_ENOKEY), hmreg_strerror(HMREG_ENOKEY));
     assert_string_not_equal(hmreg_strerror(HMREG_EBADFLAGS), "Unknown error");
+    assert_string_not_equal(hmreg_strerror(HMREG_EOPBADSTATE), "Unknown error");
     assert_string_equal(hmreg_strerror(0), "Success");
     assert_string_equal(hmreg_strerror(INT32_MIN), "Unknown error");
 }
