@@ -87,6 +87,8 @@ static const char *error_name(int code)
     switch (-code) {
     case HMREG_ETOOSMALL:
         return "HMREG_ETOOSMALL";
+    case HMREG_EOPBADSTATE:
+        return "HMREG_EOPBADSTATE";
     case HMREG_EBADFLAGS:
         return "HMREG_EBADFLAGS";
     case HMREG_ENOKEY:
