@@ -1,0 +1,254 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The manual against what it describes: every function of the public headers has a page with its
+# prototype and the errors its comment names, examples compile, the reasons and JSON keys that the
+# code knows are explained, and links lead somewhere.
+. "$(dirname "$0")/cases.sh"
+
+headers=("$SOURCE_DIR"/include/hmreg/*.h)
+pages=("$SOURCE_DIR"/docs/man/*.3.md)
+overview=$SOURCE_DIR/docs/man/hmreg.7.md
+command_page=$SOURCE_DIR/docs/man/hmreg.1.md
+tool=$BUILD_DIR/tools/hmreg
+
+# ---- prototypes ---------------------------------------------------------------------------
+
+# C text to one prototype a line, however it was laid out.
+prototypes() {
+    sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' | grep -v '^#' | tr -s ' \n' ' ' | tr ';' '\n' |
+        sed 's/.*[{}]//; s/^ //' | grep -E '^[a-z].*\bhmreg_[a-z0-9_]+\(.*\)$'
+}
+
+code_of() { # PAGE SECTION: the section's code
+    awk -v section="# $2" '/^# / { in_it = $0 == section } in_it && /^```/ { code = !code; next }
+                           in_it && code' "$1"
+}
+
+name_of() { # of a prototype
+    sed -E 's/.*\b(hmreg_[a-z0-9_]+)\(.*/\1/'
+}
+
+# "NAME PAGE" for every name of a page's NAME section.
+index_names() {
+    awk '/^# / { in_it = $0 == "# NAME"; next }
+         in_it && !/^$/ {
+             words[FILENAME] = words[FILENAME] " " $0
+         }
+         END {
+             for (page in words) {
+                 sub(/ -( .*|$)/, "", words[page])
+                 n = split(words[page], names, /[ ,]+/)
+                 for (i = 1; i <= n; i++)
+                     if (names[i] != "")
+                         print names[i], page
+             }
+         }' "${pages[@]}"
+}
+
+page_of() { # the page whose NAME section has this name
+    awk -v name="$1" '$1 == name { print $2; found = 1 } END { exit !found }' "$work/names" && return
+    echo "no page of docs/man has $1 in its NAME" >&2
+    return 1
+}
+
+documented_as_declared() { # NAME PROTOTYPE
+    local page
+    page=$(page_of "$1") || return
+    echo "declared: $2"
+    echo "in ${page##*/}:"
+    grep -w "$1" "$work/${page##*/}"
+    grep -qxF "$2" "$work/${page##*/}"
+}
+
+all_prototypes() {
+    cat "${headers[@]}" | prototypes
+}
+
+no_page_of_what_is_not_declared() {
+    all_prototypes | sort | diff - <(sort "$work"/*.3.md)
+}
+
+# ---- errors -------------------------------------------------------------------------------
+
+# "NAME ERROR..." for each function: what the comment before its declaration names.
+errors_declared() {
+    cat "${headers[@]}" | awk '
+        /^\/\*/ { comment = "" }
+        /^\/\*/, /\*\// { comment = comment " " $0; next }
+        match($0, /hmreg_[a-z0-9_]+\(/) {
+            line = substr($0, RSTART, RLENGTH - 1)
+            rest = comment
+            while (match(rest, /-(HMREG_)?E[A-Z]+/)) {
+                line = line " " substr(rest, RSTART, RLENGTH)
+                rest = substr(rest, RSTART + RLENGTH)
+            }
+            print line
+        }'
+}
+
+explains_errors() { # NAME ERROR...
+    local page error
+    page=$(page_of "$1") || return
+    shift
+    for error; do
+        sed -n '/^# ERRORS/,/^# NOTES/p' "$page" | grep -qE -e "$error\b" && continue
+        echo "the header names $error, the ERRORS of ${page##*/} do not"
+        return 1
+    done
+}
+
+# ---- pages --------------------------------------------------------------------------------
+
+has_sections() { # PAGE
+    diff <(printf '# %s\n' NAME SYNOPSIS DESCRIPTION 'RETURN VALUE' ERRORS NOTES EXAMPLE 'SEE ALSO') \
+        <(grep '^# [A-Z]' "$1" | grep -v SPDX)
+}
+
+example_compiles() { # PAGE
+    {
+        printf '#include <%s.h>\n' errno stdio stdlib string unistd sys/mman
+        grep -q 'fi_' <<<"$(code_of "$1" EXAMPLE)" &&
+            printf '#include <%s.h>\n' hmreg/ofi rdma/fi_rma rdma/fi_errno
+        code_of "$1" SYNOPSIS | grep '^#include'
+        code_of "$1" EXAMPLE
+    } >"$work/example.c"
+    # shellcheck disable=SC2046
+    "$CC" -std=gnu11 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter \
+        -fsyntax-only "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
+        $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/example.c"
+}
+
+# Does the page's code need a library that this build is without?
+lacks() { # PAGE
+    grep -qE 'fi_[a-z]|hmreg/ofi' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
+        [[ " $COMPONENTS " != *' ofi '* ]] && echo ofi && return
+    grep -q 'ibv_\|hmreg/verbs' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
+        [[ " $COMPONENTS " != *' verbs '* ]] && echo verbs
+}
+
+pages_named_in_see_also() {
+    sed -n '/^# SEE ALSO/,$p' "$SOURCE_DIR"/docs/man/*.md | grep -oE '\*\*hmreg[a-z_]*\*\*\([137]\)' |
+        tr -d '*' | sort -u
+}
+
+see_also_leads_somewhere() {
+    local reference name section bad=0
+    for reference in $(pages_named_in_see_also); do
+        name=${reference%(*} section=${reference//[^0-9]/}
+        [[ $section != 3 ]] && [[ -f $SOURCE_DIR/docs/man/$name.$section.md ]] && continue
+        [[ $section == 3 ]] && page_of "$name" >/dev/null && continue
+        bad=1
+    done
+    return $bad
+}
+
+# ---- what else the code knows -------------------------------------------------------------
+
+# Of core and providers; vendors answer with errors, and the core makes reasons of them. Slugs are
+# the only strings of lower-case words joined by dashes that reasons are made with.
+slugs_are_explained() {
+    local slug bad=0 found=0
+    for slug in $(cat "$SOURCE_DIR"/{core,providers}/*.c | tr -s '\n ' ' ' |
+        grep -oE '(hmreg_refuse|refuse_as_last_error)\([^;]*;' |
+        grep -oE '"[a-z]+(-[a-z0-9]+)+"' | tr -d '"' | sort -u); do
+        ((++found))
+        grep -qx "$slug" "$overview" && continue
+        echo "hmreg(7) does not explain the reason $slug"
+        bad=1
+    done
+    ((found > 5)) || echo "only $found slugs were found"
+    ((found > 5 && !bad))
+}
+
+variables_are_explained() {
+    local name bad=0
+    for name in $(grep -ohE '"(HMREG|FI)_[A-Z_]+"' "$SOURCE_DIR"/core/settings.c | tr -d '"'); do
+        grep -qF "**$name**" "$overview" && continue
+        echo "hmreg(7) does not explain $name"
+        bad=1
+    done
+    return $bad
+}
+
+json_keys_are_explained() {
+    local key bad=0 found=0
+    for key in $({ "$tool" info --json && "$tool" query --json; } |
+        grep -oE '"[a-z_]+":' | tr -d '":' | sort -u); do
+        ((++found))
+        grep -qE "\*$key\*|\"$key\"" "$command_page" && continue
+        echo "hmreg(1) does not explain the key $key"
+        bad=1
+    done
+    ((found > 30)) || echo "only $found keys were found"
+    ((found > 30 && !bad))
+}
+
+# ---- what is built ------------------------------------------------------------------------
+
+built_for_all() {
+    local name bad=0
+    for name in $(all_prototypes | name_of); do
+        [[ $name == hmreg_domain_open_@(ofi|verbs) && " $COMPONENTS " != *" ${name##*_} "* ]] &&
+            continue
+        [[ -s $BUILD_DIR/docs/man/man3/$name.3 ]] && continue
+        echo "docs/man/man3/$name.3 was not built"
+        bad=1
+    done
+    return $bad
+}
+
+formats() {
+    local page said bad=0
+    cd "$BUILD_DIR/docs/man" || return
+    for page in man?/*; do
+        said=$(man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null)
+        [[ $said ]] && echo "$page: $said" && bad=1
+    done
+    return $bad
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+index_names >"$work/names"
+for page in "${pages[@]}"; do
+    code_of "$page" SYNOPSIS | prototypes >"$work/${page##*/}"
+done
+
+while read -r prototype; do
+    name=$(name_of <<<"$prototype")
+    check "manual__${name}__is_as_declared" documented_as_declared "$name" "$prototype"
+done < <(all_prototypes)
+while read -r name errors; do
+    # shellcheck disable=SC2086
+    [[ ! $errors ]] || check "manual__${name}__errors" explains_errors "$name" $errors
+done < <(errors_declared)
+check manual__no_page_of_what_is_not_declared no_page_of_what_is_not_declared
+for page in "${pages[@]}" "$overview"; do
+    name=$(basename "$page" .md)
+    [[ $page == "$overview" ]] || check "manual__${name}__has_its_sections" has_sections "$page"
+    if [[ $(lacks "$page") ]]; then
+        skip "manual__${name}__example" "this build is without $(lacks "$page")"
+    else
+        check "manual__${name}__example_compiles" example_compiles "$page"
+    fi
+done
+check manual__see_also_leads_somewhere see_also_leads_somewhere
+check manual__reasons_are_explained slugs_are_explained
+check manual__environment_is_explained variables_are_explained
+if [[ $TOOL == 1 ]]; then
+    check manual__json_keys_are_explained json_keys_are_explained
+else
+    skip manual__json_keys "this build is without the command"
+fi
+if [[ $DOCS != 1 ]]; then
+    skip manual__built "this build is without the manual"
+else
+    check manual__built_for_every_function built_for_all
+    if command -v man >/dev/null; then
+        check manual__formats_without_warnings formats
+    else
+        skip manual__formats "no man is installed"
+    fi
+fi
+finish
