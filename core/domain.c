@@ -131,11 +131,25 @@ static int check_order(const enum hmreg_path *order)
     return 0;
 }
 
+/* Two caches on top of each other pin each other's entries, so where the fabric has one that is
+ * on, ours is off unless the caller set its limits, knowing better. */
+static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_config *config)
+{
+    const struct settings *settings = &domain->lib->settings;
+
+    domain->flags = config->flags;
+    domain->max_regions = config->max_regions ? config->max_regions : settings->max_regions;
+    domain->max_bytes = config->max_bytes ? config->max_bytes : settings->max_bytes;
+    if (!domain->max_regions || !domain->max_bytes)
+        domain->flags |= HMREG_DOMAIN_NO_CACHE;
+    if (domain->caps.caches && !config->max_regions && !config->max_bytes)
+        domain->flags |= HMREG_DOMAIN_NO_CACHE;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
                                             HMREG_PATH_MAPPED, HMREG_PATH_NONE};
-    const struct settings *settings = &domain->lib->settings;
     struct hmreg_domain_config config = {0};
     int rc = 0;
 
@@ -146,9 +160,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     rc = rc ? rc : check_order(config.order);
     if (rc)
         return rc;
-    domain->flags = config.flags | (settings->cache ? 0 : HMREG_DOMAIN_NO_CACHE);
-    domain->max_regions = config.max_regions ? config.max_regions : settings->max_regions;
-    domain->max_bytes = config.max_bytes ? config.max_bytes : settings->max_bytes;
+    set_limits(domain, &config);
     if (config.order[0] != HMREG_PATH_NONE)
         memcpy(domain->order, config.order, sizeof(config.order));
     else

@@ -348,8 +348,16 @@ static int try_paths(struct attempt *attempt)
 /* Are keys of this request ours to keep unique? */
 static bool wants_key(const struct attempt *attempt)
 {
-    return (attempt->request->access & HMREG_ACCESS_REMOTE) &&
-           !(attempt->domain->caps.mr_mode & HMREG_MR_PROV_KEY);
+    const struct provider_caps *caps = &attempt->domain->caps;
+
+    return ((attempt->request->access & HMREG_ACCESS_REMOTE) || caps->local_keys) &&
+           !(caps->mr_mode & HMREG_MR_PROV_KEY);
+}
+
+/* Ours to choose? A caller's choice means nothing where no peer will use it. */
+static bool any_key(const struct attempt *attempt)
+{
+    return attempt->request->any_key || !(attempt->request->access & HMREG_ACCESS_REMOTE);
 }
 
 static int take_key(struct attempt *attempt)
@@ -357,7 +365,7 @@ static int take_key(struct attempt *attempt)
     struct keys *keys = &attempt->domain->keys;
     int rc;
 
-    if (attempt->request->any_key)
+    if (any_key(attempt))
         return keys_take_any(keys, &attempt->key);
     rc = keys_take(keys, attempt->request->requested_key);
     if (!rc)
@@ -382,7 +390,7 @@ static int register_with_key(struct attempt *attempt)
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
-        if (rc != -HMREG_ENOKEY || !attempt->request->any_key)
+        if (rc != -HMREG_ENOKEY || !any_key(attempt))
             return rc;
     }
     return rc;

@@ -146,7 +146,6 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         settings.ifaces = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     if (config.monitor)
         settings.monitor = config.monitor;
-    settings.cache = settings.max_regions && settings.max_bytes;
     *out = settings;
     return 0;
 }

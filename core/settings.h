@@ -13,8 +13,7 @@ struct settings {
     uint32_t ifaces;            /* HMREG_IFACE_BIT()s to look for */
     enum hmreg_monitor monitor; /* the choice for host memory */
     bool watch[HMREG_IFACE_COUNT]; /* may regions of this iface's device memory be cached? */
-    bool cache;                 /* false: FI_MR_CACHE_MAX_COUNT or _SIZE is 0 */
-    uint64_t max_regions, max_bytes; /* per cache */
+    uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
 };
 
 /* Defaults, then the environment, then config (NULL: none). -EINVAL. */

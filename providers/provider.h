@@ -30,6 +30,9 @@ struct provider_caps {
     uint64_t max_len;   /* UINT64_MAX: no limit known */
     uint64_t flags;     /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
     bool async;         /* registrations complete in a queue of the fabric's own */
+    bool local_keys;    /* regions without remote access need a unique requested_key as well */
+    bool caches;        /* the fabric remembers registrations itself, and cannot be told not to:
+                           ours stays off where the domain's config does not set its limits */
 };
 
 /* One registration, ready to be made. Borrowed for the call. */
@@ -39,7 +42,8 @@ struct provider_request {
                                 mapping's; for DMABUF the device addresses peers will name */
     size_t count;
     uint64_t access;        /* HMREG_* rights */
-    uint64_t requested_key; /* unique in the domain already; 0 where the provider chooses */
+    uint64_t requested_key; /* unique in the domain already; 0 where the provider chooses, and for
+                               regions without remote access unless caps have local_keys */
     uint64_t flags;
     enum hmreg_iface iface;
     int device;
