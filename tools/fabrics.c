@@ -203,10 +203,12 @@ static void own_version(char *buf, size_t size)
     snprintf(buf, size, "%s", hmreg_version());
 }
 
+#if !defined(HMREG_TOOL_OFI) || !defined(HMREG_TOOL_VERBS)
 static const char *not_built(struct fabric_list *list)
 {
     return "this hmreg was built without it";
 }
+#endif
 
 /* A library of fabrics. */
 struct library {

@@ -17,10 +17,23 @@ extern "C" {
 /*
  * Opens a domain on a libfabric domain. domain is borrowed and must outlive *out; info is the
  * one it was opened with, read during the call only. Its threading model is the caller's to
- * keep: hmreg calls fi_mr_reg and fi_close on the thread that called hmreg.
- * -EINVAL: lib, domain, info or out is NULL, or info lacks its fabric or domain attributes.
- * -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode this layer cannot meet; the sentence
- * names it. -ENOMEM.
+ * keep: hmreg calls fi_mr_regattr and fi_close on the thread that called hmreg.
+ *
+ * info decides how device memory can be registered. By dmabuf: on verbs, efa, cxi and opx, with
+ * libfabric 1.20 or later, FI_VERSION(1, 20) or later given to fi_getinfo(), and FI_HMEM in the
+ * caps. By its address (path peermem): with FI_HMEM. By a mapping: where the fabric moves bytes
+ * with the CPU (tcp, shm, ...), whose local operations then take hmreg_mr_query()'s local_addr.
+ *
+ * libfabric has a cache of registrations in verbs, efa, cxi and opx. Two on top of each other pin
+ * each other's entries, and libfabric's registers with all rights. Where the environment does not
+ * switch it off, hmreg's own cache stays off for this domain unless config sets its limits.
+ * To use hmreg's: FI_MR_CACHE_MAX_COUNT=0 in the environment, and config->max_regions and
+ * config->max_bytes (that 0 is hmreg's default as well).
+ *
+ * -EINVAL: lib, domain, info or out is NULL, domain is none, or info lacks its fabric or domain
+ * attributes. -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode this layer cannot meet:
+ * FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT or an unknown one; the sentence names it.
+ * -ENOMEM.
  */
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out);

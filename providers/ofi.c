@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The libfabric provider: a registration in libfabric's words. It is compiled against whatever
+ * libfabric is installed, from 1.17 on, and run with that or a newer one: what came later is
+ * declared here, and used only where both the library loaded and the version the application
+ * gave fi_getinfo() know it, since a provider reads newer fields of an older application's
+ * structs for garbage.
+ */
+#include "core/error.h"
+#include "providers/ofi_fabric.h"
+#include "providers/provider.h"
+
+#include <errno.h>
+#include <hmreg/ofi.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Our values are libfabric's, so that rights, modes, flags and errors pass as they are. */
+#define SAME(ours, theirs) _Static_assert((uint64_t)(ours) == (uint64_t)(theirs), #ours)
+SAME(HMREG_READ, FI_READ);
+SAME(HMREG_WRITE, FI_WRITE);
+SAME(HMREG_RECV, FI_RECV);
+SAME(HMREG_SEND, FI_SEND);
+SAME(HMREG_REMOTE_READ, FI_REMOTE_READ);
+SAME(HMREG_REMOTE_WRITE, FI_REMOTE_WRITE);
+SAME(HMREG_MR_LOCAL, FI_MR_LOCAL);
+SAME(HMREG_MR_RAW, FI_MR_RAW);
+SAME(HMREG_MR_VIRT_ADDR, FI_MR_VIRT_ADDR);
+SAME(HMREG_MR_ALLOCATED, FI_MR_ALLOCATED);
+SAME(HMREG_MR_PROV_KEY, FI_MR_PROV_KEY);
+SAME(HMREG_MR_MMU_NOTIFY, FI_MR_MMU_NOTIFY);
+SAME(HMREG_MR_RMA_EVENT, FI_MR_RMA_EVENT);
+SAME(HMREG_MR_ENDPOINT, FI_MR_ENDPOINT);
+SAME(HMREG_MR_HMEM, FI_MR_HMEM);
+SAME(HMREG_IFACE_SYSTEM, FI_HMEM_SYSTEM);
+SAME(HMREG_IFACE_CUDA, FI_HMEM_CUDA);
+SAME(HMREG_IFACE_ROCR, FI_HMEM_ROCR);
+SAME(HMREG_IFACE_ZE, FI_HMEM_ZE);
+SAME(HMREG_HMEM_HOST_ALLOC, FI_HMEM_HOST_ALLOC);
+SAME(HMREG_HMEM_DEVICE_ONLY, FI_HMEM_DEVICE_ONLY);
+SAME(HMREG_RMA_PMEM, FI_RMA_PMEM);
+SAME(HMREG_RMA_EVENT, FI_RMA_EVENT);
+SAME(HMREG_REG_MR, FI_REG_MR);
+SAME(HMREG_ETOOSMALL, FI_ETOOSMALL);
+SAME(HMREG_EOPBADSTATE, FI_EOPBADSTATE);
+SAME(HMREG_EBADFLAGS, FI_EBADFLAGS);
+SAME(HMREG_ENOKEY, FI_ENOKEY);
+SAME(HMREG_KEY_NOTAVAIL, FI_KEY_NOTAVAIL);
+
+/* The versions that brought FI_MR_DMABUF and two fields of fi_mr_attr. */
+#define DMABUF_VERSION    FI_VERSION(1, 20)
+#define HMEM_DATA_VERSION FI_VERSION(1, 19)
+#define PAGE_SIZE_VERSION FI_VERSION(1, 22)
+
+/* fi_mr_dmabuf. */
+struct dmabuf {
+    int fd;
+    uint64_t offset;
+    size_t len;
+    void *base_addr; /* the address of the descriptor's first byte */
+};
+_Static_assert(sizeof(struct dmabuf) == 32, "struct fi_mr_dmabuf");
+
+/* fi_mr_attr with the room a libfabric 2 may look at; what it has beyond these stays zero. */
+union attr {
+    struct fi_mr_attr known;
+    struct {
+        uint64_t of_1_17[10];
+        void *hmem_data;
+        size_t page_size;
+        uint64_t of_2_0[2];
+    } later;
+};
+_Static_assert(sizeof(union attr) >= 112, "struct fi_mr_attr of libfabric 2");
+_Static_assert(offsetof(struct fi_mr_attr, device) == 72, "its last field in libfabric 1.17");
+
+struct ofi {
+    struct fid_domain *domain;       /* the caller's */
+    const struct ofi_fabric *fabric; /* NULL: unknown */
+    char name[64];
+    uint32_t api_version; /* the application's, given to fi_getinfo() */
+    bool hmem;
+    bool pins; /* the fabric needs pages */
+};
+
+/* Do both the library loaded and the application's version have what came with this one? */
+static bool has(const struct ofi *ofi, uint32_t version)
+{
+    return FI_VERSION_GE(fi_version(), version) && FI_VERSION_GE(ofi->api_version, version);
+}
+
+/* ---- what the fabric can do ------------------------------------------------------------- */
+
+static int refuse_unknown(const struct ofi *ofi, struct hmreg_reason *why, const char *what)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "fabric-unknown",
+                        "whether %s %s is unknown to this hmreg, which does not guess", ofi->name,
+                        what);
+}
+
+static int can_dmabuf(const struct ofi *ofi, struct hmreg_reason *why)
+{
+    uint32_t loaded = fi_version();
+
+    if (!ofi->fabric)
+        return refuse_unknown(ofi, why, "imports dmabufs");
+    if (!ofi->fabric->dmabuf)
+        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-imports-no-dmabuf", "%s imports no dmabuf%s",
+                            ofi->name, ofi->fabric->cpu ? ": it moves bytes with the CPU" : "");
+    if (FI_VERSION_LT(loaded, DMABUF_VERSION))
+        return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-too-old",
+                            "libfabric %u.%u is loaded; it imports dmabufs (FI_MR_DMABUF) from "
+                            "1.20 on: use a newer one",
+                            FI_MAJOR(loaded), FI_MINOR(loaded));
+    if (FI_VERSION_LT(ofi->api_version, DMABUF_VERSION))
+        return hmreg_refuse(why, -EOPNOTSUPP, "api-version-too-old",
+                            "the domain is of fi_getinfo(FI_VERSION(%u, %u)); dmabufs need "
+                            "FI_VERSION(1, 20) or later: ask for that",
+                            FI_MAJOR(ofi->api_version), FI_MINOR(ofi->api_version));
+    return 0;
+}
+
+static int can_mapped(const struct ofi *ofi, struct hmreg_reason *why)
+{
+    if (!ofi->fabric)
+        return refuse_unknown(ofi, why, "moves bytes with the CPU, from inside the process,");
+    if (!ofi->fabric->cpu)
+        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-bypasses-cpu",
+                            "%s's device reads memory itself; it cannot use a CPU mapping of "
+                            "device memory",
+                            ofi->name);
+    return 0;
+}
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    const struct ofi *ofi = self;
+    int rc;
+
+    if (path == HMREG_PATH_MAPPED)
+        return can_mapped(ofi, why);
+    rc = path == HMREG_PATH_DMABUF ? can_dmabuf(ofi, why) : 0;
+    if (rc)
+        return rc;
+    /* Without it libfabric ignores the iface, and takes a device's address for the CPU's. */
+    if (!ofi->hmem)
+        return hmreg_refuse(why, -EOPNOTSUPP, "no-fi-hmem",
+                            "the domain is without FI_HMEM, so %s takes no %s memory: add FI_HMEM "
+                            "to the caps, and FI_MR_HMEM to the mr_mode, of fi_getinfo()'s hints",
+                            ofi->name, hmreg_iface_name(iface));
+    return 0;
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+/* Some providers answer with positive numbers. */
+static int negative(int rc)
+{
+    return rc > 0 ? -rc : rc;
+}
+
+static int fail(const struct ofi *ofi, int rc, const char *call)
+{
+    return hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: %s failed: %s", ofi->name, call,
+                             fi_strerror(-rc));
+}
+
+/* Would another path fail as well? Then it is no refusal of this one. */
+static bool is_of_request(int rc)
+{
+    return rc == -FI_ENOMEM || rc == -FI_ENOKEY || rc == -FI_EAGAIN || rc == -EMFILE ||
+           rc == -ENFILE;
+}
+
+static const char *remedy(enum hmreg_path path, int rc)
+{
+    if (path == HMREG_PATH_PEERMEM && rc == -FI_ENOSYS)
+        return "; this libfabric is built without that runtime, or could not start it "
+               "(FI_LOG_LEVEL=warn says)";
+    if (path == HMREG_PATH_PEERMEM && rc == -FI_EFAULT)
+        return "; no peer-memory module (nvidia-peermem) took the address";
+    if (path == HMREG_PATH_DMABUF && (rc == -FI_EOPNOTSUPP || rc == -EPROTONOSUPPORT))
+        return "; the device's driver imports none";
+    return "";
+}
+
+static int registration_failed(const struct ofi *ofi, const struct provider_request *req, int rc,
+                               struct hmreg_reason *why)
+{
+    if (req->path == HMREG_PATH_SYSTEM || is_of_request(rc))
+        return fail(ofi, rc, "fi_mr_regattr()");
+    why->vendor_code = rc;
+    return hmreg_refuse(why, rc, "fabric-refused", "%s: fi_mr_regattr() of %s memory failed: %s%s",
+                        ofi->name, hmreg_iface_name(req->iface), fi_strerror(-rc),
+                        remedy(req->path, rc));
+}
+
+/* Can the kernel find pages under the mapping? What it answers for a byte of our own, it will
+ * answer for every transfer. Where the call itself is forbidden, the fabric does without too. */
+static int probe_pages(const struct ofi *ofi, const struct provider_request *req,
+                       struct hmreg_reason *why)
+{
+    for (size_t i = 0; i < req->count; i++) {
+        char byte;
+        struct iovec to = {&byte, 1}, from = {req->iov[i].iov_base, 1};
+
+        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT)
+            continue;
+        why->vendor_code = EFAULT;
+        return hmreg_refuse(why, -EFAULT, "mapping-has-no-pages",
+                            "this %s memory can be mapped for loads and stores only, and %s would "
+                            "move it with %s",
+                            hmreg_iface_name(req->iface), ofi->name, ofi->fabric->pinner);
+    }
+    return 0;
+}
+
+/* ROCm's device had no field of its own until libfabric 2.5, and was to be 0. */
+static void name_device(const struct provider_request *req, struct fi_mr_attr *attr)
+{
+    attr->iface = (enum fi_hmem_iface)req->iface;
+    if (req->iface != HMREG_IFACE_ROCR)
+        attr->device.reserved = (uint64_t)req->device;
+}
+
+static void describe(const struct ofi *ofi, const struct provider_request *req, union attr *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+    attr->known.mr_iov = req->iov;
+    attr->known.iov_count = req->count;
+    attr->known.access = req->access;
+    attr->known.requested_key = req->requested_key;
+    attr->known.context = req->context;
+    attr->known.auth_key_size = req->auth_key_size;
+    attr->known.auth_key = (uint8_t *)(uintptr_t)req->auth_key;
+    if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM)
+        name_device(req, &attr->known);
+    if (has(ofi, HMEM_DATA_VERSION))
+        attr->later.hmem_data = req->hmem_data;
+    if (has(ofi, PAGE_SIZE_VERSION))
+        attr->later.page_size = req->page_size;
+}
+
+static int call_regattr(const struct ofi *ofi, const struct provider_request *req,
+                        struct fid_mr **mr)
+{
+    uint64_t flags = req->path == HMREG_PATH_PEERMEM ? req->flags : 0;
+    struct dmabuf dmabuf;
+    union attr attr;
+
+    describe(ofi, req, &attr);
+    if (req->path == HMREG_PATH_DMABUF) {
+        dmabuf = (struct dmabuf){
+            .fd = req->dmabuf->fd,
+            .offset = req->dmabuf->offset,
+            .len = req->dmabuf->length,
+            .base_addr = (char *)req->iov[0].iov_base - req->dmabuf->offset,
+        };
+        attr.known.mr_iov = (const void *)&dmabuf; /* a union since 1.20 */
+        flags = HMREG_MR_DMABUF;
+    }
+    return negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
+}
+
+static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    const struct ofi *ofi = self;
+    struct fid_mr *mr = NULL; /* some providers write it on failure too */
+    int rc = 0;
+
+    if (req->path == HMREG_PATH_MAPPED && ofi->pins)
+        rc = probe_pages(ofi, req, why);
+    if (rc)
+        return rc;
+    rc = call_regattr(ofi, req, &mr);
+    if (rc)
+        return registration_failed(ofi, req, rc, why);
+    *out = (struct provider_mr){
+        .native = mr,
+        .desc = fi_mr_desc(mr),
+        .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
+    };
+    return 0;
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    struct fid_mr *native = mr->native;
+    int rc = negative(fi_close(&native->fid));
+
+    return rc ? fail(self, rc, "fi_close() of a memory region") : 0;
+}
+
+/* ---- raw keys --------------------------------------------------------------------------- */
+
+static int raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+                   size_t *size)
+{
+    struct fid_mr *native = mr->native;
+    uint64_t found_base = 0;
+    size_t found_size = *size;
+    int rc = negative(fi_mr_raw_attr(native, &found_base, key, &found_size, 0));
+
+    if (rc)
+        return fail(self, rc, "fi_mr_raw_attr()");
+    *base = found_base;
+    *size = found_size;
+    return 0;
+}
+
+static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    const struct ofi *ofi = self;
+    uint64_t mapped = 0;
+    int rc =
+        negative(fi_mr_map_raw(ofi->domain, base, (uint8_t *)(uintptr_t)raw, size, &mapped, 0));
+
+    if (rc)
+        return fail(ofi, rc, "fi_mr_map_raw()");
+    *key = mapped;
+    return 0;
+}
+
+static int unmap_key(void *self, uint64_t key)
+{
+    const struct ofi *ofi = self;
+    int rc = negative(fi_mr_unmap_key(ofi->domain, key));
+
+    return rc ? fail(ofi, rc, "fi_mr_unmap_key()") : 0;
+}
+
+/* ---- the domain ------------------------------------------------------------------------- */
+
+static const struct provider_ops ofi_ops = {
+    .name = "ofi",
+    .can = can,
+    .reg = reg,
+    .dereg = dereg,
+    .raw_key = raw_key,
+    .map_key = map_key,
+    .unmap_key = unmap_key,
+    .destroy = free,
+};
+
+/* Modes in which a region is not usable as it comes from fi_mr_regattr(). */
+static const struct {
+    uint64_t mode;
+    const char *name;
+} unmet[] = {
+    {FI_MR_MMU_NOTIFY, "FI_MR_MMU_NOTIFY"},
+    {FI_MR_RMA_EVENT, "FI_MR_RMA_EVENT"},
+    {FI_MR_ENDPOINT, "FI_MR_ENDPOINT"},
+};
+
+#define MET_MODES                                                                                  \
+    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM)
+#define OLD_LOCAL (UINT64_C(1) << 55) /* FI_LOCAL_MR of fi_info's mode, of the time of MR_BASIC */
+
+static int translate_mode(const struct fi_info *info, uint32_t *out)
+{
+    uint32_t mode = (uint32_t)info->domain_attr->mr_mode;
+    uint32_t local = info->mode & OLD_LOCAL ? HMREG_MR_LOCAL : 0;
+
+    if (mode == HMREG_MR_BASIC)
+        mode = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY | local;
+    else if (mode == HMREG_MR_SCALABLE)
+        mode = local;
+    for (size_t i = 0; i < sizeof(unmet) / sizeof(unmet[0]); i++)
+        if (mode & unmet[i].mode)
+            return hmreg_fail(-EOPNOTSUPP,
+                              "info->domain_attr->mr_mode has %s, which this layer cannot meet: "
+                              "leave it out of fi_getinfo()'s hints",
+                              unmet[i].name);
+    if (mode & ~(uint32_t)MET_MODES)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "info->domain_attr->mr_mode has %#x, which this layer does not know; it "
+                          "can meet %#x",
+                          mode & ~(uint32_t)MET_MODES, (unsigned)MET_MODES);
+    *out = mode;
+    return 0;
+}
+
+static int check_arguments(const struct fid_domain *domain, const struct fi_info *info)
+{
+    if (!domain)
+        return hmreg_fail(-EINVAL, "domain is NULL");
+    if (domain->fid.fclass != FI_CLASS_DOMAIN)
+        return hmreg_fail(-EINVAL, "domain is no fid_domain: its class is %zu", domain->fid.fclass);
+    if (!info)
+        return hmreg_fail(-EINVAL, "info is NULL");
+    if (!info->fabric_attr || !info->domain_attr)
+        return hmreg_fail(-EINVAL, "info->%s is NULL",
+                          info->fabric_attr ? "domain_attr" : "fabric_attr");
+    return 0;
+}
+
+static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info)
+{
+    const char *name = info->fabric_attr->prov_name;
+    struct ofi *ofi = calloc(1, sizeof(*ofi));
+
+    if (!ofi)
+        return NULL;
+    ofi->domain = domain;
+    ofi->fabric = ofi_fabric_find(name);
+    snprintf(ofi->name, sizeof(ofi->name), "%s", name ? name : "a fabric without a name");
+    ofi->api_version = info->fabric_attr->api_version;
+    ofi->hmem = (info->caps | info->domain_attr->caps) & FI_HMEM;
+    ofi->pins = ofi->fabric && ofi_fabric_pins(ofi->fabric, ofi->hmem);
+    return ofi;
+}
+
+static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
+{
+    bool one = !stated || (ofi->fabric && ofi->fabric->first_range);
+
+    return one ? 1 : stated < UINT32_MAX ? (uint32_t)stated : UINT32_MAX;
+}
+
+int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
+                          const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    /* libfabric states no longest region. Many of its versions want unique keys of all regions. */
+    struct provider_caps caps = {.max_len = UINT64_MAX, .local_keys = true};
+    struct ofi *ofi;
+    int rc = check_arguments(domain, info);
+
+    rc = rc ? rc : translate_mode(info, &caps.mr_mode);
+    if (rc)
+        return rc;
+    ofi = ofi_new(domain, info);
+    if (!ofi)
+        return hmreg_fail(-ENOMEM, "no memory for a libfabric domain");
+    snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
+    caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
+    caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
+    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
+    return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
+}
