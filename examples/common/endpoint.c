@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See endpoint.h.
+ */
+#include "endpoint.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE 60 /* an operation takes microseconds where all is well */
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+/* The version asked for is the newest this libfabric has: dmabufs need 1.20. */
+static uint32_t version(void)
+{
+    uint32_t newest = FI_VERSION(1, 20), here = fi_version();
+
+    return FI_VERSION_LT(here, newest) ? here : newest;
+}
+
+static int find(const struct endpoint_hints *wanted, struct fi_info **out)
+{
+    const char *node = strcmp(wanted->provider, "shm") ? "127.0.0.1" : NULL;
+    struct fi_info *hints = fi_allocinfo();
+    int rc = -FI_ENOMEM;
+
+    if (!hints)
+        return rc;
+    hints->fabric_attr->prov_name = strdup(wanted->provider);
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_RMA | wanted->caps;
+    hints->tx_attr->msg_order = wanted->msg_order;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE; /* done means: the bytes are at the target */
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW | FI_MR_HMEM;
+    if (wanted->old_mr_mode)
+        hints->domain_attr->mr_mode = wanted->old_mr_mode;
+    if (hints->fabric_attr->prov_name)
+        rc = fi_getinfo(version(), node, NULL, node ? FI_SOURCE : 0, hints, out);
+    fi_freeinfo(hints);
+    return rc;
+}
+
+static int open_ep(struct endpoint *e)
+{
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT};
+    int rc = fi_fabric(e->info->fabric_attr, &e->fabric, NULL);
+
+    rc = rc ? rc : fi_domain(e->fabric, e->info, &e->domain, NULL);
+    rc = rc ? rc : fi_av_open(e->domain, &av, &e->av, NULL);
+    rc = rc ? rc : fi_cq_open(e->domain, &cq, &e->cq, NULL);
+    rc = rc ? rc : fi_endpoint(e->domain, e->info, &e->ep, NULL);
+    rc = rc ? rc : fi_ep_bind(e->ep, &e->av->fid, 0);
+    rc = rc ? rc : fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV);
+    return rc ? rc : fi_enable(e->ep);
+}
+
+int endpoint_open(const struct endpoint_hints *hints, struct endpoint *out)
+{
+    struct endpoint e = {.peer = FI_ADDR_UNSPEC, .patience = PATIENCE};
+    int rc = find(hints, &e.info);
+
+    rc = rc ? rc : open_ep(&e);
+    if (rc)
+        endpoint_close(&e);
+    else
+        *out = e;
+    return rc;
+}
+
+static void close_fid(struct fid *fid)
+{
+    if (fid)
+        fi_close(fid);
+}
+
+void endpoint_close(struct endpoint *e)
+{
+    close_fid(e->ep ? &e->ep->fid : NULL);
+    close_fid(e->cq ? &e->cq->fid : NULL);
+    close_fid(e->av ? &e->av->fid : NULL);
+    close_fid(e->domain ? &e->domain->fid : NULL);
+    close_fid(e->fabric ? &e->fabric->fid : NULL);
+    if (e->info)
+        fi_freeinfo(e->info);
+    memset(e, 0, sizeof(*e));
+}
+
+/* ---- the peer --------------------------------------------------------------------------- */
+
+int endpoint_address(struct endpoint *e, void *address, size_t *size)
+{
+    return fi_getname(&e->ep->fid, address, size);
+}
+
+int endpoint_connect(struct endpoint *e, const void *address)
+{
+    int inserted = fi_av_insert(e->av, address, 1, &e->peer, 0, NULL);
+
+    return inserted == 1 ? 0 : inserted < 0 ? inserted : -FI_EADDRNOTAVAIL;
+}
+
+/* ---- operations ------------------------------------------------------------------------- */
+
+/* One completion, if there is one: 1, or 0, or its error. */
+static int poll_cq(struct endpoint *e)
+{
+    struct fi_cq_entry done;
+    struct fi_cq_err_entry failed = {0};
+    ssize_t got = fi_cq_read(e->cq, &done, 1);
+
+    if (got != -FI_EAVAIL)
+        return got == -FI_EAGAIN ? 0 : (int)got;
+    fi_cq_readerr(e->cq, &failed, 0);
+    return failed.err ? -failed.err : -FI_EOTHER;
+}
+
+void endpoint_progress(struct endpoint *e)
+{
+    (void)fi_cq_read(e->cq, NULL, 0);
+}
+
+static bool is_over(const struct endpoint *e, const struct timespec *start)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec - start->tv_sec > e->patience;
+}
+
+static int operate(struct endpoint *e, bool write, void *local, size_t len, void *desc,
+                   uint64_t addr, uint64_t key)
+{
+    struct timespec start;
+    ssize_t posted;
+    int rc;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        posted = write ? fi_write(e->ep, local, len, desc, e->peer, addr, key, NULL)
+                       : fi_read(e->ep, local, len, desc, e->peer, addr, key, NULL);
+        if (posted == -FI_EAGAIN)
+            endpoint_progress(e);
+    } while (posted == -FI_EAGAIN && !is_over(e, &start));
+    if (posted)
+        return (int)posted;
+    do {
+        rc = poll_cq(e);
+    } while (!rc && !is_over(e, &start));
+    return rc > 0 ? 0 : rc ? rc : -FI_ETIMEDOUT;
+}
+
+int endpoint_write(struct endpoint *e, const void *local, size_t len, void *desc, uint64_t addr,
+                   uint64_t key)
+{
+    return operate(e, true, (void *)(uintptr_t)local, len, desc, addr, key);
+}
+
+int endpoint_read(struct endpoint *e, void *local, size_t len, void *desc, uint64_t addr,
+                  uint64_t key)
+{
+    return operate(e, false, local, len, desc, addr, key);
+}

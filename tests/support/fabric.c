@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See fabric.h. One request and one reply at a time, each a packet of a socket pair.
+ */
+#include "tests/support/fabric.h"
+
+#include "core/error.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_BLOB           2048
+#define INTRUDERS_PATIENCE 1
+
+enum op { OP_CONNECT, OP_TAKE, OP_WRITE, OP_READ, OP_INTRUDE, OP_OFFER, OP_CHECK };
+
+struct request {
+    enum op op;
+    unsigned seed;
+    uint64_t place; /* offset, or address */
+    uint64_t key;
+    uint64_t len;
+    size_t size;                  /* of blob */
+    unsigned char blob[MAX_BLOB]; /* a token or an address */
+};
+
+struct reply {
+    int rc;
+    char text[256];
+    size_t size;
+    unsigned char blob[MAX_BLOB];
+};
+
+/* What a new process must know before it can connect. */
+struct setup {
+    char provider[32];
+    uint64_t caps, msg_order;
+    int old_mr_mode;
+};
+
+const char *fabric_name(void)
+{
+    const char *name = getenv("HMREG_TEST_FABRIC");
+
+    return name ? name : "tcp";
+}
+
+unsigned char fabric_byte(unsigned seed, size_t index)
+{
+    return (unsigned char)(seed * 41 + index * 7 + (index >> 8) * 3 + 1);
+}
+
+/* ---- the peer --------------------------------------------------------------------------- */
+
+struct peer {
+    int socket;
+    struct endpoint endpoint;
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_remote *remote;
+    unsigned char *bytes; /* for RMA; kept until the endpoint is closed, since an operation that
+                             was given up may still come to them */
+    unsigned char *offered;
+    struct hmreg_mr *offer;
+};
+
+static int open_all(const struct endpoint_hints *hints, struct endpoint *endpoint,
+                    struct hmreg **lib, struct hmreg_domain **domain)
+{
+    int rc = endpoint_open(hints, endpoint);
+
+    if (rc)
+        return hmreg_fail(rc, "%s cannot be opened here: %s", hints->provider, fi_strerror(-rc));
+    rc = hmreg_open(NULL, lib);
+    return rc ? rc : hmreg_domain_open_ofi(*lib, endpoint->domain, endpoint->info, NULL, domain);
+}
+
+static int close_all(struct endpoint *endpoint, struct hmreg *lib, struct hmreg_domain *domain)
+{
+    int rc = hmreg_domain_close(domain);
+
+    rc = rc ? rc : hmreg_close(lib);
+    endpoint_close(endpoint);
+    return rc;
+}
+
+static int connect_peer(struct peer *peer, const struct request *request, struct reply *reply)
+{
+    int rc;
+
+    reply->size = sizeof(reply->blob);
+    rc = endpoint_address(&peer->endpoint, reply->blob, &reply->size);
+    return rc ? rc : endpoint_connect(&peer->endpoint, request->blob);
+}
+
+static int take(struct peer *peer, const struct request *request)
+{
+    struct hmreg_remote *remote = NULL;
+    int rc = hmreg_remote_open(peer->domain, request->blob, request->size, &remote);
+
+    if (rc)
+        return rc;
+    hmreg_remote_close(peer->remote);
+    peer->remote = remote;
+    return 0;
+}
+
+static int check(const unsigned char *bytes, const struct request *request)
+{
+    for (size_t i = 0; i < request->len; i++)
+        if (bytes[i] != fabric_byte(request->seed, i))
+            return hmreg_fail(-EBADMSG, "byte %zu of %zu at the peer is %#x, not %#x", i,
+                              (size_t)request->len, bytes[i], fabric_byte(request->seed, i));
+    return 0;
+}
+
+static void fill(unsigned char *bytes, const struct request *request)
+{
+    for (size_t i = 0; i < request->len; i++)
+        bytes[i] = fabric_byte(request->seed, i);
+}
+
+static int operate(struct peer *peer, const struct request *request, bool write, void *desc,
+                   uint64_t addr, uint64_t key)
+{
+    int rc = write ? endpoint_write(&peer->endpoint, peer->bytes, request->len, desc, addr, key)
+                   : endpoint_read(&peer->endpoint, peer->bytes, request->len, desc, addr, key);
+
+    return rc ? hmreg_fail(rc, "RMA on %s: %s", peer->endpoint.info->fabric_attr->prov_name,
+                           fi_strerror(-rc))
+              : 0;
+}
+
+/* RMA from or to registered bytes: some domains demand their desc. */
+static int move(struct peer *peer, const struct request *request, bool write, uint64_t addr,
+                uint64_t key)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    peer->bytes = realloc(peer->bytes, request->len);
+    memset(peer->bytes, 0, request->len);
+    if (write)
+        fill(peer->bytes, request);
+    rc = hmreg_mr_reg(peer->domain, peer->bytes, request->len, HMREG_READ | HMREG_WRITE, 0, 0, 0,
+                      &mr, NULL);
+    rc = rc ? rc : operate(peer, request, write, hmreg_mr_desc(mr), addr, key);
+    if (!rc && !write)
+        rc = check(peer->bytes, request);
+    hmreg_mr_close(mr);
+    return rc;
+}
+
+static int move_in_region(struct peer *peer, const struct request *request, bool write)
+{
+    uint64_t addr = 0, key = 0;
+    int rc = hmreg_remote_addr(peer->remote, request->place, request->len, &addr, &key);
+
+    return rc ? rc : move(peer, request, write, addr, key);
+}
+
+static int intrude(struct peer *peer, const struct request *request)
+{
+    int before = peer->endpoint.patience, rc;
+
+    peer->endpoint.patience = INTRUDERS_PATIENCE;
+    rc = move(peer, request, true, request->place, request->key);
+    peer->endpoint.patience = before;
+    return rc;
+}
+
+static int offer(struct peer *peer, const struct request *request, struct reply *reply)
+{
+    int rc;
+
+    peer->offered = malloc(request->len);
+    fill(peer->offered, request);
+    rc = hmreg_mr_reg(peer->domain, peer->offered, request->len, HMREG_ACCESS_ALL, 0, 0, 0,
+                      &peer->offer, NULL);
+    reply->size = sizeof(reply->blob);
+    return rc ? rc : hmreg_mr_pack(peer->offer, reply->blob, &reply->size);
+}
+
+static int serve_one(struct peer *peer, const struct request *request, struct reply *reply)
+{
+    switch (request->op) {
+    case OP_CONNECT:
+        return connect_peer(peer, request, reply);
+    case OP_TAKE:
+        return take(peer, request);
+    case OP_WRITE:
+    case OP_READ:
+        return move_in_region(peer, request, request->op == OP_WRITE);
+    case OP_INTRUDE:
+        return intrude(peer, request);
+    case OP_OFFER:
+        return offer(peer, request, reply);
+    default:
+        return check(peer->offered + request->place, request);
+    }
+}
+
+/* Until the socket closes. The test's process needs our progress as well. */
+static int serve(struct peer *peer)
+{
+    struct request request;
+
+    for (;;) {
+        struct reply reply = {0};
+        struct pollfd waiting = {.fd = peer->socket, .events = POLLIN};
+
+        while (poll(&waiting, 1, 0) == 0) {
+            endpoint_progress(&peer->endpoint);
+            sched_yield();
+        }
+        if (recv(peer->socket, &request, sizeof(request), 0) != sizeof(request))
+            return 0;
+        reply.rc = serve_one(peer, &request, &reply);
+        if (reply.rc)
+            memcpy(reply.text, hmreg_last_error()->text, sizeof(reply.text));
+        if (send(peer->socket, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply))
+            return 1;
+    }
+}
+
+static int peer_main(int socket)
+{
+    struct peer peer = {.socket = socket};
+    struct endpoint_hints hints = {0};
+    struct setup setup;
+    int rc;
+
+    if (recv(socket, &setup, sizeof(setup), 0) != sizeof(setup))
+        return 1;
+    hints.provider = setup.provider;
+    hints.caps = setup.caps;
+    hints.msg_order = setup.msg_order;
+    hints.old_mr_mode = setup.old_mr_mode;
+    rc = open_all(&hints, &peer.endpoint, &peer.lib, &peer.domain);
+    if (!rc)
+        rc = serve(&peer);
+    else
+        fprintf(stderr, "peer: %s\n", hmreg_last_error()->text);
+    hmreg_remote_close(peer.remote);
+    hmreg_mr_close(peer.offer);
+    rc = close_all(&peer.endpoint, peer.lib, peer.domain) || rc;
+    free(peer.offered);
+    free(peer.bytes);
+    return rc;
+}
+
+/* ---- the test's side -------------------------------------------------------------------- */
+
+/* Asks, and lets the fabric work until the answer is there. */
+static int ask(struct fabric *fabric, const struct request *request, struct reply *reply)
+{
+    struct pollfd waiting = {.fd = fabric->socket, .events = POLLIN};
+
+    if (send(fabric->socket, request, sizeof(*request), MSG_NOSIGNAL) != sizeof(*request))
+        fail_msg("the peer is gone");
+    while (poll(&waiting, 1, 0) == 0) {
+        endpoint_progress(&fabric->endpoint);
+        sched_yield();
+    }
+    if (recv(fabric->socket, reply, sizeof(*reply), 0) != sizeof(*reply))
+        fail_msg("the peer died");
+    return reply->rc ? hmreg_fail(reply->rc, "%s", reply->text) : 0;
+}
+
+static int ask_simply(struct fabric *fabric, const struct request *request)
+{
+    struct reply reply;
+
+    return ask(fabric, request, &reply);
+}
+
+int peer_take(struct fabric *fabric, const void *token, size_t size)
+{
+    struct request request = {.op = OP_TAKE, .size = size};
+
+    assert_true(size <= sizeof(request.blob));
+    memcpy(request.blob, token, size);
+    return ask_simply(fabric, &request);
+}
+
+int peer_take_region(struct fabric *fabric, const struct hmreg_mr *mr)
+{
+    unsigned char token[MAX_BLOB];
+    size_t size = sizeof(token);
+    int rc = hmreg_mr_pack(mr, token, &size);
+
+    return rc ? rc : peer_take(fabric, token, size);
+}
+
+int peer_write(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed)
+{
+    struct request request = {.op = OP_WRITE, .place = offset, .len = len, .seed = seed};
+
+    return ask_simply(fabric, &request);
+}
+
+int peer_read(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed)
+{
+    struct request request = {.op = OP_READ, .place = offset, .len = len, .seed = seed};
+
+    return ask_simply(fabric, &request);
+}
+
+int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len, unsigned seed)
+{
+    struct request request = {
+        .op = OP_INTRUDE, .place = addr, .key = key, .len = len, .seed = seed};
+
+    return ask_simply(fabric, &request);
+}
+
+int peer_offer(struct fabric *fabric, size_t len, unsigned seed, struct hmreg_remote **remote)
+{
+    struct request request = {.op = OP_OFFER, .len = len, .seed = seed};
+    struct reply reply;
+    int rc = ask(fabric, &request, &reply);
+
+    return rc ? rc : hmreg_remote_open(fabric->domain, reply.blob, reply.size, remote);
+}
+
+int peer_check(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed)
+{
+    struct request request = {.op = OP_CHECK, .place = offset, .len = len, .seed = seed};
+
+    return ask_simply(fabric, &request);
+}
+
+void fabric_open(struct fabric *fabric, const struct endpoint_hints *wanted)
+{
+    struct endpoint_hints hints = wanted ? *wanted : (struct endpoint_hints){0};
+    int rc;
+
+    memset(fabric, 0, sizeof(*fabric));
+    fabric->socket = -1;
+    hints.provider = fabric_name();
+    rc = open_all(&hints, &fabric->endpoint, &fabric->lib, &fabric->domain);
+    if (rc && !fabric->endpoint.domain)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+}
+
+static void start_peer(struct fabric *fabric)
+{
+    char number[16];
+    int sockets[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    snprintf(number, sizeof(number), "%d", sockets[1]);
+    fabric->peer = fork();
+    if (fabric->peer == 0) {
+        close(sockets[0]);
+        execl("/proc/self/exe", "peer", "--peer", number, NULL);
+        _exit(127);
+    }
+    close(sockets[1]);
+    assert_true(fabric->peer > 0);
+    fabric->socket = sockets[0];
+}
+
+static void connect_both(struct fabric *fabric)
+{
+    struct request request = {.op = OP_CONNECT, .size = sizeof(request.blob)};
+    struct reply reply;
+
+    assert_ok(endpoint_address(&fabric->endpoint, request.blob, &request.size));
+    assert_ok(ask(fabric, &request, &reply));
+    assert_ok(endpoint_connect(&fabric->endpoint, reply.blob));
+}
+
+void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints)
+{
+    struct setup setup = {0};
+
+    fabric_open(fabric, hints);
+    snprintf(setup.provider, sizeof(setup.provider), "%s", fabric_name());
+    if (hints) {
+        setup.caps = hints->caps;
+        setup.msg_order = hints->msg_order;
+        setup.old_mr_mode = hints->old_mr_mode;
+    }
+    start_peer(fabric);
+    assert_int_equal(send(fabric->socket, &setup, sizeof(setup), MSG_NOSIGNAL), sizeof(setup));
+    connect_both(fabric);
+}
+
+void fabric_close(struct fabric *fabric)
+{
+    int status = 0;
+
+    if (fabric->socket >= 0) {
+        close(fabric->socket);
+        assert_int_equal(waitpid(fabric->peer, &status, 0), fabric->peer);
+    }
+    assert_ok(close_all(&fabric->endpoint, fabric->lib, fabric->domain));
+    assert_int_equal(status, 0);
+}
+
+int fabric_main(int argc, char **argv, const struct test_case *cases, size_t count)
+{
+    struct fi_info *info = NULL;
+
+    if (argc == 3 && !strcmp(argv[1], "--peer"))
+        return peer_main(atoi(argv[2]));
+    /* What libfabric opens once and keeps comes before the first count of descriptors. */
+    if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info) == 0)
+        fi_freeinfo(info);
+    return test_main(argc, argv, cases, count);
+}
