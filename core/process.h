@@ -2,24 +2,29 @@
  *
  * Which process is this? A child of fork() must not touch its parent's registrations, and a
  * hit must notice that at the cost of one load. A page the kernel wipes at fork holds the
- * process's epoch: objects remember theirs, and in a child no old epoch matches.
+ * process's epoch: objects remember theirs, and in a child no old epoch matches. No lock is
+ * involved, so a child of a thread's fork() cannot find one held for ever.
  */
 #ifndef HMREG_CORE_PROCESS_H
 #define HMREG_CORE_PROCESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts (or, in a child, restarts) the epoch. Returns it, never 0; 0 with the error recorded
- * if there is no memory for the page. */
+/* Starts (or, in a child, restarts) the epoch. Returns it: the pid in the upper half, chance in
+ * the lower, never 0. 0 with -ENOMEM recorded: no memory for the page. */
 uint64_t process_epoch_start(void);
 
-extern const uint64_t *process_epoch_page;
+extern _Atomic(_Atomic uint64_t *) process_epoch_page;
 
 /* Is this the process in which the epoch was started? */
 static inline bool process_is(uint64_t epoch)
 {
-    return *process_epoch_page == epoch;
+    /* Acquire: pairs with the page's publication. The epoch itself orders nothing. */
+    _Atomic uint64_t *page = atomic_load_explicit(&process_epoch_page, memory_order_acquire);
+
+    return atomic_load_explicit(page, memory_order_relaxed) == epoch;
 }
 
 #endif

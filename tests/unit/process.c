@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The process's epoch: the same for all threads, another in every child, however it was made. */
+#include "core/process.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hmreg/hmreg.h>
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+
+    if (waitpid(child, &status, 0) != child)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
+}
+
+/* 0: a child knows that it is not the parent, before and after it starts its own epoch. */
+static int child_check(uint64_t parents)
+{
+    uint64_t own;
+
+    if (process_is(parents))
+        return 1;
+    own = process_epoch_start();
+    if (!own || own == parents)
+        return 2;
+    if (process_is(parents) || !process_is(own))
+        return 3;
+    return process_epoch_start() == own ? 0 : 4;
+}
+
+static void epoch_start__again__the_same(void **state)
+{
+    uint64_t epoch = process_epoch_start();
+
+    assert_int_not_equal(epoch, 0);
+    assert_true(process_is(epoch));
+    assert_false(process_is(epoch + 1));
+    assert_int_equal(process_epoch_start(), epoch);
+}
+
+static void fork__child_has_another_epoch(void **state)
+{
+    uint64_t epoch = process_epoch_start();
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(child_check(epoch));
+    assert_int_equal(status_of(child), 0);
+    assert_true(process_is(epoch));
+}
+
+static int grandchild_check(uint64_t grandparents)
+{
+    uint64_t parents = process_epoch_start();
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(process_is(grandparents) ? 10 : child_check(parents));
+    return status_of(child);
+}
+
+static void fork__grandchild_has_a_third(void **state)
+{
+    uint64_t epoch = process_epoch_start();
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(grandchild_check(epoch));
+    assert_int_equal(status_of(child), 0);
+}
+
+/* No fork handler runs here. */
+static void clone__without_libc__child_has_another_epoch(void **state)
+{
+    uint64_t epoch = process_epoch_start();
+    long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+    if (child == 0)
+        syscall(SYS_exit_group, process_is(epoch) ? 1 : 0);
+    assert_int_equal(status_of((pid_t)child), 0);
+}
+
+#define THREADS 8
+
+static void *start(void *arg)
+{
+    pthread_barrier_wait(arg);
+    return (void *)(uintptr_t)process_epoch_start();
+}
+
+/* In a process that has no epoch yet. */
+static int threads_check(void)
+{
+    pthread_t threads[THREADS];
+    pthread_barrier_t barrier;
+    void *first = NULL, *other = NULL;
+    int rc = 0;
+
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, start, &barrier);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], i ? &other : &first);
+        if (!first || (i && other != first))
+            rc = 1;
+    }
+    return rc;
+}
+
+static void epoch_start__threads_at_once__one_epoch(void **state)
+{
+    process_epoch_start();
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(threads_check());
+        assert_int_equal(status_of(child), 0);
+    }
+}
+
+static atomic_bool stop;
+
+static void *start_for_ever(void *arg)
+{
+    while (!atomic_load(&stop))
+        process_epoch_start();
+    return NULL;
+}
+
+/* A lock held by another thread at the fork would stay held in the child. */
+static void fork__while_a_thread_starts_the_epoch__child_does_not_hang(void **state)
+{
+    uint64_t epoch = process_epoch_start();
+    pthread_t thread;
+
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, start_for_ever, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(60);
+            _exit(child_check(epoch));
+        }
+        assert_int_equal(status_of(child), 0);
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* The first process of a new pid namespace writes its epoch into the pipe. */
+static uint64_t epoch_of_pid_1(void)
+{
+    uint64_t epoch = 0;
+    int ends[2];
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWPID))
+            _exit(errno == EPERM || errno == ENOSYS ? 77 : 1);
+        child = fork();
+        if (child)
+            _exit(status_of(child));
+        epoch = getpid() == 1 ? process_epoch_start() : 0;
+        _exit(write(ends[1], &epoch, sizeof(epoch)) == sizeof(epoch) ? 0 : 1);
+    }
+    close(ends[1]);
+    if (read(ends[0], &epoch, sizeof(epoch)) != sizeof(epoch))
+        epoch = 0;
+    close(ends[0]);
+    if (status_of(child) == 77)
+        test_skip("new pid namespaces are not permitted here");
+    return epoch;
+}
+
+/* Two containers on one machine, or a program started again: the pid proves nothing. */
+static void epoch__processes_with_the_same_pid__differ(void **state)
+{
+    uint64_t first = epoch_of_pid_1(), second = epoch_of_pid_1();
+
+    assert_int_not_equal(first, 0);
+    assert_int_not_equal(second, 0);
+    assert_int_equal(first >> 32, second >> 32);
+    assert_int_not_equal(first, second);
+}
+
+static void child__parents_library__perm_and_the_parents_pid(void **state)
+{
+    pid_t parent = getpid(), child;
+    struct hmreg *lib;
+    char words[32];
+
+    assert_ok(hmreg_open(NULL, &lib));
+    snprintf(words, sizeof(words), "process %d;", (int)parent);
+    child = fork();
+    if (child == 0) {
+        struct hmreg *own = NULL;
+
+        if (hmreg_close(lib) != -EPERM || !strstr(hmreg_last_error()->text, words))
+            _exit(1);
+        if (hmreg_open(NULL, &own) || hmreg_close(lib) != -EPERM || hmreg_close(own))
+            _exit(2);
+        _exit(0);
+    }
+    assert_int_equal(status_of(child), 0);
+    assert_ok(hmreg_close(lib));
+}
+
+TEST_MAIN(TEST(epoch_start__again__the_same), TEST(fork__child_has_another_epoch),
+          TEST(fork__grandchild_has_a_third), TEST(clone__without_libc__child_has_another_epoch),
+          TEST(epoch_start__threads_at_once__one_epoch),
+          TEST(fork__while_a_thread_starts_the_epoch__child_does_not_hang),
+          TEST(epoch__processes_with_the_same_pid__differ),
+          TEST(child__parents_library__perm_and_the_parents_pid))
