@@ -11,8 +11,6 @@
 #include <search.h>
 #include <stdlib.h>
 
-#define TRIES 4096
-
 static int compare(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -39,17 +37,20 @@ void keys_destroy(struct keys *keys)
 /* 1 inserted, 0 there already, -ENOMEM. */
 static int insert(struct keys *keys, uint64_t key)
 {
-    uint64_t *node = malloc(sizeof(*node));
-    uint64_t **found;
+    uint64_t *node;
 
+    if (tfind(&key, &keys->used, compare))
+        return 0;
+    node = malloc(sizeof(*node));
     if (!node)
         return -ENOMEM;
     *node = key;
-    found = tsearch(node, &keys->used, compare);
-    if (found && *found == node)
-        return 1;
-    free(node);
-    return found ? 0 : -ENOMEM;
+    if (!tsearch(node, &keys->used, compare)) {
+        free(node);
+        return -ENOMEM;
+    }
+    keys->count++;
+    return 1;
 }
 
 int keys_take(struct keys *keys, uint64_t key)
@@ -58,7 +59,8 @@ int keys_take(struct keys *keys, uint64_t key)
 
     if (key > keys->max)
         return hmreg_fail(-EKEYREJECTED,
-                          "requested_key %#" PRIx64 " is too large; this domain takes 0 to %#" PRIx64,
+                          "requested_key %#" PRIx64
+                          " is too large; this domain takes 0 to %#" PRIx64,
                           key, keys->max);
     pthread_mutex_lock(&keys->lock);
     rc = insert(keys, key);
@@ -71,21 +73,35 @@ int keys_take(struct keys *keys, uint64_t key)
     return 0;
 }
 
-int keys_take_any(struct keys *keys, uint64_t *out)
+/* As insert(), the next free key of [first, last]. Of one key more than are in use one is free. */
+static int insert_any(struct keys *keys, uint64_t first, uint64_t last, uint64_t *next,
+                      uint64_t *out)
 {
-    uint64_t key = 0;
+    uint64_t size = last - first + 1;
+    uint64_t tries = keys->count < size ? keys->count + 1 : size;
     int rc = 0;
 
-    pthread_mutex_lock(&keys->lock);
-    for (int i = 0; i < TRIES && rc == 0; i++) {
-        key = keys->next;
-        keys->next = key == keys->max ? keys->max / 2 + 1 : key + 1;
-        rc = insert(keys, key);
+    for (; tries && rc == 0; tries--) {
+        *out = *next;
+        *next = *next == last ? first : *next + 1;
+        rc = insert(keys, *out);
     }
+    return rc;
+}
+
+int keys_take_any(struct keys *keys, uint64_t *out)
+{
+    uint64_t key = 0, middle = keys->max / 2;
+    int rc;
+
+    pthread_mutex_lock(&keys->lock);
+    rc = insert_any(keys, middle + 1, keys->max, &keys->next, &key);
+    if (rc == 0)
+        rc = insert_any(keys, 0, middle, &keys->next_low, &key);
     pthread_mutex_unlock(&keys->lock);
     if (rc == 0)
-        return hmreg_fail(-HMREG_ENOKEY, "no free key was found in %d tries; keys go up to %#" PRIx64,
-                          TRIES, keys->max);
+        return hmreg_fail(-HMREG_ENOKEY, "all keys of this domain, 0 to %#" PRIx64 ", are in use",
+                          keys->max);
     if (rc < 0)
         return hmreg_fail(rc, "no memory for a key");
     *out = key;
@@ -101,6 +117,7 @@ void keys_give(struct keys *keys, uint64_t key)
     if (found) {
         node = *found;
         tdelete(&key, &keys->used, compare);
+        keys->count--;
     }
     pthread_mutex_unlock(&keys->lock);
     free(node);

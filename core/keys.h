@@ -2,7 +2,8 @@
  *
  * The keys of one domain whose users choose them: unique, within the fabric's size, reusable
  * after close. Callers choose from the lower half of the key space by habit; the keys the
- * library chooses for cached regions count upwards in the upper half, so they seldom meet.
+ * library chooses for cached regions count upwards in the upper half, so they seldom meet, and
+ * come from the lower half only when the upper one is used up.
  */
 #ifndef HMREG_CORE_KEYS_H
 #define HMREG_CORE_KEYS_H
@@ -12,10 +13,11 @@
 
 struct keys {
     pthread_mutex_t lock;
-    void *used;   /* a tsearch(3) tree of uint64_t */
-    void *mapped; /* peers' keys made usable here: a tree of {key, how often} */
+    void *used;     /* a tsearch(3) tree of uint64_t */
+    uint64_t count; /* of used */
+    void *mapped;   /* peers' keys made usable here: a tree of {key, how often} */
     uint64_t max;
-    uint64_t next;
+    uint64_t next, next_low; /* where the search for a free key goes on, in either half */
 };
 
 void keys_init(struct keys *keys, uint32_t key_size);

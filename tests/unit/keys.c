@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The keys of a domain: unique, within the fabric's size, all of them usable, used again. */
+#include "core/keys.h"
+
+#include "core/error.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+static void take__largest_key_of_each_size__is_the_limit(void **state)
+{
+    for (uint32_t size = 1; size <= 8; size++) {
+        uint64_t max = size == 8 ? UINT64_MAX - 1 : (UINT64_C(1) << (8 * size)) - 1;
+        struct keys keys;
+
+        keys_init(&keys, size);
+        assert_ok(keys_take(&keys, max));
+        assert_ok(keys_take(&keys, 0));
+        assert_fails(keys_take(&keys, max + 1), -EKEYREJECTED, "too large");
+        keys_destroy(&keys);
+    }
+}
+
+static void take__in_use__enokey_until_given_back(void **state)
+{
+    struct keys keys;
+
+    keys_init(&keys, 8);
+    assert_ok(keys_take(&keys, 7));
+    assert_fails(keys_take(&keys, 7), -HMREG_ENOKEY, "0x7");
+    keys_give(&keys, 7);
+    assert_ok(keys_take(&keys, 7));
+    keys_destroy(&keys);
+}
+
+static void give__key_that_is_not_taken__nothing(void **state)
+{
+    struct keys keys;
+
+    keys_init(&keys, 1);
+    keys_give(&keys, 3);
+    assert_ok(keys_take(&keys, 3));
+    keys_give(&keys, 3);
+    keys_give(&keys, 3);
+    assert_ok(keys_take(&keys, 3));
+    assert_fails(keys_take(&keys, 3), -HMREG_ENOKEY, "in use");
+    keys_destroy(&keys);
+}
+
+static void take_any__one_byte__all_256_then_enokey(void **state)
+{
+    unsigned char seen[256] = {0};
+    uint64_t key = 12345;
+    struct keys keys;
+
+    keys_init(&keys, 1);
+    for (int i = 0; i < 256; i++) {
+        assert_ok(keys_take_any(&keys, &key));
+        assert_true(key < 256);
+        assert_int_equal(seen[key]++, 0);
+    }
+    key = 12345;
+    assert_fails(keys_take_any(&keys, &key), -HMREG_ENOKEY, "all keys of this domain");
+    assert_int_equal(key, 12345);
+    keys_destroy(&keys);
+}
+
+/* Whichever single key is free, it is found, whatever was given and taken before. */
+static void take_any__one_free_key_anywhere__is_found(void **state)
+{
+    uint64_t key = 0;
+    struct keys keys;
+
+    keys_init(&keys, 1);
+    for (int i = 0; i < 256; i++)
+        assert_ok(keys_take_any(&keys, &key));
+    for (uint64_t hole = 0; hole < 256; hole++) {
+        keys_give(&keys, hole);
+        assert_ok(keys_take_any(&keys, &key));
+        assert_int_equal(key, hole);
+        assert_fails(keys_take_any(&keys, &key), -HMREG_ENOKEY, "in use");
+    }
+    keys_destroy(&keys);
+}
+
+/* Many long-lived keys in a row are no reason to fail when the count comes round. */
+static void take_any__behind_a_long_row_of_keys__is_found(void **state)
+{
+    uint64_t key = 0;
+    struct keys keys;
+
+    keys_init(&keys, 2);
+    for (uint64_t used = 0x8000; used < 0x8000 + 20000; used++)
+        assert_ok(keys_take(&keys, used));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(keys_take_any(&keys, &key));
+        assert_int_equal(key, 0x8000 + 20000 + i);
+    }
+    keys_destroy(&keys);
+}
+
+static void take_any__stays_clear_of_callers_keys_while_it_can(void **state)
+{
+    uint64_t key = 0;
+    struct keys keys;
+
+    keys_init(&keys, 2);
+    for (int i = 0; i < 100000; i++) {
+        assert_ok(keys_take_any(&keys, &key));
+        assert_true(key >= 0x8000);
+        keys_give(&keys, key);
+    }
+    keys_destroy(&keys);
+}
+
+static void take_any__given_back_at_once__another_each_time(void **state)
+{
+    uint64_t first = 0, second = 0;
+    struct keys keys;
+
+    keys_init(&keys, 8);
+    assert_ok(keys_take_any(&keys, &first));
+    keys_give(&keys, first);
+    assert_ok(keys_take_any(&keys, &second));
+    assert_int_not_equal(first, second);
+    keys_destroy(&keys);
+}
+
+#define THREADS    4
+#define PER_THREAD 500
+
+struct taker {
+    struct keys *keys;
+    uint64_t taken[PER_THREAD];
+};
+
+static void *take_many(void *arg)
+{
+    struct taker *taker = arg;
+
+    for (int i = 0; i < PER_THREAD; i++)
+        if (keys_take_any(taker->keys, &taker->taken[i]))
+            return taker;
+    return NULL;
+}
+
+static void take_any__four_threads__no_key_twice(void **state)
+{
+    static struct taker takers[THREADS];
+    static unsigned char seen[65536];
+    pthread_t threads[THREADS];
+    struct keys keys;
+    void *failed;
+
+    keys_init(&keys, 2);
+    for (int i = 0; i < THREADS; i++) {
+        takers[i].keys = &keys;
+        assert_int_equal(pthread_create(&threads[i], NULL, take_many, &takers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    for (int i = 0; i < THREADS; i++)
+        for (int j = 0; j < PER_THREAD; j++)
+            assert_int_equal(seen[takers[i].taken[j]]++, 0);
+    keys_destroy(&keys);
+}
+
+static void map__counts_and_is_taken_back_as_often(void **state)
+{
+    struct keys keys;
+
+    keys_init(&keys, 8);
+    assert_ok(keys_map(&keys, 5));
+    assert_ok(keys_map(&keys, 5));
+    assert_ok(keys_unmap(&keys, 5));
+    assert_ok(keys_unmap(&keys, 5));
+    assert_fails(keys_unmap(&keys, 5), -EINVAL, "0x5 is not mapped");
+    assert_ok(keys_map(&keys, 6));
+    keys_destroy(&keys);
+}
+
+TEST_MAIN(TEST(take__largest_key_of_each_size__is_the_limit),
+          TEST(take__in_use__enokey_until_given_back), TEST(give__key_that_is_not_taken__nothing),
+          TEST(take_any__one_byte__all_256_then_enokey),
+          TEST(take_any__one_free_key_anywhere__is_found),
+          TEST(take_any__behind_a_long_row_of_keys__is_found),
+          TEST(take_any__stays_clear_of_callers_keys_while_it_can),
+          TEST(take_any__given_back_at_once__another_each_time),
+          TEST(take_any__four_threads__no_key_twice), TEST(map__counts_and_is_taken_back_as_often))
