@@ -14,6 +14,9 @@
 #define HEADER_BYTES 40
 #define SEGMENT_BYTES 24
 #define CRC_BYTES 4
+#define LEAST_BYTES (HEADER_BYTES + SEGMENT_BYTES + CRC_BYTES)
+#define MOST_BYTES                                                                                 \
+    (HEADER_BYTES + TOKEN_MAX_SEGMENTS * SEGMENT_BYTES + 2 * TOKEN_MAX_BLOB + CRC_BYTES)
 
 static void put(uint8_t **at, uint64_t value, int bytes)
 {
@@ -129,15 +132,16 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     uint64_t version;
     int rc;
 
-    if (size < HEADER_BYTES + SEGMENT_BYTES + CRC_BYTES || take(&at, 4) != MAGIC)
+    /* A size that no token has may be longer than what is there. */
+    if (size < LEAST_BYTES || size > MOST_BYTES || take(&at, 4) != MAGIC)
         return bad("these bytes are not one, or are cut short");
     crc = bytes + size - CRC_BYTES;
+    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
+        return bad("damaged (its checksum does not match)");
     version = take(&at, 2);
     if (version != VERSION)
         return hmreg_fail(-EPROTONOSUPPORT, "token: format %d, this hmreg reads format %d",
                           (int)version, VERSION);
-    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
-        return bad("damaged (its checksum does not match)");
     read_header(&at, &token);
     rc = check_header(&token, size);
     if (rc)

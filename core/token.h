@@ -8,7 +8,7 @@
  *     16 u64 length           24 u64 access            32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
- *        u32 CRC-32 of all before
+ *        u32 CRC-32 of all before: the last 4 bytes of every version
  *
  * A segment's base is what RMA calls name its first byte by: a virtual address or 0. Where keys
  * are raw, a segment's key is the index of its raw key; raw keys are all of one length.

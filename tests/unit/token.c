@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Tokens as bytes: what comes over a network is believed only when all of it is right. */
+#include "core/token.h"
+
+#include "core/error.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const struct token sample = {
+    .provider = "loopback",
+    .iface = HMREG_IFACE_ROCR,
+    .len = 4096 + 17,
+    .access = HMREG_REMOTE_WRITE,
+    .segments = 2,
+    .address_size = 5,
+    .raw_size = 3,
+    .segment = {{0x7f0000001000, 4096, 0x1122334455667788}, {UINT64_MAX - 16, 17, 9}},
+    .address = {1, 2, 3, 4, 5},
+    .raw = {6, 7, 8},
+};
+
+#define SAMPLE_BYTES (40 + 2 * 24 + 5 + 3 + 4)
+#define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + 2 * TOKEN_MAX_BLOB + 4)
+
+/* Written down again, so that the format cannot change unseen. */
+static uint32_t crc32(const uint8_t *bytes, size_t size)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < size; i++)
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (((crc ^ (bytes[i] >> bit)) & 1) ? 0xedb88320u : 0);
+    return ~crc;
+}
+
+static void fix_crc(uint8_t *bytes, size_t size)
+{
+    uint32_t crc = crc32(bytes, size - 4);
+
+    for (int i = 0; i < 4; i++)
+        bytes[size - 4 + i] = (uint8_t)(crc >> (8 * i));
+}
+
+static void assert_same(const struct token *left, const struct token *right)
+{
+    assert_string_equal(left->provider, right->provider);
+    assert_int_equal(left->iface, right->iface);
+    assert_int_equal(left->len, right->len);
+    assert_int_equal(left->access, right->access);
+    assert_int_equal(left->segments, right->segments);
+    assert_memory_equal(left->segment, right->segment, sizeof(left->segment));
+    assert_int_equal(left->address_size, right->address_size);
+    assert_memory_equal(left->address, right->address, sizeof(left->address));
+    assert_int_equal(left->raw_size, right->raw_size);
+    assert_memory_equal(left->raw, right->raw, sizeof(left->raw));
+}
+
+static void token__comes_back_as_it_was(void **state)
+{
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token back;
+
+    assert_int_equal(token_size(&sample), SAMPLE_BYTES);
+    token_write(&sample, bytes);
+    assert_ok(token_read(bytes, sizeof(bytes), &back));
+    assert_same(&back, &sample);
+}
+
+static void token__largest__comes_back_as_it_was(void **state)
+{
+    static struct token largest, back;
+    uint8_t bytes[MOST_BYTES];
+
+    largest = sample;
+    largest.segments = TOKEN_MAX_SEGMENTS;
+    largest.address_size = largest.raw_size = TOKEN_MAX_BLOB;
+    largest.len = 0;
+    for (unsigned i = 0; i < TOKEN_MAX_SEGMENTS; i++) {
+        largest.segment[i] = (struct token_segment){i << 20, i + 1, i};
+        largest.len += i + 1;
+    }
+    memset(largest.address, 'a', TOKEN_MAX_BLOB);
+    memset(largest.raw, 'r', TOKEN_MAX_BLOB);
+    assert_int_equal(token_size(&largest), sizeof(bytes));
+    token_write(&largest, bytes);
+    assert_ok(token_read(bytes, sizeof(bytes), &back));
+    assert_same(&back, &largest);
+}
+
+/* The documented layout, byte by byte: tokens travel between builds. */
+static void token__layout_is_as_documented(void **state)
+{
+    static const uint8_t head[40] = {
+        'H', 'M', 'R', 'G', 1, 0,    2, 0, 2, 0, 0, 0, 5,   0,   3,   0,   0x11, 0x10, 0,   0,
+        0,   0,   0,   0,   0, 0x20, 0, 0, 0, 0, 0, 0, 'l', 'o', 'o', 'p', 'b',  'a',  'c', 'k'};
+    uint8_t bytes[SAMPLE_BYTES], again[SAMPLE_BYTES];
+
+    token_write(&sample, bytes);
+    assert_memory_equal(bytes, head, sizeof(head));
+    assert_int_equal(bytes[40 + 16], 0x88); /* a key's lowest byte first */
+    memcpy(again, bytes, sizeof(bytes));
+    fix_crc(again, sizeof(again));
+    assert_memory_equal(again, bytes, sizeof(bytes));
+}
+
+static void read__any_bit_flipped__badmsg(void **state)
+{
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token out;
+
+    token_write(&sample, bytes);
+    memset(&out, 'u', sizeof(out));
+    for (size_t bit = 0; bit < 8 * sizeof(bytes); bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_fails(token_read(bytes, sizeof(bytes), &out), -EBADMSG, "token");
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    assert_int_equal(out.provider[0], 'u');
+    assert_ok(token_read(bytes, sizeof(bytes), &out));
+}
+
+static void read__cut_short_anywhere__badmsg(void **state)
+{
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token out;
+
+    token_write(&sample, bytes);
+    for (size_t size = 0; size < sizeof(bytes); size++) {
+        uint8_t *exact = malloc(size + !size); /* a sanitizer sees any byte read beyond */
+
+        memcpy(exact, bytes, size);
+        assert_fails(token_read(exact, size, &out), -EBADMSG, "token");
+        free(exact);
+    }
+}
+
+static void read__more_bytes_than_the_token__badmsg(void **state)
+{
+    uint8_t bytes[SAMPLE_BYTES + 8] = {0};
+    struct token out;
+
+    token_write(&sample, bytes);
+    for (size_t extra = 1; extra <= 8; extra++)
+        assert_fails(token_read(bytes, SAMPLE_BYTES + extra, &out), -EBADMSG, "token");
+}
+
+/* A wrong size must not make us read what is not there: behind these bytes there is nothing. */
+static void read__size_of_no_token__badmsg_without_reading_on(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *edge =
+        mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct token out;
+
+    munmap(edge + page, page);
+    token_write(&sample, edge + page - SAMPLE_BYTES);
+    assert_fails(token_read(edge + page - SAMPLE_BYTES, SIZE_MAX, &out), -EBADMSG, "token");
+    assert_fails(token_read(edge + page - SAMPLE_BYTES, MOST_BYTES + 1, &out), -EBADMSG, "token");
+    munmap(edge, page);
+}
+
+static void read__newer_format__protonosupport(void **state)
+{
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token out;
+
+    token_write(&sample, bytes);
+    bytes[4] = 2;
+    fix_crc(bytes, sizeof(bytes));
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 2");
+}
+
+/* A checksum proves that nothing was damaged, not that the sender was sane. */
+static void read__nonsense_with_a_right_checksum__badmsg(void **state)
+{
+    static const struct {
+        size_t at;
+        unsigned bytes;
+        uint64_t value;
+        const char *words;
+    } cases[] = {
+        {6, 2, 0, "number of segments"},
+        {6, 2, TOKEN_MAX_SEGMENTS + 1, "number of segments"},
+        {6, 2, 0xffff, "number of segments"},
+        {6, 2, 1, "length"},
+        {6, 2, 3, "length"},
+        {8, 4, HMREG_IFACE_COUNT, "iface"},
+        {8, 4, 0xffffffff, "iface"},
+        {12, 2, TOKEN_MAX_BLOB + 1, "too long"},
+        {12, 2, 0xffff, "too long"},
+        {12, 2, 4, "length"},
+        {14, 2, 0xffff, "too long"},
+        {14, 2, 4, "length"},
+        {16, 8, 0, "add up"},
+        {16, 8, UINT64_MAX, "add up"},
+        {24, 8, 0, "access"},
+        {24, 8, HMREG_SEND, "access"},
+        {24, 8, UINT64_MAX, "access"},
+        {48, 8, 0, "empty or wraps"},               /* a segment's length */
+        {48, 8, UINT64_MAX, "empty or wraps"},      /* beyond its base */
+        {72, 8, UINT64_MAX - 15, "empty or wraps"}, /* a segment's base */
+        {40, 8, UINT64_MAX - 4094, "empty or wraps"},
+    };
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token out;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        token_write(&sample, bytes);
+        for (unsigned j = 0; j < cases[i].bytes; j++)
+            bytes[cases[i].at + j] = (uint8_t)(cases[i].value >> (8 * j));
+        fix_crc(bytes, sizeof(bytes));
+        assert_fails(token_read(bytes, sizeof(bytes), &out), -EBADMSG, cases[i].words);
+    }
+}
+
+static void read__segments_whose_sum_wraps__badmsg(void **state)
+{
+    struct token huge = sample;
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token out;
+
+    huge.segment[0] = (struct token_segment){0, UINT64_MAX, 1};
+    huge.segment[1] = (struct token_segment){0, 2, 1};
+    huge.len = 1;
+    token_write(&huge, bytes);
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EBADMSG, "wraps");
+}
+
+static void read__segment_up_to_the_last_address__ok(void **state)
+{
+    struct token top = sample;
+    uint8_t bytes[SAMPLE_BYTES];
+    struct token out;
+
+    top.segment[1] = (struct token_segment){UINT64_MAX - 16, 17, 9};
+    token_write(&top, bytes);
+    assert_ok(token_read(bytes, sizeof(bytes), &out));
+}
+
+TEST_MAIN(TEST(token__comes_back_as_it_was), TEST(token__largest__comes_back_as_it_was),
+          TEST(token__layout_is_as_documented), TEST(read__any_bit_flipped__badmsg),
+          TEST(read__cut_short_anywhere__badmsg), TEST(read__more_bytes_than_the_token__badmsg),
+          TEST(read__size_of_no_token__badmsg_without_reading_on),
+          TEST(read__newer_format__protonosupport),
+          TEST(read__nonsense_with_a_right_checksum__badmsg),
+          TEST(read__segments_whose_sum_wraps__badmsg),
+          TEST(read__segment_up_to_the_last_address__ok))
