@@ -14,30 +14,39 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ALL_IFACES ((1u << HMREG_IFACE_COUNT) - 1)
+#define ALL_IFACES          ((1u << HMREG_IFACE_COUNT) - 1)
 #define DEFAULT_MAX_REGIONS 4096
+
+/* HMREG_IFACE_COUNT: none has this name. */
+static int iface_named(const char *name, size_t len)
+{
+    int iface = 0;
+
+    while (iface < HMREG_IFACE_COUNT &&
+           (strlen(hmreg_iface_name(iface)) != len || memcmp(name, hmreg_iface_name(iface), len)))
+        iface++;
+    return iface;
+}
 
 static int read_ifaces(uint32_t *out)
 {
     const char *value = getenv("HMREG_IFACES");
-    char copy[128], *rest = NULL;
     uint32_t found = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
+    static const char nameless[] = "an empty name";
+    const char *name = value;
 
-    if (!value)
-        return 0;
-    snprintf(copy, sizeof(copy), "%s", value);
-    for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-        int iface = 0;
+    while (name) {
+        size_t len = strcspn(name, ",");
+        int iface = iface_named(name, len);
 
-        while (iface < HMREG_IFACE_COUNT && strcmp(name, hmreg_iface_name(iface)))
-            iface++;
         if (iface == HMREG_IFACE_COUNT)
-            return hmreg_fail(-EINVAL,
-                              "HMREG_IFACES=%s: %s is none of system, cuda, rocr, ze", value,
-                              name);
+            return hmreg_fail(-EINVAL, "HMREG_IFACES=%s: %.*s is none of system, cuda, rocr, ze",
+                              value, len ? (int)len : (int)sizeof(nameless), len ? name : nameless);
         found |= HMREG_IFACE_BIT(iface);
+        name = name[len] ? name + len + 1 : NULL;
     }
-    *out = found;
+    if (value)
+        *out = found;
     return 0;
 }
 
@@ -64,9 +73,9 @@ static int read_monitor(enum hmreg_monitor *out)
         *out = known[i].monitor;
         return 0;
     }
-    return hmreg_fail(-EINVAL,
-                      "FI_MR_CACHE_MONITOR=%s: accepted are userfaultfd, memhooks, import, disabled",
-                      value);
+    return hmreg_fail(
+        -EINVAL, "FI_MR_CACHE_MONITOR=%s: accepted are userfaultfd, memhooks, import, disabled",
+        value);
 }
 
 static int read_switch(const char *name, bool *out)
@@ -113,8 +122,8 @@ static int read_environment(struct settings *out)
 
 static int check_config(const struct hmreg_config *callers, struct hmreg_config *config)
 {
-    int rc = validate_copy_in(config, sizeof(*config), callers, sizeof(*config),
-                              "struct hmreg_config");
+    int rc =
+        validate_copy_in(config, sizeof(*config), callers, sizeof(*config), "struct hmreg_config");
 
     if (rc)
         return rc;

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What the environment and the configuration may say, and what they may not. */
+#include "core/settings.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+    "HMREG_IFACES",
+    "FI_MR_CACHE_MONITOR",
+    "FI_MR_CUDA_CACHE_MONITOR_ENABLED",
+    "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
+    "FI_MR_ZE_CACHE_MONITOR_ENABLED",
+    "FI_MR_CACHE_MAX_COUNT",
+    "FI_MR_CACHE_MAX_SIZE",
+};
+
+static void clear_environment(void)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+}
+
+#define ALL                                                                                        \
+    (HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_CUDA) |                     \
+     HMREG_IFACE_BIT(HMREG_IFACE_ROCR) | HMREG_IFACE_BIT(HMREG_IFACE_ZE))
+
+static void read__nothing_said__defaults(void **state)
+{
+    struct settings settings;
+
+    clear_environment();
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.ifaces, ALL);
+    assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        assert_true(settings.watch[i]);
+    assert_true(settings.cache);
+    assert_int_equal(settings.max_regions, 4096);
+    assert_int_equal(settings.max_bytes,
+                     (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2);
+}
+
+static void read__wrong_values__inval_and_the_accepted_ones(void **state)
+{
+    static const struct {
+        const char *name, *value, *words;
+    } cases[] = {
+        {"HMREG_IFACES", "cuda,neuron", " neuron is none of system, cuda, rocr, ze"},
+        {"HMREG_IFACES", "", "an empty name is none of"},
+        {"HMREG_IFACES", "cuda,", "an empty name is none of"},
+        {"HMREG_IFACES", ",cuda", "none of"},
+        {"HMREG_IFACES", "cuda,,ze", "none of"},
+        {"HMREG_IFACES", "cuda ze", "none of"},
+        {"HMREG_IFACES", "CUDA", "none of"},
+        {"HMREG_IFACES", "cud", "none of"},
+        {"HMREG_IFACES", "cudas", "none of"},
+        {"FI_MR_CACHE_MONITOR", "uffd", "userfaultfd, memhooks, import, disabled"},
+        {"FI_MR_CACHE_MONITOR", "", "userfaultfd, memhooks, import, disabled"},
+        {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "yes", "0 and 1"},
+        {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "", "0 and 1"},
+        {"FI_MR_ROCR_CACHE_MONITOR_ENABLED", "2", "0 and 1"},
+        {"FI_MR_ZE_CACHE_MONITOR_ENABLED", "01", "0 and 1"},
+        {"FI_MR_CACHE_MAX_COUNT", "many", "a number"},
+        {"FI_MR_CACHE_MAX_COUNT", "", "a number"},
+        {"FI_MR_CACHE_MAX_COUNT", "-1", "a number"},
+        {"FI_MR_CACHE_MAX_COUNT", "+1", "a number"},
+        {"FI_MR_CACHE_MAX_COUNT", " 1", "a number"},
+        {"FI_MR_CACHE_MAX_SIZE", "1G", "a number"},
+        {"FI_MR_CACHE_MAX_SIZE", "18446744073709551616", "a number"},
+        {"FI_MR_CACHE_MAX_SIZE", "1.5", "a number"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct settings settings = {.max_regions = 77};
+
+        clear_environment();
+        setenv(cases[i].name, cases[i].value, 1);
+        assert_fails(settings_read(NULL, &settings), -EINVAL, cases[i].words);
+        assert_non_null(strstr(hmreg_last_error()->text, cases[i].name));
+        assert_int_equal(settings.max_regions, 77);
+    }
+    clear_environment();
+}
+
+static void read__memhooks__opnotsupp_and_what_to_use(void **state)
+{
+    struct settings settings;
+
+    clear_environment();
+    setenv("FI_MR_CACHE_MONITOR", "memhooks", 1);
+    assert_fails(settings_read(NULL, &settings), -EOPNOTSUPP, "userfaultfd");
+    clear_environment();
+}
+
+static void read__ifaces__those_and_system(void **state)
+{
+    static const struct {
+        const char *value;
+        uint32_t ifaces;
+    } cases[] = {
+        {"system", HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM)},
+        {"ze", HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_ZE)},
+        {"rocr,cuda,rocr", ALL & ~HMREG_IFACE_BIT(HMREG_IFACE_ZE)},
+        {"system,cuda,rocr,ze", ALL},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct settings settings;
+
+        clear_environment();
+        setenv("HMREG_IFACES", cases[i].value, 1);
+        assert_ok(settings_read(NULL, &settings));
+        assert_int_equal(settings.ifaces, cases[i].ifaces);
+    }
+    clear_environment();
+}
+
+/* However long the list is, its last name counts. */
+static void read__long_list_of_ifaces__is_read_to_its_end(void **state)
+{
+    struct settings settings;
+    char value[400] = "cuda";
+
+    clear_environment();
+    while (strlen(value) < 300)
+        strcat(value, ",cuda");
+    strcat(value, ",ze");
+    setenv("HMREG_IFACES", value, 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.ifaces, ALL & ~HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
+    strcat(value, ",oops");
+    setenv("HMREG_IFACES", value, 1);
+    assert_int_equal(settings_read(NULL, &settings), -EINVAL);
+    clear_environment();
+}
+
+static void read__monitors(void **state)
+{
+    static const struct {
+        const char *value;
+        enum hmreg_monitor monitor;
+    } cases[] = {
+        {"userfaultfd", HMREG_MONITOR_USERFAULTFD},
+        {"import", HMREG_MONITOR_IMPORT},
+        {"disabled", HMREG_MONITOR_DISABLED},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct settings settings;
+
+        clear_environment();
+        setenv("FI_MR_CACHE_MONITOR", cases[i].value, 1);
+        assert_ok(settings_read(NULL, &settings));
+        assert_int_equal(settings.monitor, cases[i].monitor);
+    }
+    clear_environment();
+}
+
+static void read__switches__each_its_own_iface(void **state)
+{
+    for (int iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++) {
+        struct settings settings;
+
+        clear_environment();
+        setenv(names[1 + iface], "0", 1);
+        assert_ok(settings_read(NULL, &settings));
+        for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+            assert_int_equal(settings.watch[i], i != iface);
+        setenv(names[1 + iface], "1", 1);
+        assert_ok(settings_read(NULL, &settings));
+        assert_true(settings.watch[iface]);
+    }
+    clear_environment();
+}
+
+static void read__limits__zero_means_no_cache(void **state)
+{
+    struct settings settings;
+
+    clear_environment();
+    setenv("FI_MR_CACHE_MAX_COUNT", "10", 1);
+    setenv("FI_MR_CACHE_MAX_SIZE", "0x1000", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.max_regions, 10);
+    assert_int_equal(settings.max_bytes, 4096);
+    assert_true(settings.cache);
+    setenv("FI_MR_CACHE_MAX_COUNT", "18446744073709551615", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_true(settings.max_regions == HMREG_LIMIT_NONE);
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_false(settings.cache);
+    setenv("FI_MR_CACHE_MAX_COUNT", "1", 1);
+    setenv("FI_MR_CACHE_MAX_SIZE", "0", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_false(settings.cache);
+    clear_environment();
+}
+
+static void read__config__goes_before_the_environment(void **state)
+{
+    struct hmreg_config config = {
+        .size = sizeof(config),
+        .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ROCR),
+        .monitor = HMREG_MONITOR_DISABLED,
+    };
+    struct settings settings;
+
+    clear_environment();
+    setenv("HMREG_IFACES", "cuda", 1);
+    setenv("FI_MR_CACHE_MONITOR", "import", 1);
+    assert_ok(settings_read(&config, &settings));
+    assert_int_equal(settings.ifaces,
+                     HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
+    assert_int_equal(settings.monitor, HMREG_MONITOR_DISABLED);
+    config.ifaces = 0;
+    config.monitor = HMREG_MONITOR_DEFAULT;
+    assert_ok(settings_read(&config, &settings));
+    assert_int_equal(settings.ifaces,
+                     HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
+    assert_int_equal(settings.monitor, HMREG_MONITOR_IMPORT);
+    clear_environment();
+}
+
+static void read__wrong_config__inval(void **state)
+{
+    static const struct {
+        struct hmreg_config config;
+        const char *words;
+    } cases[] = {
+        {{.size = 0}, "size of struct hmreg_config is 0"},
+        {{.size = sizeof(struct hmreg_config) - 1}, "size of struct hmreg_config"},
+        {{.size = SIZE_MAX}, "size of struct hmreg_config"},
+        {{.size = sizeof(struct hmreg_config), .ifaces = 1u << HMREG_IFACE_COUNT}, "ifaces"},
+        {{.size = sizeof(struct hmreg_config), .ifaces = UINT32_MAX}, "ifaces"},
+        {{.size = sizeof(struct hmreg_config), .monitor = 4}, "monitor is 4"},
+        {{.size = sizeof(struct hmreg_config), .monitor = (enum hmreg_monitor) - 1},
+         "monitor is -1"},
+    };
+
+    clear_environment();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct settings settings = {.max_regions = 77};
+
+        assert_fails(settings_read(&cases[i].config, &settings), -EINVAL, cases[i].words);
+        assert_int_equal(settings.max_regions, 77);
+    }
+}
+
+TEST_MAIN(TEST(read__nothing_said__defaults), TEST(read__wrong_values__inval_and_the_accepted_ones),
+          TEST(read__memhooks__opnotsupp_and_what_to_use), TEST(read__ifaces__those_and_system),
+          TEST(read__long_list_of_ifaces__is_read_to_its_end), TEST(read__monitors),
+          TEST(read__switches__each_its_own_iface), TEST(read__limits__zero_means_no_cache),
+          TEST(read__config__goes_before_the_environment), TEST(read__wrong_config__inval))
