@@ -47,17 +47,27 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
 
 static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
 {
+    uint64_t first = atomic_load(&first_opened[iface]);
+
+    return iface != HMREG_IFACE_SYSTEM && first && first != epoch;
+}
+
+/* A runtime that is not installed was not touched; any other may keep state from here on. */
+static void note_opened(enum hmreg_iface iface, uint64_t epoch, int rc)
+{
     uint64_t none = 0;
 
-    return !atomic_compare_exchange_strong(&first_opened[iface], &none, epoch) && none != epoch;
+    if (rc != -ENOENT)
+        atomic_compare_exchange_strong(&first_opened[iface], &none, epoch);
 }
 
 static void runtime_open(struct runtime *runtime, uint64_t epoch)
 {
     enum hmreg_iface iface = runtime->ops->iface;
     struct hmreg_error saved;
+    int rc;
 
-    if (iface != HMREG_IFACE_SYSTEM && used_by_parent(iface, epoch)) {
+    if (used_by_parent(iface, epoch)) {
         snprintf(runtime->why, sizeof(runtime->why),
                  "a parent of this process used %s before fork(); its runtime does not work in a "
                  "child: exec first, or open it after fork() only",
@@ -65,7 +75,9 @@ static void runtime_open(struct runtime *runtime, uint64_t epoch)
         return;
     }
     hmreg_error_save(&saved);
-    if (runtime->ops->open(&runtime->self) == 0) {
+    rc = runtime->ops->open(&runtime->self);
+    note_opened(iface, epoch, rc);
+    if (rc == 0) {
         runtime->present = true;
         runtime->devices = runtime->ops->device_count(runtime->self);
     } else {

@@ -33,7 +33,7 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
     struct resolved best = {.iface = HMREG_IFACE_SYSTEM,
                             .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1,
                                       .host_addr = addr}};
-    struct hmreg_error before;
+    struct hmreg_error before, failure;
     int failed = 0;
 
     hmreg_error_save(&before);
@@ -45,6 +45,8 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 
         if (rc == -HMEM_NOT_MINE)
             continue;
+        if (rc && !failed)
+            hmreg_error_save(&failure);
         if (rc)
             failed = failed ? failed : rc;
         else if (best.iface == HMREG_IFACE_SYSTEM)
@@ -53,8 +55,10 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
             return -EEXIST;
     }
     /* A runtime that could not answer may own it, unless another surely does. */
-    if (failed && (best.iface == HMREG_IFACE_SYSTEM || is_pinned_host(&best)))
+    if (failed && (best.iface == HMREG_IFACE_SYSTEM || is_pinned_host(&best))) {
+        hmreg_error_restore(&failure);
         return failed;
+    }
     if (failed)
         hmreg_error_restore(&before);
     *out = best;

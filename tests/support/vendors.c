@@ -218,6 +218,10 @@ static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t 
 
 static int free_vendor(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 {
+    struct vendor *vendor = of(self);
+
+    if (vendor->free_code)
+        return answer(vendor, vendor->free_code, "free");
     vendor_memory_free(addr);
     return 0;
 }

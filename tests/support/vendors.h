@@ -31,6 +31,7 @@ struct vendor {
     int export_code;
     int copy_code;
     int alloc_code;
+    int free_code;
     bool silent; /* fails without recording an error, against the contract */
     bool dmabuf; /* its devices say they export */
     int devices;

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What a pointer is: asked of every runtime, guessed never. */
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char memory[65536];
+
+static struct hmreg *open_lib(void)
+{
+    struct hmreg *lib = NULL;
+
+    vendors_reset();
+    assert_ok(hmreg_open(NULL, &lib));
+    return lib;
+}
+
+static int query(struct hmreg *lib, void *addr, size_t len, struct hmreg_mem_info *info)
+{
+    memset(info, 'u', sizeof(*info));
+    info->size = sizeof(*info);
+    return hmreg_query(lib, addr, len, info);
+}
+
+/* The query fails and leaves its output alone. */
+#define assert_query_fails(lib, addr, len, code, words)                                            \
+    do {                                                                                           \
+        struct hmreg_mem_info before_, after_;                                                     \
+                                                                                                   \
+        memset(&before_, 'u', sizeof(before_));                                                    \
+        before_.size = sizeof(before_);                                                            \
+        assert_fails(query(lib, addr, len, &after_), code, words);                                 \
+        assert_memory_equal(&after_, &before_, sizeof(after_));                                    \
+    } while (0)
+
+/* ---- one owner, or none ----------------------------------------------------------------- */
+
+static void query__nobody_knows_it__system_after_each_was_asked(void **state)
+{
+    struct hmreg *lib = open_lib();
+    struct hmreg_mem_info info;
+
+    assert_ok(query(lib, memory + 1, 100, &info));
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
+        assert_int_equal(vendors[i].resolves, 1);
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.device, -1);
+    assert_int_equal(info.kind, HMREG_MEM_HOST);
+    assert_int_equal(info.flags, HMREG_MEM_CPU_ACCESS);
+    assert_int_equal(info.identity, 0);
+    assert_int_equal(info.host_addr, (uintptr_t)memory + 1);
+    assert_int_equal(info.pci.valid, 0);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__device_memory__all_that_is_known(void **state)
+{
+    struct hmreg *lib = open_lib();
+    struct vendor_claim *claim =
+        vendor_claim(HMREG_IFACE_ROCR, memory, sizeof(memory), HMREG_MEM_DEVICE, 1);
+    struct hmreg_mem_info info;
+
+    claim->range.segments = 3;
+    assert_ok(query(lib, memory + 7, 100, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
+    assert_int_equal(info.device, 1);
+    assert_int_equal(info.pci.bus, 2);
+    assert_int_equal(info.pci.valid, 1);
+    assert_int_equal(info.kind, HMREG_MEM_DEVICE);
+    assert_int_equal(info.flags, HMREG_MEM_EXPORTABLE | HMREG_MEM_SIMULATED);
+    assert_int_equal(info.segments, 3);
+    assert_int_equal(info.alloc_base, (uintptr_t)memory);
+    assert_int_equal(info.alloc_len, sizeof(memory));
+    assert_int_equal(info.identity, claim->range.identity);
+    assert_int_equal(info.host_addr, 0);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__pinned_host_memory__the_cpus_address(void **state)
+{
+    struct hmreg *lib = open_lib();
+    struct vendor_claim *claim =
+        vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
+    struct hmreg_mem_info info;
+
+    claim->range.host_addr = (uintptr_t)memory;
+    assert_ok(query(lib, (void *)0x10010, 16, &info));
+    assert_int_equal(info.host_addr, (uintptr_t)memory + 16);
+    assert_int_equal(info.flags, HMREG_MEM_CPU_ACCESS | HMREG_MEM_SIMULATED);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__range_leaves_its_allocation__erange_and_where(void **state)
+{
+    struct hmreg *lib = open_lib();
+    char words[32];
+
+    vendor_claim(HMREG_IFACE_ZE, memory, 4096, HMREG_MEM_DEVICE, 0);
+    snprintf(words, sizeof(words), "ends at %#lx", (unsigned long)(uintptr_t)(memory + 4096));
+    assert_query_fails(lib, memory + 4000, 97, -ERANGE, words);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__unmapped_and_unclaimed__efault(void **state)
+{
+    struct hmreg *lib = open_lib();
+
+    assert_query_fails(lib, (void *)8, 1, -EFAULT, "nothing is mapped at 0x8");
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- runtimes that fail ----------------------------------------------------------------- */
+
+static void query__a_runtime_cannot_answer__its_error_not_system(void **state)
+{
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++) {
+        struct hmreg *lib = open_lib();
+
+        vendors[i].resolve_code = -EIO;
+        assert_query_fails(lib, memory, 16, -EIO, "resolve of");
+        assert_string_equal(hmreg_last_error()->source, hmreg_iface_name(i));
+        assert_int_equal(hmreg_last_error()->vendor_code, 999);
+        assert_ok(hmreg_close(lib));
+    }
+}
+
+static void query__two_runtimes_cannot_answer__the_firsts_code_and_sentence(void **state)
+{
+    struct hmreg *lib = open_lib();
+
+    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
+    vendors[HMREG_IFACE_ZE].resolve_code = -EOPNOTSUPP;
+    assert_query_fails(lib, memory, 16, -EIO, "resolve of cuda");
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__a_runtime_fails_but_another_owns_it__found(void **state)
+{
+    struct hmreg_error before;
+
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++) {
+        int owner = i == HMREG_IFACE_COUNT - 1 ? HMREG_IFACE_CUDA : i + 1;
+        struct hmreg *lib = open_lib();
+        struct hmreg_mem_info info;
+
+        assert_query_fails(lib, NULL, 1, -EINVAL, "addr");
+        before = *hmreg_last_error();
+        vendors[i].resolve_code = -EIO;
+        vendor_claim(owner, memory, 4096, HMREG_MEM_DEVICE, 0);
+        assert_ok(query(lib, memory, 16, &info));
+        assert_int_equal(info.iface, owner);
+        assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+        assert_ok(hmreg_close(lib));
+    }
+}
+
+/* Pinned host memory may be anybody's beside: the failing one may have more to say. */
+static void query__a_runtime_fails_and_another_pinned_it__error(void **state)
+{
+    struct hmreg *lib = open_lib();
+
+    vendors[HMREG_IFACE_ROCR].resolve_code = -EIO;
+    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
+    assert_query_fails(lib, memory, 16, -EIO, "resolve of rocr");
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__absent_runtime__is_not_asked(void **state)
+{
+    struct hmreg_mem_info info;
+    struct hmreg *lib;
+
+    vendors_reset();
+    vendors[HMREG_IFACE_CUDA].open_code = -ENODEV;
+    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].closes, 0);
+    assert_int_equal(vendors[HMREG_IFACE_ROCR].closes, 1);
+}
+
+/* ---- two who know it -------------------------------------------------------------------- */
+
+static void query__two_claim_it_as_their_devices__eexist(void **state)
+{
+    static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
+
+    for (int i = 0; i < 4; i++) {
+        struct hmreg *lib = open_lib();
+
+        vendor_claim(HMREG_IFACE_CUDA, memory, 4096, kinds[i & 1], 0);
+        vendor_claim(HMREG_IFACE_ZE, memory, 8192, kinds[i >> 1], 0);
+        assert_query_fails(lib, memory, 16, -EEXIST, "cuda and ze both claim");
+        assert_ok(hmreg_close(lib));
+    }
+}
+
+static void query__pinned_by_two__the_first(void **state)
+{
+    struct hmreg *lib = open_lib();
+    struct hmreg_mem_info info;
+
+    vendor_claim(HMREG_IFACE_ZE, memory, 4096, HMREG_MEM_HOST_PINNED, 1);
+    vendor_claim(HMREG_IFACE_ROCR, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
+    assert_ok(query(lib, memory, 16, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
+    assert_int_equal(info.kind, HMREG_MEM_HOST_PINNED);
+    assert_ok(hmreg_close(lib));
+}
+
+static void query__pinned_by_one_and_anothers_device_memory__the_device(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct hmreg *lib = open_lib();
+        enum hmreg_iface device = i ? HMREG_IFACE_CUDA : HMREG_IFACE_ZE;
+        struct hmreg_mem_info info;
+
+        vendor_claim(i ? HMREG_IFACE_ZE : HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
+        vendor_claim(device, memory, 4096, HMREG_MEM_MANAGED, 0);
+        assert_ok(query(lib, memory, 16, &info));
+        assert_int_equal(info.iface, device);
+        assert_int_equal(info.kind, HMREG_MEM_MANAGED);
+        assert_ok(hmreg_close(lib));
+    }
+}
+
+/* ---- which runtimes there are ----------------------------------------------------------- */
+
+static void open__vendor_that_fails__why_is_its_sentence(void **state)
+{
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+    struct hmreg_device_info device = {.size = sizeof(device)};
+    struct hmreg *lib;
+
+    vendors_reset();
+    vendors[HMREG_IFACE_ZE].open_code = -ELIBBAD;
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_ZE, &info));
+    assert_int_equal(info.present, 0);
+    assert_int_equal(info.devices, 0);
+    assert_string_equal(info.why, "open of ze failed");
+    assert_fails(hmreg_device_query(lib, HMREG_IFACE_ZE, 0, &device), -ENODEV, "0 devices");
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &info));
+    assert_int_equal(info.present, 1);
+    assert_int_equal(info.devices, 2);
+    assert_string_equal(info.version, "1.2");
+    assert_string_equal(info.library, "the test");
+    assert_string_equal(info.why, "nothing");
+    assert_ok(hmreg_close(lib));
+}
+
+static void open__ifaces_named__no_other_is_opened(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_ROCR)};
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+    struct hmreg *lib;
+
+    vendors_reset();
+    assert_ok(hmreg_open(&config, &lib));
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].opens, 0);
+    assert_int_equal(vendors[HMREG_IFACE_ROCR].opens, 1);
+    assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 0);
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &info));
+    assert_int_equal(info.present, 0);
+    assert_string_equal(info.why, "cuda was not asked for");
+    assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &info));
+    assert_int_equal(info.present, 1);
+    assert_ok(hmreg_close(lib));
+}
+
+static void open__failing_vendors__last_error_stays(void **state)
+{
+    struct hmreg_error before;
+    struct hmreg *lib;
+
+    vendors_reset();
+    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
+        vendors[i].open_code = -ENOENT;
+    assert_fails(hmreg_open(NULL, NULL), -EINVAL, "out");
+    before = *hmreg_last_error();
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+    assert_ok(hmreg_close(lib));
+}
+
+static void device_query__each_device(void **state)
+{
+    struct hmreg_device_info info = {.size = sizeof(info)};
+    struct hmreg *lib = open_lib();
+
+    assert_ok(hmreg_device_query(lib, HMREG_IFACE_CUDA, 1, &info));
+    assert_string_equal(info.name, "simulated cuda 1");
+    assert_int_equal(info.flags, HMREG_DEVICE_SIMULATED | HMREG_DEVICE_DMABUF);
+    assert_int_equal(info.pci.bus, 2);
+    assert_int_equal(info.memory, 1u << 30);
+    assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, 2, &info), -ENODEV, "no device 2");
+    assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, -1, &info), -ENODEV, "no device -1");
+    assert_fails(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, &info), -ENODEV, "system");
+    assert_string_equal(info.name, "simulated cuda 1");
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- forked children -------------------------------------------------------------------- */
+
+/* What a child that opens its own library is told about cuda. */
+static void child_sees(const char *why)
+{
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+    struct hmreg *lib;
+
+    if (hmreg_open(NULL, &lib) || hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &info))
+        _exit(1);
+    if (info.present != !why || (why && !strstr(info.why, why)))
+        _exit(2);
+    _exit(hmreg_close(lib) ? 3 : 0);
+}
+
+/* In a process of its own, where no runtime was opened before: open, fork, and look. */
+static int family(int parents_code, int childs_code, const char *why)
+{
+    struct hmreg *lib;
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        vendors_reset();
+        vendors[HMREG_IFACE_CUDA].open_code = parents_code;
+        if (hmreg_open(NULL, &lib) || hmreg_close(lib))
+            _exit(10);
+        child = fork();
+        vendors[HMREG_IFACE_CUDA].open_code = childs_code;
+        if (child == 0)
+            child_sees(why);
+        _exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 11);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static void fork__runtime_the_parent_used__is_refused(void **state)
+{
+    assert_int_equal(family(0, 0, "a parent of this process used cuda before fork()"), 0);
+}
+
+/* It was loaded and initialized as far as it would go. */
+static void fork__runtime_that_found_no_device__is_refused(void **state)
+{
+    assert_int_equal(family(-ENODEV, 0, "a parent of this process used cuda before fork()"), 0);
+}
+
+static void fork__runtime_that_is_not_installed__says_so_in_the_child(void **state)
+{
+    assert_int_equal(family(-ENOENT, -ENOENT, "open of cuda failed"), 0);
+    assert_int_equal(family(-ENOENT, 0, NULL), 0);
+}
+
+/* These fork before any test here opens a runtime, so they come first. */
+TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
+          TEST(fork__runtime_that_found_no_device__is_refused),
+          TEST(fork__runtime_that_is_not_installed__says_so_in_the_child),
+          TEST(query__nobody_knows_it__system_after_each_was_asked),
+          TEST(query__device_memory__all_that_is_known),
+          TEST(query__pinned_host_memory__the_cpus_address),
+          TEST(query__range_leaves_its_allocation__erange_and_where),
+          TEST(query__unmapped_and_unclaimed__efault),
+          TEST(query__a_runtime_cannot_answer__its_error_not_system),
+          TEST(query__two_runtimes_cannot_answer__the_firsts_code_and_sentence),
+          TEST(query__a_runtime_fails_but_another_owns_it__found),
+          TEST(query__a_runtime_fails_and_another_pinned_it__error),
+          TEST(query__absent_runtime__is_not_asked),
+          TEST(query__two_claim_it_as_their_devices__eexist), TEST(query__pinned_by_two__the_first),
+          TEST(query__pinned_by_one_and_anothers_device_memory__the_device),
+          TEST(open__vendor_that_fails__why_is_its_sentence),
+          TEST(open__ifaces_named__no_other_is_opened),
+          TEST(open__failing_vendors__last_error_stays), TEST(device_query__each_device))
