@@ -2,7 +2,7 @@
  *
  * Host memory of the system: what no runtime claimed. The kernel's own list of mappings says
  * what is mapped: by the PROCMAP_QUERY ioctl where there is one (Linux 6.11: a microsecond), by
- * reading /proc/self/maps elsewhere. A range may run over several mappings (a heap that grew,
+ * reading /proc/thread-self/maps elsewhere. A range may run over several mappings (a heap that grew,
  * pages with another protection); a hole in it is an error. Host memory has no identity: nothing
  * about a mapping says whether its pages are still the same, so monitors watch it instead.
  */
@@ -63,13 +63,26 @@ static int next_by_ioctl(int fd, FILE *maps, uint64_t addr, struct mapping *out)
     return 1;
 }
 
+/* A line's beginning; a file's name may be longer than any room, and say anything. */
+static bool read_line(FILE *maps, char *line, size_t size)
+{
+    int c = 0;
+
+    if (!fgets(line, (int)size, maps))
+        return false;
+    if (!strchr(line, '\n'))
+        while (c != EOF && c != '\n')
+            c = getc(maps);
+    return true;
+}
+
 /* The lines come in the order of addresses, so one pass serves a whole walk upwards. */
 static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *out)
 {
     char line[512];
     char read, write;
 
-    while (fgets(line, sizeof(line), maps)) {
+    while (read_line(maps, line, sizeof(line))) {
         if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c", &out->start, &out->end, &read, &write) !=
             4)
             continue;
@@ -119,12 +132,13 @@ static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len
 
 static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
+    /* "self" is the first thread, which may have ended. */
+    FILE *maps = fopen("/proc/thread-self/maps", "re");
     struct mapping probe;
     int rc;
 
     if (!maps)
-        return hmreg_fail_os(errno, "/proc/self/maps cannot be read");
+        return hmreg_fail_os(errno, "/proc/thread-self/maps cannot be read");
     rc = next_by_ioctl(fileno(maps), maps, addr, &probe);
     rc = walk(rc < 0 ? next_by_reading : next_by_ioctl, fileno(maps), maps, addr, len, out);
     fclose(maps);

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Host memory, by both ways of reading the kernel's list of mappings: each case runs with the
+ * PROCMAP_QUERY ioctl (where the kernel has it) and with the list as text. Linked so that ioctl()
+ * comes here first. */
+#include "hmem/hmem.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const struct hmem_ops hmem_system_ops;
+
+static bool by_text; /* no ioctl today */
+static unsigned answered;
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    int rc = -1;
+
+    errno = ENOTTY;
+    if (!by_text)
+        rc = __real_ioctl(fd, request, arg);
+    if (rc == 0)
+        answered++;
+    return rc;
+}
+
+static size_t page;
+
+/* Pages with nothing around them, of these protections; '.' is a hole. Far from where anybody
+ * else's mappings go. */
+static char *make(const char *pattern)
+{
+    char *base = mmap((void *)0x210000000000, (strlen(pattern) + 2) * page, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    assert_ptr_not_equal(base, MAP_FAILED);
+    munmap(base, (strlen(pattern) + 2) * page);
+    base += page;
+    for (size_t i = 0; pattern[i]; i++) {
+        int protection = pattern[i] == 'w'   ? PROT_READ | PROT_WRITE
+                         : pattern[i] == 'r' ? PROT_READ
+                         : pattern[i] == 'o' ? PROT_WRITE
+                                             : PROT_NONE;
+
+        if (pattern[i] != '.')
+            assert_ptr_equal(mmap(base + i * page, page, protection,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                             base + i * page);
+    }
+    return base;
+}
+
+static void unmake(char *base, const char *pattern)
+{
+    munmap(base, strlen(pattern) * page);
+}
+
+static int resolve(const void *addr, size_t len, struct hmem_range *out)
+{
+    return hmem_system_ops.resolve(NULL, (uintptr_t)addr, len, out);
+}
+
+/* Runs a case both ways. */
+static void both_ways(void (*run)(void))
+{
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    by_text = true;
+    answered = 0;
+    run();
+    assert_int_equal(answered, 0);
+    by_text = false;
+    run();
+    if (!answered)
+        print_message("this kernel has no PROCMAP_QUERY (Linux 6.11): read as text only\n");
+}
+
+static void run_one_mapping(void)
+{
+    struct hmem_range range;
+    char *base = make("ww");
+
+    assert_ok(resolve(base + 5, page, &range));
+    assert_int_equal(range.device, -1);
+    assert_int_equal(range.kind, HMREG_MEM_HOST);
+    assert_int_equal(range.alloc_base, (uintptr_t)base);
+    assert_int_equal(range.alloc_len, 2 * page);
+    assert_int_equal(range.segments, 1);
+    assert_int_equal(range.host_addr, (uintptr_t)base + 5);
+    assert_int_equal(range.identity, 0);
+    assert_false(range.read_only);
+    assert_false(range.exportable);
+    assert_ok(resolve(base, 2 * page, &range));
+    assert_ok(resolve(base + 2 * page - 1, 1, &range));
+    unmake(base, "ww");
+}
+
+static void resolve__inside_one_mapping(void **state)
+{
+    both_ways(run_one_mapping);
+}
+
+/* The sentence has the first address at which nothing is. */
+static void assert_hole(const char *addr, size_t len, const char *hole)
+{
+    struct hmem_range range = {.segments = 77};
+    char words[64];
+
+    snprintf(words, sizeof(words), "nothing is mapped at %#lx, %lu bytes into",
+             (unsigned long)(uintptr_t)hole, (unsigned long)(hole - addr));
+    assert_fails(resolve(addr, len, &range), -EFAULT, words);
+    assert_int_equal(range.segments, 77);
+}
+
+static void run_holes(void)
+{
+    struct hmem_range range;
+    char *base = make("w.ww.");
+
+    assert_hole(base + page, 1, base + page);                 /* in it */
+    assert_hole(base + page - 1, 2, base + page);             /* one byte of it */
+    assert_hole(base, 3 * page, base + page);                 /* in the middle */
+    assert_hole(base + 3 * page, page + 1, base + 4 * page);  /* behind */
+    assert_hole(base + 2 * page - 1, 2, base + 2 * page - 1); /* before */
+    assert_hole(base + 4 * page, 1, base + 4 * page);         /* nothing above for long */
+    assert_hole((char *)8, 1, (char *)8);
+    assert_ok(resolve(base, page, &range));
+    assert_ok(resolve(base + 2 * page, 2 * page, &range));
+    unmake(base, "w.ww.");
+}
+
+static void resolve__hole__efault_and_its_address(void **state)
+{
+    both_ways(run_holes);
+}
+
+static void run_protections(void)
+{
+    struct hmem_range range;
+    char *base = make("wrno");
+
+    assert_ok(resolve(base + page, page, &range));
+    assert_true(range.read_only);
+    assert_int_equal(range.host_addr, (uintptr_t)base + page);
+    assert_ok(resolve(base + 2 * page, page, &range));
+    assert_true(range.read_only);
+    assert_int_equal(range.host_addr, 0);
+    assert_ok(resolve(base + 3 * page, page, &range));
+    assert_false(range.read_only);
+    unmake(base, "wrno");
+}
+
+static void resolve__protections(void **state)
+{
+    both_ways(run_protections);
+}
+
+/* The weakest page of the range decides. */
+static void run_segments(void)
+{
+    struct hmem_range range;
+    char *base = make("wrwrn");
+
+    assert_ok(resolve(base, 4 * page, &range));
+    assert_int_equal(range.segments, 4);
+    assert_true(range.read_only);
+    assert_int_equal(range.alloc_base, (uintptr_t)base);
+    assert_int_equal(range.alloc_len, 4 * page);
+    assert_int_equal(range.host_addr, (uintptr_t)base);
+    assert_ok(resolve(base + page - 1, 2, &range));
+    assert_int_equal(range.segments, 2);
+    assert_int_equal(range.alloc_len, 2 * page);
+    assert_ok(resolve(base + 2 * page, 3 * page, &range));
+    assert_int_equal(range.segments, 3);
+    assert_int_equal(range.host_addr, 0);
+    unmake(base, "wrwrn");
+}
+
+static void resolve__mappings_side_by_side__are_segments(void **state)
+{
+    both_ways(run_segments);
+}
+
+static void run_many(void)
+{
+    struct hmem_range range;
+    char pattern[801];
+    char *base;
+
+    for (size_t i = 0; i < sizeof(pattern) - 1; i++)
+        pattern[i] = i % 2 ? 'r' : 'w';
+    pattern[sizeof(pattern) - 1] = '\0';
+    base = make(pattern);
+    assert_ok(resolve(base + 1, 800 * page - 2, &range));
+    assert_int_equal(range.segments, 800);
+    assert_int_equal(range.alloc_len, 800 * page);
+    unmake(base, pattern);
+}
+
+static void resolve__eight_hundred_mappings(void **state)
+{
+    both_ways(run_many);
+}
+
+#define DEEP 12
+
+/* A file whose name, wherever a reader's line buffer cuts it within the zeros, says that all of
+ * the address space is mapped. Returns its descriptor; remove_liar() takes the folders away. */
+static int make_liar(char *path, size_t size)
+{
+    char name[200];
+    int fd;
+
+    memset(name, '0', 180);
+    strcpy(name + 180, "-ffffffffffff rwx");
+    snprintf(path, size, "/tmp/hmreg-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    for (int i = 0; i < DEEP; i++) {
+        snprintf(path + strlen(path), size - strlen(path), "/%s", name);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    snprintf(path + strlen(path), size - strlen(path), "/file");
+    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    return fd;
+}
+
+static void remove_liar(char *path)
+{
+    unlink(path);
+    for (int i = 0; i <= DEEP; i++) {
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(rmdir(path), 0);
+    }
+}
+
+static void run_long_name(void)
+{
+    char path[4096];
+    char *base = make("w.");
+    struct hmem_range range;
+    int fd = make_liar(path, sizeof(path));
+
+    assert_ptr_equal(mmap(base - page, page, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0),
+                     base - page);
+    assert_hole(base, 2 * page, base + page);
+    assert_hole(base - 2 * page, 3 * page, base - 2 * page);
+    assert_ok(resolve(base - page, 2 * page, &range));
+    assert_int_equal(range.segments, 2);
+    munmap(base - page, page);
+    close(fd);
+    remove_liar(path);
+    unmake(base, "w.");
+}
+
+static void resolve__file_with_a_long_name_in_between(void **state)
+{
+    both_ways(run_long_name);
+}
+
+static bool main_has_ended(void)
+{
+    char state = '?';
+    FILE *stat = fopen("/proc/self/stat", "re");
+
+    if (!stat || fscanf(stat, "%*d %*s %c", &state) != 1)
+        _exit(3);
+    fclose(stat);
+    return state == 'Z';
+}
+
+static void *ask(void *arg)
+{
+    struct hmem_range range;
+
+    while (!main_has_ended())
+        sched_yield();
+    _exit(resolve(arg, 16, &range) || range.segments != 1 ? 1 : 0);
+}
+
+/* The first thread is gone, and /proc/self with it. */
+static void run_after_main(void)
+{
+    static char memory[64];
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        pthread_t thread;
+
+        if (pthread_create(&thread, NULL, ask, memory))
+            _exit(2);
+        pthread_detach(thread);
+        pthread_exit(NULL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ok(hmem_system_ops.resolve(NULL, (uintptr_t)memory, 1, &(struct hmem_range){0}));
+}
+
+static void resolve__first_thread_has_ended(void **state)
+{
+    both_ways(run_after_main);
+}
+
+static void export__opnotsupp(void **state)
+{
+    struct hmreg_dmabuf dmabuf = {.fd = 77};
+
+    assert_fails(hmem_system_ops.export_dmabuf(NULL, 1, 1, NULL, &dmabuf), -EOPNOTSUPP,
+                 "by its address");
+    assert_int_equal(dmabuf.fd, 77);
+}
+
+TEST_MAIN(TEST(resolve__inside_one_mapping), TEST(resolve__hole__efault_and_its_address),
+          TEST(resolve__protections), TEST(resolve__mappings_side_by_side__are_segments),
+          TEST(resolve__eight_hundred_mappings), TEST(resolve__file_with_a_long_name_in_between),
+          TEST(resolve__first_thread_has_ended), TEST(export__opnotsupp))
