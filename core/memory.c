@@ -36,8 +36,7 @@ struct end {
     uint64_t addr; /* for the one who copies: the CPU's address where it has one */
 };
 
-static int find_end(struct hmreg *lib, const void *addr, size_t len, bool written,
-                    struct end *out)
+static int find_end(struct hmreg *lib, const void *addr, size_t len, bool written, struct end *out)
 {
     int rc = resolve_fully(lib, (uint64_t)(uintptr_t)addr, len, &out->found);
 
@@ -47,8 +46,7 @@ static int find_end(struct hmreg *lib, const void *addr, size_t len, bool writte
         (written ? out->found.range.read_only : !out->found.range.host_addr))
         return hmreg_fail(-EFAULT, "%s: the memory at %p is not mapped for %s",
                           written ? "dst" : "src", addr, written ? "writing" : "reading");
-    out->addr = out->found.range.host_addr ? out->found.range.host_addr
-                                           : (uint64_t)(uintptr_t)addr;
+    out->addr = out->found.range.host_addr ? out->found.range.host_addr : (uint64_t)(uintptr_t)addr;
     return 0;
 }
 
@@ -66,8 +64,7 @@ static int copy_by(struct hmreg *lib, enum hmreg_iface iface, uint64_t dst, uint
 }
 
 /* Between two vendors: through the host, a piece at a time. */
-static int copy_bounced(struct hmreg *lib, const struct end *dst, const struct end *src,
-                        size_t len)
+static int copy_bounced(struct hmreg *lib, const struct end *dst, const struct end *src, size_t len)
 {
     char *bounce = malloc(len < BOUNCE_BYTES ? len : BOUNCE_BYTES);
     uint64_t between = (uint64_t)(uintptr_t)bounce;
@@ -87,13 +84,23 @@ static int copy_bounced(struct hmreg *lib, const struct end *dst, const struct e
     return rc;
 }
 
+static int check_apart(const void *dst, const void *src, size_t len)
+{
+    uintptr_t to = (uintptr_t)dst, from = (uintptr_t)src;
+
+    if (to - from >= len && from - to >= len)
+        return 0;
+    return hmreg_fail(-EINVAL, "dst %p and src %p overlap within their %zu bytes", dst, src, len);
+}
+
 int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len)
 {
     struct end to, from;
     int rc = context_check(lib);
 
-    rc = rc ? rc : validate_range(dst, len);
-    rc = rc ? rc : validate_range(src, len);
+    rc = rc ? rc : validate_range_of("dst", dst, len);
+    rc = rc ? rc : validate_range_of("src", src, len);
+    rc = rc ? rc : check_apart(dst, src, len);
     rc = rc ? rc : find_end(lib, dst, len, true, &to);
     rc = rc ? rc : find_end(lib, src, len, false, &from);
     if (rc)
@@ -133,8 +140,16 @@ static int check_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
     return 0;
 }
 
-int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
-                    enum hmreg_mem_kind kind, size_t len, void **out)
+static void keep_owned(struct hmreg *lib, struct owned *owned)
+{
+    pthread_mutex_lock(&lib->lock);
+    owned->next = lib->owned;
+    lib->owned = owned;
+    pthread_mutex_unlock(&lib->lock);
+}
+
+int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device, enum hmreg_mem_kind kind,
+                    size_t len, void **out)
 {
     int rc = check_alloc(lib, iface, device, kind, len, out);
     struct runtime *runtime;
@@ -153,11 +168,8 @@ int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
     }
     owned->iface = iface;
     owned->kind = kind;
-    pthread_mutex_lock(&lib->lock);
-    owned->next = lib->owned;
-    lib->owned = owned;
-    pthread_mutex_unlock(&lib->lock);
     *out = owned->addr;
+    keep_owned(lib, owned);
     return 0;
 }
 
@@ -190,6 +202,9 @@ int hmreg_mem_free(struct hmreg *lib, void *addr)
         return hmreg_fail(-EINVAL, "addr %p is not from hmreg_mem_alloc(), or freed already", addr);
     runtime = context_runtime(lib, owned->iface);
     rc = runtime->ops->free(runtime->self, addr, owned->kind);
-    free(owned);
+    if (rc)
+        keep_owned(lib, owned);
+    else
+        free(owned);
     return rc;
 }

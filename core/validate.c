@@ -7,9 +7,11 @@
 #include "core/error.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#define MOST_BYTES 4096 /* of an input struct, in any version */
 
 int validate_pointer(const void *pointer, const char *argument)
 {
@@ -18,21 +20,21 @@ int validate_pointer(const void *pointer, const char *argument)
     return 0;
 }
 
-static int check_range(const void *addr, size_t len, const char *what)
+int validate_range_of(const char *argument, const void *addr, size_t len)
 {
     if (!addr)
-        return hmreg_fail(-EINVAL, "%s: addr is NULL", what);
+        return hmreg_fail(-EINVAL, "%s: addr is NULL", argument);
     if (!len)
-        return hmreg_fail(-EINVAL, "%s: len is 0; it must be at least 1", what);
+        return hmreg_fail(-EINVAL, "%s: len is 0; it must be at least 1", argument);
     if ((uint64_t)(uintptr_t)addr + len < (uint64_t)(uintptr_t)addr)
-        return hmreg_fail(-EINVAL, "%s: addr %p + len %zu wraps around the address space", what,
+        return hmreg_fail(-EINVAL, "%s: addr %p + len %zu wraps around the address space", argument,
                           addr, len);
     return 0;
 }
 
 int validate_range(const void *addr, size_t len)
 {
-    return check_range(addr, len, "range");
+    return validate_range_of("range", addr, len);
 }
 
 int validate_iov(const struct iovec *iov, size_t count, size_t limit)
@@ -47,7 +49,7 @@ int validate_iov(const struct iovec *iov, size_t count, size_t limit)
         int rc;
 
         snprintf(what, sizeof(what), "iov[%zu]", i);
-        rc = check_range(iov[i].iov_base, iov[i].iov_len, count > 1 ? what : "range");
+        rc = validate_range_of(count > 1 ? what : "range", iov[i].iov_base, iov[i].iov_len);
         if (rc)
             return rc;
     }
@@ -87,8 +89,8 @@ int validate_iface(enum hmreg_iface iface)
 int validate_out_size(size_t size, size_t least, const char *type)
 {
     if (size < least)
-        return hmreg_fail(-EINVAL, "size of %s is %zu; it must be sizeof, at least %zu", type,
-                          size, least);
+        return hmreg_fail(-EINVAL, "size of %s is %zu; it must be sizeof, at least %zu", type, size,
+                          least);
     return 0;
 }
 
@@ -98,9 +100,9 @@ int validate_copy_in(void *ours, size_t known_size, const void *callers, size_t 
     size_t size;
 
     memcpy(&size, callers, sizeof(size));
-    if (size < least || size > 4096)
-        return hmreg_fail(-EINVAL, "size of %s is %zu; it must be sizeof, at least %zu", type,
-                          size, least);
+    if (size < least || size > MOST_BYTES)
+        return hmreg_fail(-EINVAL, "size of %s is %zu; it must be sizeof, from %zu to %d", type,
+                          size, least, MOST_BYTES);
     for (size_t i = known_size; i < size; i++)
         if (((const char *)callers)[i])
             return hmreg_fail(-EINVAL,

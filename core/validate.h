@@ -15,6 +15,9 @@ int validate_pointer(const void *pointer, const char *argument);
 /* addr not NULL, len not 0, addr + len does not wrap. */
 int validate_range(const void *addr, size_t len);
 
+/* The same for one of several ranges, by its argument's name. */
+int validate_range_of(const char *argument, const void *addr, size_t len);
+
 /* Each range, and their number between 1 and limit. */
 int validate_iov(const struct iovec *iov, size_t count, size_t limit);
 

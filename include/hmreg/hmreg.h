@@ -260,8 +260,8 @@ int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_
 
 /*
  * Copies len bytes between any two places, host or device of any vendor; returns when the
- * bytes are there. The ranges must not overlap. Errors of hmreg_query() for either range;
- * -EIO: the vendor's copy failed.
+ * bytes are there. Errors of hmreg_query() for either range; -EINVAL: they overlap; -EIO: the
+ * vendor's copy failed.
  */
 int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len);
 
@@ -275,7 +275,7 @@ int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
                     enum hmreg_mem_kind kind, size_t len, void **out);
 
 /* Frees what hmreg_mem_alloc() gave, from any thread. NULL is accepted. -EINVAL: not from
- * there, or freed already. -EIO: the vendor's call failed. */
+ * there, or freed already. -EIO: the vendor's call failed; the memory can be freed again. */
 int hmreg_mem_free(struct hmreg *lib, void *addr);
 
 /* ---- domains ---------------------------------------------------------------------------- */
