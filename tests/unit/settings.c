@@ -39,7 +39,6 @@ static void read__nothing_said__defaults(void **state)
     assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
         assert_true(settings.watch[i]);
-    assert_true(settings.cache);
     assert_int_equal(settings.max_regions, 4096);
     assert_int_equal(settings.max_bytes,
                      (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2);
@@ -188,17 +187,16 @@ static void read__limits__zero_means_no_cache(void **state)
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.max_regions, 10);
     assert_int_equal(settings.max_bytes, 4096);
-    assert_true(settings.cache);
     setenv("FI_MR_CACHE_MAX_COUNT", "18446744073709551615", 1);
     assert_ok(settings_read(NULL, &settings));
     assert_true(settings.max_regions == HMREG_LIMIT_NONE);
     setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
     assert_ok(settings_read(NULL, &settings));
-    assert_false(settings.cache);
+    assert_int_equal(settings.max_regions, 0);
     setenv("FI_MR_CACHE_MAX_COUNT", "1", 1);
     setenv("FI_MR_CACHE_MAX_SIZE", "0", 1);
     assert_ok(settings_read(NULL, &settings));
-    assert_false(settings.cache);
+    assert_int_equal(settings.max_bytes, 0);
     clear_environment();
 }
 
