@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The peer: UCX's registration cache, as Debian's libucx has it, without memory events: what it
+ * costs at the least.
+ */
+#include "bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <ucs/memory/rcache.h>
+
+static ucs_status_t reg(void *context, ucs_rcache_t *rcache, void *arg,
+                        ucs_rcache_region_t *region, uint16_t flags)
+{
+    return UCS_OK;
+}
+
+static void dereg(void *context, ucs_rcache_t *rcache, ucs_rcache_region_t *region)
+{
+}
+
+static void dump(void *context, ucs_rcache_t *rcache, ucs_rcache_region_t *region, char *buf,
+                 size_t max)
+{
+    snprintf(buf, max, "-");
+}
+
+static void *open_state(size_t regions)
+{
+    static const ucs_rcache_ops_t ops = {reg, dereg, dump};
+    ucs_rcache_params_t params = {
+        .region_struct_size = sizeof(ucs_rcache_region_t),
+        .alignment = UCS_RCACHE_MIN_ALIGNMENT,
+        .max_alignment = REGION_BYTES,
+        .ops = &ops,
+        .flags = UCS_RCACHE_FLAG_NO_PFN_CHECK,
+        .max_regions = regions,
+        .max_size = SIZE_MAX,
+        .max_unreleased = SIZE_MAX,
+    };
+    ucs_rcache_t *rcache = NULL;
+
+    if (ucs_rcache_create(&params, "bench", NULL, &rcache) != UCS_OK) {
+        fprintf(stderr, "ucs_rcache_create failed\n");
+        exit(1);
+    }
+    return rcache;
+}
+
+static void close_state(void *state)
+{
+    ucs_rcache_destroy(state);
+}
+
+static void hits(void *state, char *base, const uint32_t *order, size_t count)
+{
+    ucs_rcache_region_t *region;
+
+    for (size_t i = 0; i < count; i++) {
+        if (ucs_rcache_get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES,
+                           PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK) {
+            fprintf(stderr, "ucs_rcache_get failed\n");
+            exit(1);
+        }
+        ucs_rcache_region_put(state, region);
+    }
+}
+
+const struct subject subject_ucx = {
+    .name = "UCX",
+    .open = open_state,
+    .close = close_state,
+    .hits = hits,
+};
