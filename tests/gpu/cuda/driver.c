@@ -127,7 +127,7 @@ void *as_pointer(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-int resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out)
+int bench_resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out)
 {
     return hmem_cuda_ops.resolve(bench->hmem, addr, len, out);
 }

@@ -66,7 +66,7 @@ unsigned long long cu_alloc(size_t len);
 void *as_pointer(uint64_t addr);
 
 /* The vendor's operations, shorter. */
-int resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out);
+int bench_resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out);
 uint64_t identity_of(const struct bench *bench, uint64_t addr, size_t len);
 
 /* ---- virtual memory --------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ static int export(const struct bench *bench, uint64_t addr, size_t len, struct h
 {
     struct hmem_range range;
 
-    assert_ok(resolve(bench, addr, len, &range));
+    assert_ok(bench_resolve(bench, addr, len, &range));
     return hmem_cuda_ops.export_dmabuf(bench->hmem, addr, len, &range, out);
 }
 
@@ -246,7 +246,7 @@ static void expect_refused(const struct bench *bench, uint64_t addr, size_t len,
     int before = test_count_fds();
     struct hmem_range range;
 
-    assert_ok(resolve(bench, addr, len, &range));
+    assert_ok(bench_resolve(bench, addr, len, &range));
     if (code == -EOPNOTSUPP)
         assert_false(range.exportable);
     assert_fails(hmem_cuda_ops.export_dmabuf(bench->hmem, addr, len, &range, &dmabuf), code, words);
@@ -430,7 +430,7 @@ static void export__memory_freed_meanwhile__eio(void **state)
     struct hmreg_dmabuf dmabuf = {-7, 7, 7};
     struct hmem_range range;
 
-    assert_ok(resolve(&bench, addr, 10, &range));
+    assert_ok(bench_resolve(&bench, addr, 10, &range));
     CU(cu.free(addr));
     assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 10, &range, &dmabuf), -EIO, "freed");
     assert_int_equal(dmabuf.fd, -7);

@@ -363,7 +363,7 @@ static void free__each_call_failing__still_there(void **state)
             assert_fails(hmem_cuda_ops.free(scene.hmem, addr, HMREG_MEM_DEVICE), -EIO, "");
     }
     cu.fake->reset();
-    assert_ok(resolve(&bench, (uintptr_t)addr, 100, &range));
+    assert_ok(bench_resolve(&bench, (uintptr_t)addr, 100, &range));
     assert_ok(hmem_cuda_ops.free(scene.hmem, addr, HMREG_MEM_DEVICE));
     scene_end();
     bench_end(&bench);

@@ -137,14 +137,14 @@ static void expect_kind(const struct bench *bench, enum hmreg_mem_kind kind, int
     void *addr = NULL;
 
     assert_ok(hmem_cuda_ops.alloc(bench->hmem, device, kind, 12345, &addr));
-    assert_ok(resolve(bench, (uintptr_t)addr, 12345, &range));
+    assert_ok(bench_resolve(bench, (uintptr_t)addr, 12345, &range));
     assert_int_equal(range.kind, kind);
     assert_int_equal(range.device, device);
     assert_int_equal(range.alloc_base, (uintptr_t)addr);
     if (kind != HMREG_MEM_DEVICE)
         memset(addr, 1, 12345);
     assert_ok(hmem_cuda_ops.free(bench->hmem, addr, kind));
-    assert_int_equal(resolve(bench, (uintptr_t)addr, 1, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(bench, (uintptr_t)addr, 1, &range), -HMEM_NOT_MINE);
 }
 
 static void alloc__each_kind__is_what_resolve_says(void **state)
@@ -168,7 +168,7 @@ static void alloc__device_memory__exportable_where_the_device_can(void **state)
 
     hmem_cuda_ops.device(bench.hmem, 0, &device);
     assert_ok(hmem_cuda_ops.alloc(bench.hmem, 0, HMREG_MEM_DEVICE, 100, &addr));
-    assert_ok(resolve(&bench, (uintptr_t)addr, 100, &range));
+    assert_ok(bench_resolve(&bench, (uintptr_t)addr, 100, &range));
     assert_int_equal(range.exportable, device.dmabuf);
     assert_ok(hmem_cuda_ops.free(bench.hmem, addr, HMREG_MEM_DEVICE));
     bench_end(&bench);

@@ -29,7 +29,7 @@ static void export__of_11_6__eopnotsupp(void **state)
     struct hmreg_dmabuf dmabuf = {-7, 7, 7};
     struct hmem_range range;
 
-    assert_ok(resolve(&bench, addr, 1000, &range));
+    assert_ok(bench_resolve(&bench, addr, 1000, &range));
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_int_equal(range.alloc_len, 1000);
     assert_false(range.exportable);
@@ -52,7 +52,7 @@ static void identity__virtual_memory_of_11_6__nobody_can_tell(void **state)
 
     cu_map(addr, granule, &prop);
     cu_map(addr + granule, granule, &prop);
-    assert_ok(resolve(&bench, addr + 1, granule, &range));
+    assert_ok(bench_resolve(&bench, addr + 1, granule, &range));
     assert_int_equal(range.segments, 2);
     assert_int_equal(range.identity, 0);
     assert_ok(hmem_cuda_ops.identity(bench.hmem, addr, granule, &identity));

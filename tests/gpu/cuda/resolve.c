@@ -21,7 +21,7 @@ static void resolve__device_memory__says_all(void **state)
     unsigned long long addr = cu_alloc(3 * MIB + 7);
     struct hmem_range range;
 
-    assert_ok(resolve(&bench, addr, 3 * MIB + 7, &range));
+    assert_ok(bench_resolve(&bench, addr, 3 * MIB + 7, &range));
     assert_int_equal(range.device, 0);
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_int_equal(range.alloc_base, addr);
@@ -43,7 +43,7 @@ static void resolve__inside_an_allocation__names_the_whole(void **state)
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         struct hmem_range range;
 
-        assert_ok(resolve(&bench, addr + cuts[i][0], cuts[i][1], &range));
+        assert_ok(bench_resolve(&bench, addr + cuts[i][0], cuts[i][1], &range));
         assert_int_equal(range.alloc_base, addr);
         assert_int_equal(range.alloc_len, MIB);
         assert_int_equal(range.identity, identity);
@@ -65,7 +65,7 @@ static void resolve__second_device__says_so(void **state)
     CU(cu.context_push(second));
     addr = cu_alloc(MIB);
     CU(cu.context_pop(NULL));
-    assert_ok(resolve(&bench, addr, MIB, &range));
+    assert_ok(bench_resolve(&bench, addr, MIB, &range));
     assert_int_equal(range.device, 1);
     CU(cu.context_push(second));
     CU(cu.free(addr));
@@ -84,10 +84,10 @@ static void resolve__memory_of_a_created_context__known(void **state)
     CU(cu.context_create(&created, 0, 0));
     addr = cu_alloc(MIB);
     CU(cu.context_pop(NULL));
-    assert_ok(resolve(&bench, addr, MIB, &range));
+    assert_ok(bench_resolve(&bench, addr, MIB, &range));
     assert_int_equal(range.alloc_len, MIB);
     CU(cu.context_destroy(created));
-    assert_int_equal(resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, addr, 1, &range), -HMEM_NOT_MINE);
     bench_end(&bench);
 }
 
@@ -102,12 +102,12 @@ static void resolve__host_memory__not_mine(void **state)
 
     memset(&range, 0x5a, sizeof(range));
     before = range;
-    assert_int_equal(resolve(&bench, (uintptr_t)heap, 100, &range), -HMEM_NOT_MINE);
-    assert_int_equal(resolve(&bench, (uintptr_t)stack, 16, &range), -HMEM_NOT_MINE);
-    assert_int_equal(resolve(&bench, (uintptr_t)&resolve__host_memory__not_mine, 1, &range),
+    assert_int_equal(bench_resolve(&bench, (uintptr_t)heap, 100, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, (uintptr_t)stack, 16, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, (uintptr_t)&resolve__host_memory__not_mine, 1, &range),
                      -HMEM_NOT_MINE);
-    assert_int_equal(resolve(&bench, 1, 1, &range), -HMEM_NOT_MINE);
-    assert_int_equal(resolve(&bench, UINT64_MAX - 1, 1, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, 1, 1, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, UINT64_MAX - 1, 1, &range), -HMEM_NOT_MINE);
     assert_memory_equal(&range, &before, sizeof(range));
     free(heap);
     bench_end(&bench);
@@ -121,7 +121,7 @@ static void resolve__freed_memory__not_mine(void **state)
     uint64_t identity = 0x5a;
 
     CU(cu.free(addr));
-    assert_int_equal(resolve(&bench, addr, 64, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, addr, 64, &range), -HMEM_NOT_MINE);
     assert_int_equal(hmem_cuda_ops.identity(bench.hmem, addr, 64, &identity), -HMEM_NOT_MINE);
     assert_int_equal(identity, 0x5a);
     bench_end(&bench);
@@ -135,7 +135,7 @@ static void resolve__not_mine__leaves_the_last_error(void **state)
     int local = 0;
 
     hmreg_fail(-EUCLEAN, "before");
-    assert_int_equal(resolve(&bench, (uintptr_t)&local, 1, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, (uintptr_t)&local, 1, &range), -HMEM_NOT_MINE);
     assert_string_equal(hmreg_last_error()->text, "before");
     bench_end(&bench);
 }
@@ -153,8 +153,8 @@ static void resolve__beyond_the_end__erange(void **state)
     snprintf(end, sizeof(end), "at %#llx", addr + MIB);
     memset(&range, 0x5a, sizeof(range));
     before = range;
-    assert_fails(resolve(&bench, addr, MIB + 1, &range), -ERANGE, end);
-    assert_fails(resolve(&bench, addr + MIB - 1, 2, &range), -ERANGE, end);
+    assert_fails(bench_resolve(&bench, addr, MIB + 1, &range), -ERANGE, end);
+    assert_fails(bench_resolve(&bench, addr + MIB - 1, 2, &range), -ERANGE, end);
     assert_memory_equal(&range, &before, sizeof(range));
     assert_fails(hmem_cuda_ops.identity(bench.hmem, addr, MIB + 1, &identity), -ERANGE, end);
     assert_int_equal(identity, 0x5a);
@@ -171,7 +171,7 @@ static void resolve__over_two_allocations__erange(void **state)
     char end[32];
 
     snprintf(end, sizeof(end), "at %#llx", low + 2 * MIB);
-    assert_fails(resolve(&bench, low, high - low + 1, &range), -ERANGE, end);
+    assert_fails(bench_resolve(&bench, low, high - low + 1, &range), -ERANGE, end);
     CU(cu.free(a));
     CU(cu.free(b));
     bench_end(&bench);
@@ -184,8 +184,9 @@ static void resolve__over_two_small_neighbours__erange(void **state)
     unsigned long long low = a < b ? a : b, high = a < b ? b : a;
     struct hmem_range range;
 
-    assert_fails(resolve(&bench, low, high - low + 1, &range), -ERANGE, "the allocation ends");
-    assert_ok(resolve(&bench, low, 512, &range));
+    assert_fails(bench_resolve(&bench, low, high - low + 1, &range), -ERANGE,
+                 "the allocation ends");
+    assert_ok(bench_resolve(&bench, low, 512, &range));
     assert_int_equal(range.alloc_base, low);
     assert_int_equal(range.alloc_len, 512);
     assert_true(identity_of(&bench, a, 512) != identity_of(&bench, b, 512));
@@ -203,13 +204,13 @@ static void resolve__pinned_host_memory__pinned(void **state)
     void *host = NULL;
 
     CU(cu.alloc_host(&host, MIB, CUDA_HOSTALLOC_PORTABLE));
-    assert_ok(resolve(&bench, (uintptr_t)host + 100, 1000, &range));
+    assert_ok(bench_resolve(&bench, (uintptr_t)host + 100, 1000, &range));
     assert_int_equal(range.kind, HMREG_MEM_HOST_PINNED);
     assert_int_equal(range.host_addr, (uintptr_t)host + 100);
     assert_int_equal(range.alloc_base, (uintptr_t)host);
     assert_int_equal(range.alloc_len, MIB);
     assert_false(range.exportable);
-    assert_fails(resolve(&bench, (uintptr_t)host + 100, MIB, &range), -ERANGE, "leaves");
+    assert_fails(bench_resolve(&bench, (uintptr_t)host + 100, MIB, &range), -ERANGE, "leaves");
     CU(cu.free_host(host));
     bench_end(&bench);
 }
@@ -226,11 +227,11 @@ static void resolve__device_address_of_host_memory__canonical(void **state)
     CU(cu.host_device_pointer(&device, host, 0));
     if (cu.fake)
         assert_true(device != (uintptr_t)host);
-    assert_ok(resolve(&bench, device + 5, 10, &range));
+    assert_ok(bench_resolve(&bench, device + 5, 10, &range));
     assert_int_equal(range.kind, HMREG_MEM_HOST_PINNED);
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
     assert_int_equal(range.alloc_base, device);
-    assert_ok(resolve(&bench, (uintptr_t)host + 5, 10, &range));
+    assert_ok(bench_resolve(&bench, (uintptr_t)host + 5, 10, &range));
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
     assert_int_equal(range.identity, identity_of(&bench, device, 1));
     CU(cu.free_host(host));
@@ -247,15 +248,15 @@ static void resolve__registered_memory__pinned_until_unregistered(void **state)
 
     CU(cu.host_register(host, MIB, 0));
     CU(cu.host_device_pointer(&device, host, 0));
-    assert_ok(resolve(&bench, (uintptr_t)host + 5, 10, &range));
+    assert_ok(bench_resolve(&bench, (uintptr_t)host + 5, 10, &range));
     assert_int_equal(range.kind, HMREG_MEM_HOST_PINNED);
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
     first = range.identity;
-    assert_ok(resolve(&bench, device + 5, 10, &range));
+    assert_ok(bench_resolve(&bench, device + 5, 10, &range));
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
-    assert_fails(resolve(&bench, (uintptr_t)host, 2 * MIB, &range), -ERANGE, "leaves");
+    assert_fails(bench_resolve(&bench, (uintptr_t)host, 2 * MIB, &range), -ERANGE, "leaves");
     CU(cu.host_unregister(host));
-    assert_int_equal(resolve(&bench, (uintptr_t)host, 10, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, (uintptr_t)host, 10, &range), -HMEM_NOT_MINE);
     CU(cu.host_register(host, MIB, 0));
     assert_true(identity_of(&bench, (uintptr_t)host, 10) != first);
     CU(cu.host_unregister(host));
@@ -270,7 +271,7 @@ static void resolve__managed_memory__managed(void **state)
     struct hmem_range range;
 
     CU(cu.alloc_managed(&addr, MIB, CUDA_ATTACH_GLOBAL));
-    assert_ok(resolve(&bench, addr + 1, 100, &range));
+    assert_ok(bench_resolve(&bench, addr + 1, 100, &range));
     assert_int_equal(range.kind, HMREG_MEM_MANAGED);
     assert_int_equal(range.host_addr, addr + 1);
     assert_int_equal(range.alloc_base, addr);
@@ -291,13 +292,13 @@ static void resolve__pool_memory__device_not_exportable(void **state)
 
     CU(cu.alloc_async(&addr, MIB, NULL));
     CU(cu.stream_wait(NULL));
-    assert_ok(resolve(&bench, addr + 10, 100, &range));
+    assert_ok(bench_resolve(&bench, addr + 10, 100, &range));
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_int_equal(range.device, 0);
     assert_int_equal(range.alloc_base, addr);
     assert_int_equal(range.alloc_len, MIB);
     assert_false(range.exportable);
-    assert_fails(resolve(&bench, addr, MIB + 1, &range), -ERANGE, "leaves");
+    assert_fails(bench_resolve(&bench, addr, MIB + 1, &range), -ERANGE, "leaves");
     CU(cu.free_async(addr, NULL));
     CU(cu.stream_wait(NULL));
     bench_end(&bench);
@@ -316,8 +317,8 @@ static void *resolve_there(void *arg)
     struct other_thread *there = arg;
     struct hmem_range ignored;
 
-    there->inside = resolve(there->bench, there->addr, there->len, &there->range);
-    there->beyond = resolve(there->bench, there->addr, there->len + 1, &ignored);
+    there->inside = bench_resolve(there->bench, there->addr, there->len, &there->range);
+    there->beyond = bench_resolve(there->bench, there->addr, there->len + 1, &ignored);
     return NULL;
 }
 
@@ -380,7 +381,7 @@ static void identity__is_what_resolve_says(void **state)
     unsigned long long addr = cu_alloc(MIB);
     struct hmem_range range;
 
-    assert_ok(resolve(&bench, addr + 9, 99, &range));
+    assert_ok(bench_resolve(&bench, addr + 9, 99, &range));
     assert_int_equal(identity_of(&bench, addr + 9, 99), range.identity);
     CU(cu.free(addr));
     bench_end(&bench);

@@ -62,7 +62,7 @@ static void open__twice__two_of_their_own(void **state)
     assert_ptr_not_equal(other, bench.hmem);
     assert_ok(hmem_cuda_ops.resolve(other, addr, 100, &range));
     hmem_cuda_ops.close(other);
-    assert_ok(resolve(&bench, addr, 100, &range));
+    assert_ok(bench_resolve(&bench, addr, 100, &range));
     CU(cu.free(addr));
     bench_end(&bench);
 }
@@ -195,13 +195,13 @@ static void any_call__shut_down__not_called_again(void **state)
     driver_need_fake();
     bench = bench_begin();
     addr = cu_alloc(100);
-    assert_ok(resolve(&bench, addr, 100, &range));
+    assert_ok(bench_resolve(&bench, addr, 100, &range));
     hmreg_fail(-EUCLEAN, "before");
     cu_fail("cuPointerGetAttributes", CUDA_DEINITIALIZED, 0, 1);
-    assert_int_equal(resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
     assert_string_equal(hmreg_last_error()->text, "before");
     before = calls_of(&bench);
-    assert_int_equal(resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
     assert_int_equal(hmem_cuda_ops.identity(bench.hmem, addr, 1, &identity), -HMEM_NOT_MINE);
     assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 1, &range, &dmabuf), -ENODEV,
                  "shut down");

@@ -48,7 +48,7 @@ static void resolve__one_piece__says_all(void **state)
     struct hmem_range range;
 
     map(&room, 1, 2);
-    assert_ok(resolve(&room.bench, room.addr + room.granule + 3, 100, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr + room.granule + 3, 100, &range));
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_int_equal(range.device, 0);
     assert_int_equal(range.alloc_base, room.addr + room.granule);
@@ -69,15 +69,15 @@ static void resolve__several_pieces__counts_those_under_the_range(void **state)
     map(&room, 0, 1);
     map(&room, 1, 1);
     map(&room, 2, 1);
-    assert_ok(resolve(&room.bench, room.addr, 3 * room.granule, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr, 3 * room.granule, &range));
     assert_int_equal(range.segments, 3);
     assert_int_equal(range.alloc_base, room.addr);
     assert_int_equal(range.alloc_len, 3 * room.granule);
-    assert_ok(resolve(&room.bench, room.addr + room.granule - 1, 2, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr + room.granule - 1, 2, &range));
     assert_int_equal(range.segments, 2);
     assert_int_equal(range.alloc_base, room.addr);
     assert_int_equal(range.alloc_len, 2 * room.granule);
-    assert_ok(resolve(&room.bench, room.addr + room.granule, room.granule, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr + room.granule, room.granule, &range));
     assert_int_equal(range.segments, 1);
     unmap(&room, 0, 3);
     room_end(&room);
@@ -92,7 +92,7 @@ static void expect_leaves(const struct room *room, uint64_t addr, size_t len, ui
     memset(&range, 0x5a, sizeof(range));
     before = range;
     snprintf(words, sizeof(words), "at %#llx", (unsigned long long)at);
-    assert_fails(resolve(&room->bench, addr, len, &range), -ERANGE, words);
+    assert_fails(bench_resolve(&room->bench, addr, len, &range), -ERANGE, words);
     assert_memory_equal(&range, &before, sizeof(range));
     assert_fails(hmem_cuda_ops.identity(room->bench.hmem, addr, len, &identity), -ERANGE, words);
     assert_int_equal(identity, 0x5a);
@@ -148,11 +148,12 @@ static void resolve__nothing_mapped__efault(void **state)
     struct hmem_range range;
     uint64_t identity;
 
-    assert_fails(resolve(&room.bench, room.addr, 1, &range), -EFAULT, "without memory");
+    assert_fails(bench_resolve(&room.bench, room.addr, 1, &range), -EFAULT, "without memory");
     assert_fails(hmem_cuda_ops.identity(room.bench.hmem, room.addr, 1, &identity), -EFAULT,
                  "without memory");
     map(&room, 1, 1);
-    assert_fails(resolve(&room.bench, room.addr, 2 * room.granule, &range), -EFAULT, "reserved");
+    assert_fails(bench_resolve(&room.bench, room.addr, 2 * room.granule, &range), -EFAULT,
+                 "reserved");
     unmap(&room, 1, 1);
     room_end(&room);
 }
@@ -164,7 +165,7 @@ static void resolve__given_back_reservation__not_mine(void **state)
     struct hmem_range range;
 
     CU(cu.unreserve(gone, room.granule));
-    assert_int_equal(resolve(&room.bench, gone, 1, &range), -HMEM_NOT_MINE);
+    assert_int_equal(bench_resolve(&room.bench, gone, 1, &range), -HMEM_NOT_MINE);
     room_end(&room);
 }
 
@@ -237,7 +238,7 @@ static void identity__is_what_resolve_says(void **state)
 
     map(&room, 0, 1);
     map(&room, 1, 2);
-    assert_ok(resolve(&room.bench, room.addr + 5, room.granule, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr + 5, room.granule, &range));
     assert_int_equal(range.identity, identity_of(&room.bench, room.addr + 5, room.granule));
     /* The pieces as a whole have it too: a region may be as large as they are. */
     assert_int_equal(range.identity, identity_of(&room.bench, range.alloc_base, range.alloc_len));
@@ -254,7 +255,7 @@ static void resolve__created_without_gpudirect__not_exportable(void **state)
 
     room.prop.gpudirect = 0;
     map(&room, 0, 1);
-    assert_ok(resolve(&room.bench, room.addr, 1, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr, 1, &range));
     assert_int_equal(range.kind, HMREG_MEM_DEVICE);
     assert_false(range.exportable);
     unmap(&room, 0, 1);
@@ -271,10 +272,10 @@ static void resolve__pieces_of_two_devices__not_exportable(void **state)
     map(&room, 0, 1);
     room.prop.location.id = 1;
     map(&room, 1, 1);
-    assert_ok(resolve(&room.bench, room.addr, 2 * room.granule, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr, 2 * room.granule, &range));
     assert_int_equal(range.segments, 2);
     assert_false(range.exportable);
-    assert_ok(resolve(&room.bench, room.addr + room.granule, 1, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr + room.granule, 1, &range));
     assert_int_equal(range.device, 1);
     unmap(&room, 0, 2);
     room_end(&room);
@@ -289,7 +290,7 @@ static void resolve__on_the_host__pinned(void **state)
     room = room_begin();
     room.prop.location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
     map(&room, 0, 1);
-    assert_ok(resolve(&room.bench, room.addr, 1, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr, 1, &range));
     assert_int_equal(range.kind, HMREG_MEM_HOST_PINNED);
     assert_int_equal(range.device, -1);
     assert_false(range.exportable);
@@ -310,8 +311,8 @@ static void *ask_there(void *arg)
 {
     struct asked *asked = arg;
 
-    asked->rc =
-        resolve(&asked->room->bench, asked->room->addr, 2 * asked->room->granule, &asked->range);
+    asked->rc = bench_resolve(&asked->room->bench, asked->room->addr, 2 * asked->room->granule,
+                              &asked->range);
     asked->code = hmreg_last_error()->code;
     return NULL;
 }
@@ -339,7 +340,7 @@ static void resolve__older_driver__walks_without_identity(void **state)
     setenv("HMREG_FAKE_CUDA_NO_MAPPING", "1", 1);
     map(&room, 0, 1);
     map(&room, 1, 1);
-    assert_ok(resolve(&room.bench, room.addr, 2 * room.granule, &range));
+    assert_ok(bench_resolve(&room.bench, room.addr, 2 * room.granule, &range));
     assert_int_equal(range.segments, 2);
     assert_int_equal(range.identity, 0);
     assert_ok(hmem_cuda_ops.identity(room.bench.hmem, room.addr, 1, &identity));

@@ -97,6 +97,7 @@ struct physical {
     bool exported;      /* a descriptor was given out: its bytes cannot move any more */
     unsigned long file; /* the joined file it is in, 0: its own */
     size_t file_offset;
+    unsigned file_pieces; /* so many were joined there */
 };
 
 struct mapping {

@@ -7,7 +7,8 @@
  *
  * A descriptor begins with the range it was made for. One of several allocations needs their
  * bytes in one file: they are moved there at the first export, which works while no other
- * descriptor names them. The fake says so on stderr where it cannot follow the real driver.
+ * descriptor that is still good names them. The fake says so on stderr where it cannot follow
+ * the real driver.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -326,10 +327,22 @@ static bool is_joined(const struct run *run)
     return run->count == 1 || run->pieces[0]->file;
 }
 
+/* A descriptor names the piece and is good: none of the pieces joined with it is gone. */
+static bool is_named(const struct physical *piece)
+{
+    unsigned alive = 0;
+
+    if (!piece->file)
+        return piece->exported;
+    for (struct physical *other = physicals; other; other = other->next)
+        alive += other->file == piece->file;
+    return alive == piece->file_pieces;
+}
+
 static bool may_join(const struct run *run)
 {
     for (unsigned i = 0; i < run->count; i++) {
-        if (run->pieces[i]->exported || run->pieces[i]->file)
+        if (is_named(run->pieces[i]))
             return false;
         for (unsigned j = 0; j < i; j++)
             if (run->pieces[i] == run->pieces[j])
@@ -366,6 +379,7 @@ static bool join(const struct run *run)
     for (unsigned i = 0; i < run->count; i++) {
         if (!move(run->pieces[i], file, offset))
             abort();
+        run->pieces[i]->file_pieces = run->count;
         offset += run->pieces[i]->block->len;
     }
     close(file);
