@@ -111,7 +111,7 @@ static int read_device(struct hmem *self, int ordinal, struct cuda_device *out)
         info->memory = memory;
     read_pci(self, out->handle, &info->pci);
     info->simulated = strstr(info->name, "simulated") != NULL;
-    info->dmabuf = self->api.range_handle && attribute(self, CUDA_DEV_DMABUF, out->handle);
+    info->dmabuf = attribute(self, CUDA_DEV_DMABUF, out->handle);
     return 0;
 }
 

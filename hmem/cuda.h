@@ -77,7 +77,7 @@ struct cuda_look {
     uint64_t id;                  /* the runtime's unique buffer id */
     int device;                   /* -1: none of ours */
     uint64_t start;               /* of the allocation; of the reservation for virtual memory */
-    uint64_t size;                /* 0: the runtime does not say */
+    uint64_t size;                /* 0: the runtime does not say, or not of the allocation */
 };
 
 /* 0, with CUDA_UNKNOWN for what is not CUDA's; -EIO, -ESHUTDOWN. */

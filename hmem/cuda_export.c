@@ -68,11 +68,13 @@ int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmre
     default:
         break;
     }
+    if (span->first.sort == CUDA_VIRTUAL && refuse_virtual(span, why))
+        return why->code;
     if (!self->api.range_handle)
         return refuse_version(self, why);
     if (span->first.device < 0 || !self->devices[span->first.device].info.dmabuf)
         return refuse_device(span, why);
-    return span->first.sort == CUDA_VIRTUAL ? refuse_virtual(span, why) : 0;
+    return 0;
 }
 
 /* ---- the descriptor --------------------------------------------------------------------- */

@@ -52,6 +52,39 @@ static bool says_no_answer(unsigned result)
     return result == CUDA_INVALID_VALUE || result == CUDA_NOT_SUPPORTED;
 }
 
+/* The handle of virtual memory, held until it is released; 0 for any other memory. */
+static int retain(struct hmem *self, uint64_t addr, unsigned long long *out)
+{
+    unsigned result;
+
+    *out = 0;
+    if (!self->api.handle_retain || !self->api.handle_prop || !self->api.handle_release)
+        return 0;
+    result = self->api.handle_retain(out, (void *)(uintptr_t)addr);
+    if (!result)
+        return 0;
+    *out = 0;
+    if (says_no_answer(result))
+        return 0;
+    return cuda_fail(self, -EIO, result, "the allocation mapped at %#" PRIx64 " cannot be retained",
+                     addr);
+}
+
+/* Virtual memory may be on the host; of other host memory little is known without a context. */
+static int host_sort(struct hmem *self, uint64_t addr, const struct answers *found,
+                     enum cuda_sort *out)
+{
+    unsigned long long handle = 0;
+    int rc = found->context ? 0 : retain(self, addr, &handle);
+
+    if (rc)
+        return rc;
+    if (handle)
+        self->api.handle_release(handle);
+    *out = handle ? CUDA_VIRTUAL : CUDA_HOST;
+    return 0;
+}
+
 static int device_sort(struct hmem *self, uint64_t addr, const struct answers *found,
                        enum cuda_sort *out)
 {
@@ -85,13 +118,18 @@ static int sort_of(struct hmem *self, uint64_t addr, const struct answers *found
         *out = found->size ? CUDA_RESERVED : CUDA_UNKNOWN;
         return 0;
     case CUDA_TYPE_HOST:
-        *out = CUDA_HOST;
-        return 0;
+        return host_sort(self, addr, found, out);
     case CUDA_TYPE_DEVICE:
         return device_sort(self, addr, found, out);
     }
     return hmreg_fail(-EIO, "CUDA says %#" PRIx64 " is memory of type %u, which is none we know",
                       addr, found->type);
+}
+
+/* Without a context memory may be of a pool, whose range attributes may describe the pool. */
+static bool says_extent(const struct answers *found, enum cuda_sort sort)
+{
+    return found->context || sort == CUDA_VIRTUAL;
 }
 
 int cuda_look(struct hmem *self, uint64_t addr, struct cuda_look *out)
@@ -117,7 +155,7 @@ int cuda_look(struct hmem *self, uint64_t addr, struct cuda_look *out)
         .id = found.id,
         .device = found.ordinal >= 0 && found.ordinal < self->count ? found.ordinal : -1,
         .start = found.start,
-        .size = found.size,
+        .size = says_extent(&found, sort) ? found.size : 0,
     };
     return 0;
 }
@@ -168,17 +206,12 @@ static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_piece *out
  * has none. */
 static int read_prop(struct hmem *self, uint64_t addr, struct cuda_piece *out)
 {
-    unsigned long long handle = 0;
+    unsigned long long handle;
     unsigned result;
+    int rc = retain(self, addr, &handle);
 
-    if (!self->api.handle_retain || !self->api.handle_prop || !self->api.handle_release)
-        return 0;
-    result = self->api.handle_retain(&handle, (void *)(uintptr_t)addr);
-    if (says_no_answer(result))
-        return 0;
-    if (result)
-        return cuda_fail(self, -EIO, result,
-                         "the allocation mapped at %#" PRIx64 " cannot be retained", addr);
+    if (rc || !handle)
+        return rc;
     result = self->api.handle_prop(&out->prop, handle);
     self->api.handle_release(handle);
     if (result)
@@ -206,14 +239,13 @@ static int virtual_piece(struct hmem *self, uint64_t addr, const struct cuda_loo
     return prop ? read_prop(self, addr, out) : 0;
 }
 
-/* Memory in one piece. A pool's range attributes may describe the pool, so it is asked by
- * address; where no context can be had for that, its size stays unknown. */
+/* Memory in one piece. Where no context can be had to ask how far it goes, that stays unknown. */
 static int whole_piece(struct hmem *self, uint64_t addr, const struct cuda_look *at,
                        struct cuda_piece *out)
 {
     unsigned result;
 
-    if (at->sort != CUDA_POOL && lies_in(addr, at->start, at->size)) {
+    if (lies_in(addr, at->start, at->size)) {
         out->base = at->start;
         out->size = at->size;
         return 0;

@@ -165,14 +165,6 @@ static enum hmreg_mem_kind kind_of(const struct cuda_span *span)
     return HMREG_MEM_DEVICE;
 }
 
-/* Managed memory has one address for both; the rest only what the runtime says. */
-static uint64_t host_of(const struct cuda_span *span, uint64_t addr)
-{
-    if (span->first.host)
-        return span->first.host;
-    return span->first.sort == CUDA_MANAGED ? addr : 0;
-}
-
 int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
     struct hmreg_reason why;
@@ -193,7 +185,7 @@ int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
         .alloc_len = span.end - span.base,
         .identity = span.identity,
         .segments = span.segments,
-        .host_addr = kind == HMREG_MEM_DEVICE ? 0 : host_of(&span, addr),
+        .host_addr = kind == HMREG_MEM_DEVICE ? 0 : span.first.host,
         .exportable = cuda_exportable(self, &span, &why) == 0,
     };
     return 0;

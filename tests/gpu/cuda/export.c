@@ -327,6 +327,28 @@ static void export__pieces_of_two_devices__exdev(void **state)
     bench_end(&bench);
 }
 
+/* Imported memory has no properties to compare; its device remains. */
+static void export__imported_pieces_of_two_devices__exdev(void **state)
+{
+    struct cuda_memory_prop prop = prop_on(0), other = prop_on(1);
+    unsigned long long addr;
+    struct bench bench;
+    size_t granule;
+
+    driver_need_fake();
+    bench = bench_begin();
+    granule = cu_granule();
+    addr = cu_reserve(2 * granule);
+    cu_map(addr, granule, &prop);
+    cu_map(addr + granule, granule, &other);
+    cu_fail("cuMemRetainAllocationHandle", CUDA_INVALID_VALUE, 0, -1);
+    expect_refused(&bench, addr + granule - 1, 2, -EXDEV, "2 pieces");
+    cu.fake->reset();
+    CU(cu.unmap(addr, 2 * granule));
+    CU(cu.unreserve(addr, 2 * granule));
+    bench_end(&bench);
+}
+
 static void export__virtual_memory_on_the_host__eopnotsupp(void **state)
 {
     struct cuda_memory_prop prop = prop_on(0);
@@ -340,7 +362,7 @@ static void export__virtual_memory_on_the_host__eopnotsupp(void **state)
     addr = cu_reserve(granule);
     prop.location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
     cu_map(addr, granule, &prop);
-    expect_refused(&bench, addr, 10, -EOPNOTSUPP, "");
+    expect_refused(&bench, addr, 10, -EOPNOTSUPP, "on the host");
     CU(cu.unmap(addr, granule));
     CU(cu.unreserve(addr, granule));
     bench_end(&bench);
@@ -445,7 +467,7 @@ TEST_MAIN(
     TEST(export__descriptor_0__is_valid), TEST(export__memory_freed__descriptor_stays),
     TEST(export__pinned_host_memory__eopnotsupp), TEST(export__managed_memory__eopnotsupp),
     TEST(export__pool_memory__eopnotsupp), TEST(export__created_without_gpudirect__eopnotsupp),
-    TEST(export__pieces_of_two_devices__exdev),
+    TEST(export__pieces_of_two_devices__exdev), TEST(export__imported_pieces_of_two_devices__exdev),
     TEST(export__virtual_memory_on_the_host__eopnotsupp),
     TEST(export__device_without_dmabuf__eopnotsupp), TEST(export__descriptor_too_short__eproto),
     TEST(export__vendor_says_not_supported__eopnotsupp),

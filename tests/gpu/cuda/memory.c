@@ -82,6 +82,29 @@ static void copy__over_pieces_of_virtual_memory__both_ways(void **state)
     bench_end(&bench);
 }
 
+/* The driver returns before a copy on the device is done; we return when it is. */
+static void copy__on_one_device__is_there_at_once(void **state)
+{
+    unsigned long long from, to;
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    from = cu_alloc(MIB);
+    to = cu_alloc(MIB);
+    CU(cu.fill(from, 0x42, MIB));
+    assert_ok(copy(&bench, to, from, MIB));
+    assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x42);
+    CU(cu.fill(from, 0x43, MIB));
+    CU(cu.copy_on_device(to, from, MIB));
+    assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x42);
+    CU(cu.context_wait());
+    assert_int_equal(cu.fake->peek(to + MIB - 1)[0], 0x43);
+    CU(cu.free(from));
+    CU(cu.free(to));
+    bench_end(&bench);
+}
+
 static void copy__between_devices__arrives(void **state)
 {
     unsigned char there[1000], back[1000] = {0};
@@ -276,8 +299,9 @@ static void all_calls__many_threads__each_sees_its_own(void **state)
 
 TEST_MAIN(TEST(copy__device_memory__both_ways), TEST(copy__other_sorts__both_ways),
           TEST(copy__over_pieces_of_virtual_memory__both_ways),
-          TEST(copy__between_devices__arrives), TEST(copy__beyond_the_end__eio),
-          TEST(copy__neither_side_of_cuda__eio), TEST(alloc__each_kind__is_what_resolve_says),
+          TEST(copy__on_one_device__is_there_at_once), TEST(copy__between_devices__arrives),
+          TEST(copy__beyond_the_end__eio), TEST(copy__neither_side_of_cuda__eio),
+          TEST(alloc__each_kind__is_what_resolve_says),
           TEST(alloc__device_memory__exportable_where_the_device_can),
           TEST(alloc__pageable_host__eopnotsupp), TEST(alloc__too_much__enomem),
           TEST(free__not_from_cuda__eio), TEST(all_calls__many_threads__each_sees_its_own))

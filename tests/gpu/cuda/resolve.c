@@ -74,6 +74,28 @@ static void resolve__second_device__says_so(void **state)
     bench_end(&bench);
 }
 
+/* A device that came after the library was opened is not one of its devices. */
+static void resolve__device_nobody_counted__eio(void **state)
+{
+    struct cuda_context *second = NULL;
+    struct hmem_range range;
+    unsigned long long addr;
+    struct bench bench;
+
+    driver_need_fake();
+    setenv("HMREG_FAKE_DEVICES", "1", 1);
+    bench = bench_begin();
+    unsetenv("HMREG_FAKE_DEVICES");
+    CU(cu.primary_retain(&second, 1));
+    CU(cu.context_push(second));
+    addr = cu_alloc(MIB);
+    assert_fails(bench_resolve(&bench, addr, MIB, &range), -EIO, "does not count");
+    CU(cu.free(addr));
+    CU(cu.context_pop(NULL));
+    CU(cu.primary_release(1));
+    bench_end(&bench);
+}
+
 static void resolve__memory_of_a_created_context__known(void **state)
 {
     struct bench bench = bench_begin();
@@ -453,10 +475,10 @@ static void device_memory__cpu_load__faults(void **state)
 
 TEST_MAIN(TEST(resolve__device_memory__says_all),
           TEST(resolve__inside_an_allocation__names_the_whole),
-          TEST(resolve__second_device__says_so), TEST(resolve__memory_of_a_created_context__known),
-          TEST(resolve__host_memory__not_mine), TEST(resolve__freed_memory__not_mine),
-          TEST(resolve__not_mine__leaves_the_last_error), TEST(resolve__beyond_the_end__erange),
-          TEST(resolve__over_two_allocations__erange),
+          TEST(resolve__second_device__says_so), TEST(resolve__device_nobody_counted__eio),
+          TEST(resolve__memory_of_a_created_context__known), TEST(resolve__host_memory__not_mine),
+          TEST(resolve__freed_memory__not_mine), TEST(resolve__not_mine__leaves_the_last_error),
+          TEST(resolve__beyond_the_end__erange), TEST(resolve__over_two_allocations__erange),
           TEST(resolve__over_two_small_neighbours__erange),
           TEST(resolve__pinned_host_memory__pinned),
           TEST(resolve__device_address_of_host_memory__canonical),

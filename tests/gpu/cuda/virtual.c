@@ -290,11 +290,15 @@ static void resolve__on_the_host__pinned(void **state)
     room = room_begin();
     room.prop.location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
     map(&room, 0, 1);
-    assert_ok(bench_resolve(&room.bench, room.addr, 1, &range));
+    map(&room, 1, 1);
+    assert_ok(bench_resolve(&room.bench, room.addr + 1, room.granule, &range));
     assert_int_equal(range.kind, HMREG_MEM_HOST_PINNED);
     assert_int_equal(range.device, -1);
+    assert_int_equal(range.segments, 2);
+    assert_int_equal(range.alloc_len, 2 * room.granule);
     assert_false(range.exportable);
-    unmap(&room, 0, 1);
+    expect_leaves(&room, room.addr, 2 * room.granule + 1, room.addr + 2 * room.granule);
+    unmap(&room, 0, 2);
     room_end(&room);
 }
 
@@ -353,6 +357,24 @@ static void resolve__older_driver__walks_without_identity(void **state)
     room_end(&room);
 }
 
+/* One piece that nothing names is enough: the range has no identity. */
+static void identity__one_piece_without_a_name__nobody_can_tell(void **state)
+{
+    struct room room;
+    uint64_t identity = 7;
+
+    driver_need_fake();
+    room = room_begin();
+    map(&room, 0, 1);
+    map(&room, 1, 1);
+    /* The first piece is asked for its pool, base, size and block id, in this order. */
+    cu_fail("cuPointerGetAttribute", CUDA_INVALID_VALUE, 3, 1);
+    assert_ok(hmem_cuda_ops.identity(room.bench.hmem, room.addr, 2 * room.granule, &identity));
+    assert_int_equal(identity, 0);
+    unmap(&room, 0, 2);
+    room_end(&room);
+}
+
 /* Where no context lives, none is made to answer a question. */
 static void resolve__older_driver_no_context__eio(void **state)
 {
@@ -390,4 +412,5 @@ TEST_MAIN(TEST(resolve__one_piece__says_all),
           TEST(resolve__created_without_gpudirect__not_exportable),
           TEST(resolve__pieces_of_two_devices__not_exportable), TEST(resolve__on_the_host__pinned),
           TEST(resolve__older_driver__walks_without_identity),
+          TEST(identity__one_piece_without_a_name__nobody_can_tell),
           TEST(resolve__older_driver_no_context__eio))

@@ -352,6 +352,7 @@ unsigned cuCtxSynchronize(void)
     struct cuda_context *current = NULL;
 
     ENTER();
+    fake_cuda_arrive();
     return fake_cuda_context(&current);
 }
 
@@ -360,6 +361,7 @@ unsigned cuStreamSynchronize(struct cuda_stream *stream)
     struct cuda_context *current = NULL;
 
     ENTER();
+    fake_cuda_arrive();
     return fake_cuda_context(&current);
 }
 

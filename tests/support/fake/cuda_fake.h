@@ -83,6 +83,8 @@ struct memory *fake_cuda_memory(uint64_t addr);
 struct memory *fake_cuda_pages(uint64_t addr, size_t len);
 /* What a destroyed context takes with it. */
 void fake_cuda_lose(struct cuda_context *context);
+/* Finishes the copy that is under way. */
+void fake_cuda_arrive(void);
 uint64_t fake_cuda_id(void);
 
 /* ---- virtual memory --------------------------------------------------------------------- */

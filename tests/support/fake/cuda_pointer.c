@@ -3,8 +3,9 @@
  * The fake libcuda.so.1: what is said about pointers. The single query refuses what it does not
  * know, the batch query answers it with zeroes; some attributes are refused in a batch, one
  * needs a context; RANGE_* describe the reservation of virtual memory, MAPPING_* the piece that
- * is mapped. cuMemGetAddressRange needs a current context. The dmabuf export refuses what is
- * not whole host pages, not all there, or not device memory of its own.
+ * is mapped; of a pool's memory they may describe the pool. cuMemGetAddressRange needs a current
+ * context. The dmabuf export refuses what is not whole host pages, not all there, or not device
+ * memory of its own.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -74,11 +75,27 @@ static struct view view_virtual(const struct reservation *r, const struct mappin
     return view;
 }
 
+/* The range attributes of pool memory describe what the pool holds around it. */
+static void widen_to_pool(struct view *view)
+{
+    const uint64_t chunk = 2 << 20;
+    uint64_t end = view->start + view->size;
+
+    view->start &= ~(chunk - 1);
+    view->size = ((end + chunk - 1) & ~(chunk - 1)) - view->start;
+}
+
 static struct view view_of(uint64_t addr)
 {
     struct memory *m = fake_cuda_memory(addr);
     struct reservation *r = m ? NULL : fake_cuda_reservation(addr);
 
+    if (m && m->sort == MEMORY_POOL) {
+        struct view view = view_memory(m, addr);
+
+        widen_to_pool(&view);
+        return view;
+    }
     if (m)
         return view_memory(m, addr);
     return r ? view_virtual(r, fake_cuda_mapping(addr), addr) : (struct view){0};
@@ -92,68 +109,90 @@ static bool is_new(unsigned attribute)
            (FAKE_CUDA_VERSION < 11070 || fake_env("HMREG_FAKE_CUDA_NO_MAPPING", 0));
 }
 
-/* The value and its width; false: this memory has no such attribute. */
-static bool answer(const struct view *view, unsigned attribute, uint64_t *value, size_t *width)
+/* Bytes of an attribute's value; 0: no such attribute. */
+static size_t width_of(unsigned attribute)
 {
-    *width = 8;
     switch (attribute) {
-    case CUDA_PTR_CONTEXT:
-        *value = (uintptr_t)view->context;
-        return view->context;
     case CUDA_PTR_MEMORY_TYPE:
-        *width = 4;
-        *value = view->type;
-        return view->type;
-    case CUDA_PTR_DEVICE_POINTER:
-        *value = view->device_addr;
-        return view->device_addr;
-    case CUDA_PTR_HOST_POINTER:
-        *value = view->host;
-        return view->host;
-    case CUDA_PTR_BUFFER_ID:
-        *value = view->id;
-        return true;
     case CUDA_PTR_DEVICE_ORDINAL:
-        *width = 4;
-        *value = (uint32_t)view->ordinal;
-        return view->type;
-    case CUDA_PTR_RANGE_START:
-        *value = view->start;
-        return true;
-    case CUDA_PTR_RANGE_SIZE:
-        *value = view->size;
-        return true;
-    case CUDA_PTR_MEMPOOL:
-        *value = (uintptr_t)view->pool;
-        return true;
-    case CUDA_PTR_MAPPING_SIZE:
-        *value = view->mapping_size;
-        return view->mapped;
-    case CUDA_PTR_MAPPING_BASE:
-        *value = view->mapping_base;
-        return view->mapped;
-    case CUDA_PTR_MEMORY_BLOCK_ID:
-        *value = view->block_id;
-        return view->mapped;
-    }
-    *width = 4;
-    switch (attribute) {
     case CUDA_PTR_IS_MANAGED:
-        *value = view->managed;
-        return true;
     case CUDA_PTR_MAPPED:
-        *value = view->mapped;
-        return true;
     case CUDA_PTR_IS_GPUDIRECT:
-        *value = view->gpudirect;
-        return view->mapped;
     case CUDA_PTR_SYNC_MEMOPS:
     case CUDA_PTR_IS_LEGACY_IPC:
-        *value = 0;
-        return true;
+        return 4;
+    case CUDA_PTR_CONTEXT:
+    case CUDA_PTR_DEVICE_POINTER:
+    case CUDA_PTR_HOST_POINTER:
+    case CUDA_PTR_BUFFER_ID:
+    case CUDA_PTR_RANGE_START:
+    case CUDA_PTR_RANGE_SIZE:
+    case CUDA_PTR_MEMPOOL:
+    case CUDA_PTR_MAPPING_SIZE:
+    case CUDA_PTR_MAPPING_BASE:
+    case CUDA_PTR_MEMORY_BLOCK_ID:
+        return 8;
     }
-    *width = 0;
-    return false;
+    return 0;
+}
+
+/* Which attributes this memory has. */
+static bool has(const struct view *view, unsigned attribute)
+{
+    switch (attribute) {
+    case CUDA_PTR_CONTEXT:
+        return view->context;
+    case CUDA_PTR_MEMORY_TYPE:
+    case CUDA_PTR_DEVICE_ORDINAL:
+        return view->type;
+    case CUDA_PTR_DEVICE_POINTER:
+        return view->device_addr;
+    case CUDA_PTR_HOST_POINTER:
+        return view->host;
+    case CUDA_PTR_MAPPING_SIZE:
+    case CUDA_PTR_MAPPING_BASE:
+    case CUDA_PTR_MEMORY_BLOCK_ID:
+    case CUDA_PTR_IS_GPUDIRECT:
+        return view->mapped;
+    }
+    return true;
+}
+
+static uint64_t value_of(const struct view *view, unsigned attribute)
+{
+    switch (attribute) {
+    case CUDA_PTR_CONTEXT:
+        return (uintptr_t)view->context;
+    case CUDA_PTR_MEMORY_TYPE:
+        return view->type;
+    case CUDA_PTR_DEVICE_POINTER:
+        return view->device_addr;
+    case CUDA_PTR_HOST_POINTER:
+        return view->host;
+    case CUDA_PTR_BUFFER_ID:
+        return view->id;
+    case CUDA_PTR_IS_MANAGED:
+        return view->managed;
+    case CUDA_PTR_DEVICE_ORDINAL:
+        return (uint32_t)view->ordinal;
+    case CUDA_PTR_RANGE_START:
+        return view->start;
+    case CUDA_PTR_RANGE_SIZE:
+        return view->size;
+    case CUDA_PTR_MAPPED:
+        return view->mapped;
+    case CUDA_PTR_IS_GPUDIRECT:
+        return view->gpudirect;
+    case CUDA_PTR_MEMPOOL:
+        return (uintptr_t)view->pool;
+    case CUDA_PTR_MAPPING_SIZE:
+        return view->mapping_size;
+    case CUDA_PTR_MAPPING_BASE:
+        return view->mapping_base;
+    case CUDA_PTR_MEMORY_BLOCK_ID:
+        return view->block_id;
+    }
+    return 0;
 }
 
 static bool in_batch(unsigned attribute)
@@ -166,18 +205,18 @@ unsigned cuPointerGetAttribute(void *value, unsigned attribute, unsigned long lo
 {
     struct cuda_context *context = NULL;
     struct view view;
-    uint64_t found = 0;
-    size_t width;
+    uint64_t found;
 
     ENTER();
     view = view_of(addr);
-    if (!value || is_new(attribute))
+    if (!value || !width_of(attribute) || is_new(attribute))
         return CUDA_INVALID_VALUE;
     if (attribute == CUDA_PTR_DEVICE_POINTER && fake_cuda_context(&context))
         return CUDA_INVALID_CONTEXT;
-    if (!view.known || !answer(&view, attribute, &found, &width))
+    if (!view.known || !has(&view, attribute))
         return CUDA_INVALID_VALUE;
-    memcpy(value, &found, width);
+    found = value_of(&view, attribute);
+    memcpy(value, &found, width_of(attribute));
     return CUDA_OK;
 }
 
@@ -192,16 +231,14 @@ unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **val
     if (!count || !attributes || !values)
         return CUDA_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
-        uint64_t found = 0;
-        size_t width = 0;
-        bool has = answer(&view, attributes[i], &found, &width);
+        bool answers = view.known && has(&view, attributes[i]);
+        uint64_t found = answers ? value_of(&view, attributes[i]) : 0;
 
-        if (!in_batch(attributes[i]) || is_new(attributes[i]) || !width)
+        if (!in_batch(attributes[i]) || is_new(attributes[i]) || !width_of(attributes[i]))
             return CUDA_INVALID_VALUE;
         if (attributes[i] == CUDA_PTR_DEVICE_POINTER && fake_cuda_context(&context))
             return CUDA_INVALID_CONTEXT;
-        found = has ? found : 0;
-        memcpy(values[i], &found, width);
+        memcpy(values[i], &found, width_of(attributes[i]));
     }
     return CUDA_OK;
 }
