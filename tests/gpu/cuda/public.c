@@ -180,6 +180,33 @@ static void region__of_each_kind__is_reached_by_a_peer(void **state)
     assert_ok(hmreg_close(lib));
 }
 
+/* Known by the device's address, registered by the CPU's: a load at the former would fault. */
+static void region__device_address_of_host_memory__by_its_host_address(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct bench bench = bench_begin();
+    struct hmreg *lib = open_library();
+    struct hmreg_domain *domain = open_domain(lib, HMREG_PATH_MAPPED);
+    unsigned long long device = 0;
+    struct hmreg_mr *mr = NULL;
+    void *host = NULL;
+
+    CU(cu.alloc_host(&host, BYTES, CUDA_HOSTALLOC_WRITECOMBINED));
+    CU(cu.host_device_pointer(&device, host, 0));
+    assert_ok(hmreg_mr_reg(domain, as_pointer(device + 1), BYTES - 1, HMREG_ACCESS_REMOTE, 0, 5, 0,
+                           &mr, NULL));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(info.local_addr, (uintptr_t)host + 1);
+    rma_write(domain, mr, 99, "on the host", 12);
+    assert_string_equal((char *)host + 100, "on the host");
+    assert_ok(hmreg_mr_close(mr));
+    CU(cu.free_host(host));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    bench_end(&bench);
+}
+
 static void region__pool_memory__refused_with_the_remedy(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -356,6 +383,7 @@ static void get__thread_without_context__has_none_after(void **state)
 TEST_MAIN(TEST(runtime_and_devices__are_told), TEST(query__each_kind__is_told),
           TEST(query__reserved_addresses__efault), TEST(export_and_copy__name_the_same_bytes),
           TEST(region__of_each_kind__is_reached_by_a_peer),
+          TEST(region__device_address_of_host_memory__by_its_host_address),
           TEST(region__pool_memory__refused_with_the_remedy),
           TEST(get__freed_and_allocated_at_the_same_address__fresh),
           TEST(get__piece_exchanged_at_the_tail__fresh),
