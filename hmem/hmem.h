@@ -50,8 +50,8 @@ struct hmem_runtime {
 struct hmem_range {
     int device;             /* index of the device, -1: none (host memory of no device) */
     enum hmreg_mem_kind kind;
-    uint64_t alloc_base;    /* the allocation (for virtual-memory APIs: the contiguous run of
-                               mapped segments the range lies in) */
+    uint64_t alloc_base;    /* the allocation (for virtual-memory APIs: the mapped segments under
+                               the range, whole; so it has the range's identity) */
     uint64_t alloc_len;
     uint64_t identity;      /* changes whenever any memory under the range was freed and allocated
                                anew, even at the same address. 0: the vendor cannot tell; device

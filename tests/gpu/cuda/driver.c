@@ -122,6 +122,11 @@ unsigned long long cu_alloc(size_t len)
     return addr;
 }
 
+unsigned long long cu_alloc_large(void)
+{
+    return cu_alloc(cu.fake ? 1 << 20 : 64 << 20);
+}
+
 void *as_pointer(uint64_t addr)
 {
     return (void *)(uintptr_t)addr;

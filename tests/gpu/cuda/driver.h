@@ -63,6 +63,8 @@ struct hmem *vendor_open(void);
 void cu_fail(const char *call, long code, int skip, int times);
 
 unsigned long long cu_alloc(size_t len);
+/* So large that a real driver lets go of its addresses when it is freed. */
+unsigned long long cu_alloc_large(void);
 void *as_pointer(uint64_t addr);
 
 /* The vendor's operations, shorter. */

@@ -448,7 +448,7 @@ static void export__vendor_refuses_several_pieces__exdev(void **state)
 static void export__memory_freed_meanwhile__eio(void **state)
 {
     struct bench bench = bench_begin();
-    unsigned long long addr = cu_alloc(64 * MIB);
+    unsigned long long addr = cu_alloc_large();
     struct hmreg_dmabuf dmabuf = {-7, 7, 7};
     struct hmem_range range;
 

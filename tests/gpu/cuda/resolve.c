@@ -138,7 +138,7 @@ static void resolve__host_memory__not_mine(void **state)
 static void resolve__freed_memory__not_mine(void **state)
 {
     struct bench bench = bench_begin();
-    unsigned long long addr = cu_alloc(64 * MIB);
+    unsigned long long addr = cu_alloc_large();
     struct hmem_range range;
     uint64_t identity = 0x5a;
 
