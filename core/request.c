@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/register.h"
 #include "core/validate.h"
+#include "hmem/dmabuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,7 @@ int request_check_length(const struct hmreg_domain *domain, const struct iovec *
 int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
 {
     uint64_t start;
+    int64_t bytes;
 
     if (!dmabuf)
         return hmreg_fail(-EINVAL, "dmabuf is NULL");
@@ -58,6 +60,11 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
                           dmabuf->offset, dmabuf->len);
     if (dmabuf->fd < 0 || fcntl(dmabuf->fd, F_GETFD) < 0)
         return hmreg_fail(-EBADF, "dmabuf: fd %d is not an open descriptor", dmabuf->fd);
+    bytes = dmabuf_length(dmabuf->fd);
+    if (bytes >= 0 && dmabuf->offset + dmabuf->len > (uint64_t)bytes)
+        return hmreg_fail(-EINVAL, "dmabuf: offset %" PRIu64 " + len %zu is beyond its %" PRId64
+                                   " bytes",
+                          dmabuf->offset, dmabuf->len, bytes);
     *out = (struct iovec){(void *)(uintptr_t)start, dmabuf->len};
     return 0;
 }

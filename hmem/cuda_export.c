@@ -7,12 +7,12 @@
  * descriptor registers by the ordinary verb and then fails in transfers.
  */
 #include "hmem/cuda.h"
+#include "hmem/dmabuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int refuse_version(struct hmem *self, struct hmreg_reason *why)
@@ -122,14 +122,9 @@ static unsigned handle_for(struct hmem *self, const struct cuda_look *at, uint64
 /* A descriptor shorter than what it should cover would name foreign memory, or none. */
 static int check_size(int fd, uint64_t need)
 {
-    struct stat stat = {0};
-    off_t size = lseek(fd, 0, SEEK_END);
+    int64_t size = dmabuf_length(fd);
 
-    if (size < 0 && fstat(fd, &stat))
-        return hmreg_fail_os(errno, "CUDA's dmabuf descriptor %d cannot be read", fd);
-    if (size < 0)
-        size = stat.st_size;
-    if (size && (uint64_t)size < need)
+    if (size >= 0 && (uint64_t)size < need)
         return hmreg_fail(-EPROTO, "CUDA's dmabuf has %" PRIu64 " bytes, the range needs %" PRIu64,
                           (uint64_t)size, need);
     return 0;

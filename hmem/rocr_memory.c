@@ -3,13 +3,13 @@
  * What is done with ROCm memory: exported, copied, allocated and freed.
  */
 #include "core/error.h"
+#include "hmem/dmabuf.h"
 #include "hmem/rocr.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- export -------------------------------------------------------------------------- */
@@ -51,20 +51,9 @@ static int fail_export(struct hmem *self, hsa_status_t status, uint64_t addr, si
     return rocr_fail(self, -EIO, status, "ROCm could not export %zu bytes at %#" PRIx64, len, addr);
 }
 
-/* Bytes behind a descriptor. Old kernels and stand-ins of dmabufs do not seek. */
-static int64_t size_of(int fd)
-{
-    struct stat about;
-    off_t end = lseek(fd, 0, SEEK_END);
-
-    if (end >= 0)
-        return end;
-    return fstat(fd, &about) ? -1 : about.st_size;
-}
-
 static int check_covers(int fd, uint64_t offset, size_t len)
 {
-    int64_t size = size_of(fd);
+    int64_t size = dmabuf_length(fd);
 
     if (size >= 0 && offset <= (uint64_t)size && len <= (uint64_t)size - offset)
         return 0;

@@ -8,12 +8,12 @@
  * where that can be proved, and refuses where not. A wrong guess here would let a peer write into
  * the neighbour's memory.
  */
+#include "hmem/dmabuf.h"
 #include "hmem/ze.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int fail_export(const struct ze_found *found, ze_result_t result)
@@ -54,17 +54,6 @@ static int export_object(struct hmem *self, const struct ze_found *found, int *o
                              exported.fd);
     *out = fd;
     return 0;
-}
-
-/* A dmabuf tells its length by lseek alone; other descriptors by fstat. */
-static uint64_t descriptor_length(int fd)
-{
-    struct stat status;
-    off_t end = lseek(fd, 0, SEEK_END);
-
-    if (end >= 0)
-        return (uint64_t)end;
-    return fstat(fd, &status) ? 0 : (uint64_t)status.st_size;
 }
 
 static bool has_id(struct hmem *self, const struct ze_found *found, uint64_t addr)
@@ -140,6 +129,7 @@ int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct 
 {
     struct ze_found found = {0};
     uint64_t start = 0;
+    int64_t length;
     int fd = -1;
     int rc;
 
@@ -157,7 +147,8 @@ int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct 
         rc = export_object(self, &found, &fd);
     if (rc)
         return rc;
-    rc = object_start(self, &found, descriptor_length(fd), &start);
+    length = dmabuf_length(fd);
+    rc = object_start(self, &found, length < 0 ? 0 : (uint64_t)length, &start);
     if (rc) {
         close(fd);
         return rc;
