@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The documents: the README's program compiles, runs and prints what it says it does; what they
+# point to is there. readme.sh LIBHMREG
+. "$(dirname "$0")/cases.sh"
+
+library=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+example_compiles() {
+    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
+    [[ $(wc -l <"$work/readme.c") -ge 20 ]] || return
+    local sanitize=()
+    [[ $SANITIZE ]] && sanitize=("-fsanitize=$SANITIZE")
+    "$CC" -std=c11 -Wall -Wextra -Werror -pedantic "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
+        "${sanitize[@]}" -o "$work/readme" "$work/readme.c" "$library" "-Wl,-rpath,${library%/*}"
+}
+
+example_says_hello() {
+    [[ $("$work/readme") == hello ]]
+}
+
+documents() {
+    find "$SOURCE_DIR/README.md" "$SOURCE_DIR"/docs "$SOURCE_DIR"/examples -name '*.md'
+}
+
+links_lead_somewhere() {
+    local document link bad=0 found=0
+    while read -r document; do
+        while read -r link; do
+            ((++found))
+            [[ -e ${document%/*}/${link%%#*} ]] && continue
+            echo "${document#"$SOURCE_DIR"/}: no file $link"
+            bad=1
+        done < <(grep -oE '\]\([^):]+\)' "$document" | sed 's/^](//; s/)$//' | grep -v '^#')
+    done < <(documents)
+    ((found > 5 && !bad))
+}
+
+# Folders and sources that documents name in code spans.
+named_files_exist() {
+    local document name bad=0 found=0
+    while read -r document; do
+        while read -r name; do
+            ((++found))
+            compgen -G "$SOURCE_DIR/$name" >/dev/null && continue
+            echo "${document#"$SOURCE_DIR"/}: no $name"
+            bad=1
+        done < <(grep -oE '`(core|hmem|providers|tools|tests|docs|examples|cmake|include)/[a-z0-9_/.*-]*`' \
+            "$document" | tr -d '`')
+    done < <(documents)
+    ((found > 20 && !bad))
+}
+
+check readme__example_compiles example_compiles
+check readme__example_says_hello example_says_hello
+check documents__links_lead_somewhere links_lead_somewhere
+check documents__named_files_exist named_files_exist
+finish
