@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See info_text.h. Devices of one iface that fare alike on a fabric share a line, and a reason
- * that many have is printed once, as a numbered note.
+ * See info_text.h.
  */
 #include "tools/info_text.h"
 
 #include "tools/document.h"
-#include "tools/notes.h"
+#include "tools/fabrics_text.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -106,131 +104,6 @@ static void print_libraries(const json_t *document)
     table_print(table);
 }
 
-/* ---- fabrics ---------------------------------------------------------------------------- */
-
-static void print_modes(struct table *table, const json_t *fabric)
-{
-    const json_t *modes = json_object_get(fabric, "mr_mode"), *mode;
-    char words[160] = "";
-    size_t i;
-
-    json_array_foreach(modes, i, mode)
-    {
-        size_t used = strlen(words);
-
-        snprintf(words + used, sizeof(words) - used, "%s%s", used ? " " : "",
-                 json_string_value(mode));
-    }
-    table_add(table, "%s", words[0] ? words : "nothing");
-}
-
-static void add_fabric(struct table *table, const json_t *fabric)
-{
-    char most[32];
-
-    table_add(table, "%s", doc_words(fabric, "fabric"));
-    table_add(table, "%s", doc_words(fabric, "domain"));
-    if (!doc_is(fabric, "opened")) {
-        table_add(table, "%s", "");
-        table_add(table, "%s", "");
-        table_add(table, "%s", "");
-        table_add(table, "not opened: %s", doc_words(json_object_get(fabric, "error"), "text"));
-        return;
-    }
-    table_add(table, "%" PRIu64 " B", doc_number(fabric, "key_size"));
-    table_add(table, "%" PRIu64, doc_number(fabric, "iov_limit"));
-    table_add(table, "%s",
-              doc_has(fabric, "max_mr_size")
-                  ? doc_bytes_words(doc_number(fabric, "max_mr_size"), most)
-                  : "no limit");
-    print_modes(table, fabric);
-}
-
-static void print_fabrics(const json_t *document)
-{
-    static const char *const columns[] = {"fabric",  "domain",          ">key",
-                                          ">ranges", ">longest region", "demands (mr_mode)"};
-    struct table *table = table_new(columns, COUNT(columns));
-    const json_t *fabric;
-    size_t i;
-
-    print_heading("Fabrics");
-    json_array_foreach(json_object_get(document, "fabrics"), i, fabric) add_fabric(table, fabric);
-    table_print(table);
-}
-
-/* ---- memory ----------------------------------------------------------------------------- */
-
-static void add_path(struct table *table, const json_t *paths, const char *name, json_t *notes)
-{
-    const json_t *path = json_object_get(paths, name);
-
-    if (!path)
-        table_add(table, "-");
-    else if (doc_is(path, "usable"))
-        table_add(table, "yes");
-    else
-        table_add(table, "no [%zu]", note_number(notes, doc_words(path, "text")));
-}
-
-static bool fare_alike(const json_t *one, const json_t *other)
-{
-    return other && !strcmp(doc_words(one, "iface"), doc_words(other, "iface")) &&
-           doc_is(one, "simulated") == doc_is(other, "simulated") &&
-           json_equal(json_object_get(one, "paths"), json_object_get(other, "paths"));
-}
-
-static void add_label(struct table *table, const json_t *first, const json_t *last)
-{
-    const char *simulated = doc_is(first, "simulated") ? ", simulated" : "";
-    const char *iface = doc_words(first, "iface");
-    uint64_t from = doc_number(first, "device"), to = doc_number(last, "device");
-
-    if (!doc_has(first, "device"))
-        table_add(table, "host");
-    else if (from == to)
-        table_add(table, "%s %" PRIu64 "%s", iface, from, simulated);
-    else
-        table_add(table, "%s %" PRIu64 "-%" PRIu64 "%s", iface, from, to, simulated);
-}
-
-static void add_memory(struct table *table, const json_t *fabric, json_t *notes)
-{
-    const json_t *list = json_object_get(fabric, "memory");
-
-    for (size_t i = 0, next; i < json_array_size(list); i = next) {
-        const json_t *first = json_array_get(list, i);
-        const json_t *paths = json_object_get(first, "paths");
-
-        for (next = i + 1; fare_alike(first, json_array_get(list, next));)
-            next++;
-        table_add(table, "%s", doc_words(fabric, "fabric"));
-        table_add(table, "%s", doc_words(fabric, "domain"));
-        add_label(table, first, json_array_get(list, next - 1));
-        add_path(table, paths, "system", notes);
-        add_path(table, paths, "dmabuf", notes);
-        add_path(table, paths, "peermem", notes);
-        add_path(table, paths, "mapped", notes);
-    }
-}
-
-static void print_memory(const json_t *document)
-{
-    static const char *const columns[] = {"fabric", "domain",  "memory of", "system",
-                                          "dmabuf", "peermem", "mapped"};
-    struct table *table = table_new(columns, COUNT(columns));
-    json_t *notes = doc_made(json_array());
-    const json_t *fabric;
-    size_t i;
-
-    print_heading("Memory each fabric can register, by path");
-    json_array_foreach(json_object_get(document, "fabrics"), i, fabric)
-        add_memory(table, fabric, notes);
-    table_print(table);
-    print_notes(notes);
-    json_decref(notes);
-}
-
 /* ---- limits and environment ------------------------------------------------------------- */
 
 static void add_bytes(struct table *table, const json_t *object, const char *key)
@@ -300,8 +173,7 @@ void info_print_text(const json_t *document)
     print_runtimes(document);
     print_devices(document);
     print_libraries(document);
-    print_fabrics(document);
-    print_memory(document);
+    fabrics_print_text(json_object_get(document, "fabrics"));
     print_limits(document);
     print_environment(document);
 }

@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t note_number(json_t *notes, const char *words)
+size_t note_number(json_t *notes, const char *key, const char *words)
 {
     const json_t *note;
     size_t i;
 
     json_array_foreach(notes, i, note)
     {
-        if (!strcmp(json_string_value(note), words))
+        if (!strcmp(doc_words(note, "key"), key))
             return i + 1;
     }
-    doc_add(notes, doc_text(words));
+    doc_add(notes, doc_made(json_pack("{s:s, s:s}", "key", key, "words", words)));
     return json_array_size(notes);
 }
 
@@ -36,6 +36,6 @@ void print_notes(const json_t *notes)
         char mark[24];
 
         snprintf(mark, sizeof(mark), "[%zu] ", i + 1);
-        print_paragraph(mark, json_string_value(note));
+        print_paragraph(mark, doc_words(note, "words"));
     }
 }

@@ -7,8 +7,9 @@
 
 #include <jansson.h>
 
-/* A note's number, from 1; the same words have the same. notes: an array of strings. */
-size_t note_number(json_t *notes, const char *words);
+/* A note's number, from 1. The same key has the same, and the words of the first. notes: an array,
+ * empty at first. */
+size_t note_number(json_t *notes, const char *key, const char *words);
 
 /* "[1] words", after an empty line; nothing if there is none. */
 void print_notes(const json_t *notes);

@@ -32,6 +32,11 @@ static void add_found(struct table *table, const json_t *found)
     table_add(table, "%s", doc_is(found, "cpu_access") ? "yes" : "no");
 }
 
+static size_t note_of(json_t *notes, const json_t *error)
+{
+    return note_number(notes, doc_words(error, "text"), doc_words(error, "text"));
+}
+
 static void add_export(struct table *table, const json_t *range, json_t *notes)
 {
     const json_t *export = json_object_get(range, "export");
@@ -39,8 +44,7 @@ static void add_export(struct table *table, const json_t *range, json_t *notes)
     if (doc_is(export, "done"))
         table_add(table, "yes, at offset %" PRIu64, doc_number(export, "offset"));
     else
-        table_add(table, "no [%zu]",
-                  note_number(notes, doc_words(json_object_get(export, "error"), "text")));
+        table_add(table, "no [%zu]", note_of(notes, json_object_get(export, "error")));
 }
 
 static void add_range(struct table *table, const json_t *memory, const json_t *range, json_t *notes)
@@ -57,8 +61,7 @@ static void add_range(struct table *table, const json_t *memory, const json_t *r
     }
     for (int i = 0; i < 6; i++)
         table_add(table, "%s", "");
-    table_add(table, "not found [%zu]",
-              note_number(notes, doc_words(json_object_get(range, "error"), "text")));
+    table_add(table, "not found [%zu]", note_of(notes, json_object_get(range, "error")));
 }
 
 static void print_memory(const json_t *document)
