@@ -6,6 +6,7 @@
 
 #include "core/cache.h"
 #include "core/error.h"
+#include "core/token.h"
 #include "core/validate.h"
 
 #include <errno.h>
@@ -196,6 +197,8 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     domain->lib = lib;
     domain->ops = full;
     domain->caps = *caps;
+    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range is one, where they have addresses */
+        domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
     domain->self = self;
     rc = configure(domain, config);
     if (rc)

@@ -87,6 +87,18 @@ static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int
     }
 }
 
+static int check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
+{
+    int devices = domain->lib->runtimes[iface].devices;
+
+    if (iface == HMREG_IFACE_SYSTEM)
+        return validate_system_device(device, -ENODEV);
+    if (device < 0 || device >= devices)
+        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
+                          hmreg_iface_name(iface), device, devices);
+    return 0;
+}
+
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out)
 {
@@ -96,18 +108,15 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
 
     rc = rc ? rc : check_out(out);
     rc = rc ? rc : validate_iface(iface);
+    rc = rc ? rc : check_device(domain, iface, device);
     if (rc)
         return rc;
-    if (iface == HMREG_IFACE_SYSTEM) {
+    hmreg_error_save(&before);
+    if (iface == HMREG_IFACE_SYSTEM)
         fill(&explanation, iface, -1, HMREG_PATH_SYSTEM, NULL, 0);
-    } else if (device < 0 || device >= domain->lib->runtimes[iface].devices) {
-        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
-                          hmreg_iface_name(iface), device, domain->lib->runtimes[iface].devices);
-    } else {
-        hmreg_error_save(&before);
+    else
         foresee_all(domain, iface, device, &explanation);
-        hmreg_error_restore(&before);
-    }
+    hmreg_error_restore(&before);
     validate_copy_out(out, &explanation, sizeof(explanation));
     return 0;
 }

@@ -82,11 +82,13 @@ static int check_claim(const struct hmreg_domain *domain, const struct hmreg_mr_
     rc = validate_iface(attr->iface);
     if (rc)
         return rc;
+    if (attr->iface == HMREG_IFACE_SYSTEM)
+        return validate_system_device(attr->device, -EINVAL);
     runtime = &domain->lib->runtimes[attr->iface];
     if (!runtime->present)
         return hmreg_fail(-EINVAL, "iface %s is not usable: %s", hmreg_iface_name(attr->iface),
                           runtime->why);
-    if (attr->device != HMREG_DEVICE_ANY && attr->iface != HMREG_IFACE_SYSTEM &&
+    if (attr->device != HMREG_DEVICE_ANY &&
         (attr->device < 0 || attr->device >= runtime->devices))
         return hmreg_fail(-EINVAL, "device is %d; %s has %d devices", attr->device,
                           hmreg_iface_name(attr->iface), runtime->devices);
@@ -199,6 +201,16 @@ void hmreg_mr_complete(struct hmreg_mr *mr)
     atomic_store(&mr->pending, false);
 }
 
+int mr_check(const struct hmreg_mr *mr)
+{
+    int rc = validate_pointer(mr, "mr");
+
+    rc = rc ? rc : domain_check(mr->domain);
+    if (!rc && mr->closing)
+        rc = hmreg_fail(-EINVAL, "mr is partly closed (a piece was busy): close it again");
+    return rc;
+}
+
 /* ---- asking a region -------------------------------------------------------------------- */
 
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
@@ -234,9 +246,8 @@ void *hmreg_mr_context(const struct hmreg_mr *mr)
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 {
     struct hmreg_mr_info info = {0};
-    int rc = validate_pointer(mr, "mr");
+    int rc = mr_check(mr);
 
-    rc = rc ? rc : domain_check(mr->domain);
     rc = rc ? rc : validate_pointer(out, "out");
     rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_mr_info");
     if (rc)

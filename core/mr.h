@@ -30,6 +30,10 @@ struct hmreg_mr {
     struct mapping *mappings;     /* count, for MAPPED; else NULL */
     struct hmreg_mr **pieces;     /* of a composite: count regions, NULL once closed; made, iov
                                      and mappings are unused then */
+    bool closing;                 /* a composite that has lost pieces to a close that was busy */
 };
+
+/* mr is not NULL, belongs to this process, and is whole: 0, -EINVAL or -EPERM. */
+int mr_check(const struct hmreg_mr *mr);
 
 #endif

@@ -13,18 +13,11 @@
 
 #define RAW_MAX 256
 
-static int check(const struct hmreg_mr *mr)
-{
-    int rc = validate_pointer(mr, "mr");
-
-    return rc ? rc : domain_check(mr->domain);
-}
-
 /* ---- binding, enabling, refreshing ------------------------------------------------------ */
 
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 {
-    int rc = check(mr);
+    int rc = mr_check(mr);
 
     rc = rc ? rc : validate_pointer(object, "object");
     rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
@@ -37,7 +30,7 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 
 int hmreg_mr_enable(struct hmreg_mr *mr)
 {
-    int rc = check(mr);
+    int rc = mr_check(mr);
 
     if (!rc && !mr->pieces)
         return mr->domain->ops.enable(mr->domain->self, &mr->made);
@@ -106,7 +99,7 @@ static int refresh_pieces(struct hmreg_mr *mr, const struct iovec *iov, size_t c
 
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
 {
-    int rc = check(mr);
+    int rc = mr_check(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
     rc = rc ? rc : check_parts(mr, iov, count);
@@ -135,7 +128,7 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
 static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t *size,
                      uint64_t flags)
 {
-    int rc = check(mr);
+    int rc = mr_check(mr);
 
     rc = rc ? rc : validate_pointer(size, "key_size");
     rc = rc ? rc : validate_flags(flags, 0, "flags");

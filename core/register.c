@@ -135,12 +135,12 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
 }
 
 /* Takes the thread's last error as the reason, where the part that failed is a vendor. */
-static int refuse_as_last_error(struct attempt *attempt, const char *slug)
+static int refuse_as_last_error(struct attempt *attempt, int code, const char *slug)
 {
     const struct hmreg_error *error = hmreg_last_error();
 
     attempt->why.vendor_code = error->vendor_code;
-    return hmreg_refuse(&attempt->why, error->code, slug, "%s", error->text);
+    return hmreg_refuse(&attempt->why, code, slug, "%s", error->text);
 }
 
 /* A descriptor for a range, given back with unexport(). The caller's own is lent as it is. */
@@ -158,7 +158,7 @@ static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmab
     }
     rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
                                      iov->iov_len, &attempt->found[index].range, out);
-    return rc ? refuse_as_last_error(attempt, "no-dmabuf-export") : 0;
+    return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;
 }
 
 /* What was imported or mapped holds its own reference. */
@@ -321,17 +321,15 @@ static int all_refused(struct attempt *attempt)
 static int try_paths(struct attempt *attempt)
 {
     const enum hmreg_path *path = candidates(attempt);
-    struct hmreg_error before;
     int rc;
 
-    hmreg_error_save(&before);
+    attempt->mr->refused = 0; /* with another key all paths are tried again */
     for (; *path != HMREG_PATH_NONE; path++) {
         if (!applies(attempt, *path))
             continue;
         rc = try_path(attempt, *path);
         if (rc == 0) {
             attempt->mr->path = *path;
-            hmreg_error_restore(&before);
             return 0;
         }
         if (!attempt->why.code) /* not this path's refusal: an error of the request */
@@ -433,11 +431,13 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 {
     struct attempt attempt = {.domain = domain, .request = request, .found = found};
     struct hmreg_mr *before = *out;
+    struct hmreg_error error;
     int rc;
 
     attempt.mr = region_new(domain, request, found);
     if (!attempt.mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
+    hmreg_error_save(&error);
     if (domain->caps.async)
         *out = attempt.mr;
     rc = wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
@@ -446,6 +446,8 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
         region_free(attempt.mr);
         return rc;
     }
+    /* Refused paths and keys on the way are no failure of the call. */
+    hmreg_error_restore(&error);
     *out = attempt.mr;
     return 0;
 }

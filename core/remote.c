@@ -90,9 +90,8 @@ static int describe(const struct hmreg_mr *mr, struct token *token)
 
 static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *size)
 {
-    int rc = validate_pointer(mr, "mr");
+    int rc = mr_check(mr);
 
-    rc = rc ? rc : domain_check(mr->domain);
     rc = rc ? rc : validate_pointer(size, "size");
     if (rc)
         return rc;

@@ -128,6 +128,7 @@ static int close_pieces(struct hmreg_mr *mr)
 
         if (closed == -EBUSY)
             return closed;
+        mr->closing = true;
         mr->pieces[i] = NULL;
         rc = rc ? rc : closed;
     }
@@ -252,9 +253,8 @@ static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segme
 int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
 {
     struct hmreg_segment_info info;
-    int rc = validate_pointer(mr, "mr");
+    int rc = mr_check(mr);
 
-    rc = rc ? rc : domain_check(mr->domain);
     rc = rc ? rc : validate_pointer(out, "out");
     rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_segment_info");
     if (rc)

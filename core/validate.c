@@ -86,6 +86,13 @@ int validate_iface(enum hmreg_iface iface)
     return 0;
 }
 
+int validate_system_device(int device, int code)
+{
+    if (device < -1 || device > 0)
+        return hmreg_fail(code, "device is %d; for system memory it is -1 or 0", device);
+    return 0;
+}
+
 int validate_out_size(size_t size, size_t least, const char *type)
 {
     if (size < least)

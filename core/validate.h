@@ -29,6 +29,9 @@ int validate_flags(uint64_t flags, uint64_t known, const char *argument);
 
 int validate_iface(enum hmreg_iface iface);
 
+/* Host memory has no device: -1 and 0 both say so. Fails with code. */
+int validate_system_device(int device, int code);
+
 /* An output struct's size field: at least the first version's, which is all of `least`. */
 int validate_out_size(size_t size, size_t least, const char *type);
 

@@ -314,7 +314,8 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
 int hmreg_domain_close(struct hmreg_domain *domain);
 
 /* The path to one device's memory: what registration would try, and why better ones would be
- * refused, as far as that is known without registering. Errors of hmreg_device_query(). */
+ * refused, as far as that is known without registering. device of host memory: -1 or 0. Errors of
+ * hmreg_device_query(). */
 struct hmreg_explanation;
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out);
@@ -471,7 +472,9 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
 
 /*
  * Deregisters. NULL is accepted. -EBUSY: something is bound to the region; it stays as it was,
- * close it again later. -EINVAL: the region is a cached one (use hmreg_mr_put()).
+ * close it again later (a composite of hmreg_mr_regsgl() may have lost other pieces, and then
+ * takes no other call). -EINVAL: the region is a cached one (use hmreg_mr_put()). Else the
+ * fabric's own error; the region is gone all the same.
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 

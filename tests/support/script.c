@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See script.h.
+ */
+#include "tests/support/script.h"
+
+#include "core/error.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+struct script script;
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    int rc = script.can[path][device];
+
+    return rc ? hmreg_refuse(why, rc, "script-cannot", "script: no %s on %d", hmreg_path_name(path),
+                             device)
+              : 0;
+}
+
+static void record(const struct provider_request *req)
+{
+    struct script_call *call = &script.calls[script.count++];
+
+    assert_true(script.count <= SCRIPT_CALLS);
+    *call = (struct script_call){
+        .path = req->path,
+        .count = req->count,
+        .access = req->access,
+        .requested_key = req->requested_key,
+        .flags = req->flags,
+        .iface = req->iface,
+        .device = req->device,
+        .dmabuf = {.fd = -1},
+        .context = req->context,
+    };
+    memcpy(call->iov, req->iov, req->count * sizeof(*req->iov));
+    if (req->dmabuf) {
+        call->dmabuf = *req->dmabuf;
+        assert_int_equal(pread(req->dmabuf->fd, &call->first, 1, (off_t)req->dmabuf->offset), 1);
+    } else if (req->path != HMREG_PATH_PEERMEM) {
+        call->first = *(char *)req->iov[0].iov_base;
+    }
+}
+
+static bool script_fails(enum hmreg_path path)
+{
+    if (!script.fail[path] || !script.times)
+        return false;
+    script.times -= script.times > 0;
+    return true;
+}
+
+static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    int device = req->device < 0 ? 0 : req->device;
+
+    record(req);
+    if (script.refuse[req->path][device]) {
+        why->vendor_code = 4711;
+        return hmreg_refuse(why, script.refuse[req->path][device], "script-refused",
+                            "script: %s refused", hmreg_path_name(req->path));
+    }
+    if (script_fails(req->path))
+        return hmreg_fail_vendor(script.fail[req->path], "ofi", 4712, "in its own words",
+                                 "script: %s failed", hmreg_path_name(req->path));
+    script.live++;
+    *out = (struct provider_mr){
+        .priv = (void *)(uintptr_t)script.count,
+        .key = script.given_key ? script.given_key : req->requested_key,
+    };
+    return 0;
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    bool wanted = !script.dereg_index || script.dereg_index == (uintptr_t)mr->priv;
+
+    if (script.dereg && wanted)
+        hmreg_fail(script.dereg, "script: dereg failed");
+    if (script.dereg == -EBUSY && wanted)
+        return -EBUSY;
+    script.live--;
+    return wanted ? script.dereg : 0;
+}
+
+static void destroy(void *self)
+{
+    script.destroys++;
+}
+
+const struct provider_ops script_ops = {
+    .name = "script", .can = can, .reg = reg, .dereg = dereg, .destroy = destroy};
+
+const struct provider_caps script_caps = {
+    .fabric = "script",
+    .mr_mode = HMREG_MR_VIRT_ADDR,
+    .key_size = 8,
+    .iov_limit = 8,
+    .max_len = 1u << 30,
+};
+
+const struct script_call *script_last(void)
+{
+    return &script.calls[script.count - 1];
+}
+
+/* ---- the bed ---------------------------------------------------------------------------- */
+
+void script_open(struct script_bed *bed, const struct provider_caps *caps,
+                 const struct hmreg_domain_config *config)
+{
+    vendors_reset();
+    script = (struct script){.times = -1};
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    assert_ok(hmreg_domain_create(bed->lib, &script_ops, caps ? caps : &script_caps, NULL, config,
+                                  &bed->domain));
+    for (int i = 0; i < 2; i++) {
+        bed->memory[i] = vendor_memory(HMREG_IFACE_CUDA, i, HMREG_MEM_DEVICE, BED_BYTES);
+        memset(vendor_view(bed->memory[i]), 'a' + i, BED_BYTES);
+    }
+}
+
+void script_close(struct script_bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_int_equal(script.live, 0);
+    assert_int_equal(script.destroys, 1);
+    for (int i = 0; i < 2; i++)
+        vendor_memory_free(bed->memory[i]);
+    assert_ok(hmreg_close(bed->lib));
+}
+
+int script_reg(struct script_bed *bed, void *addr, size_t len, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(bed->domain, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A provider that follows a script, for tests of the core: what each path answers for each device,
+ * and a record of what it was asked. With it a bed: a library with the vendors of the test, a
+ * domain, and memory of two devices.
+ */
+#ifndef TESTS_SCRIPT_H
+#define TESTS_SCRIPT_H
+
+#include "providers/provider.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#define SCRIPT_CALLS  512
+#define SCRIPT_RANGES 64
+#define BED_BYTES     (3 * 65536)
+
+struct script_call {
+    enum hmreg_path path;
+    struct iovec iov[SCRIPT_RANGES];
+    size_t count;
+    uint64_t access, requested_key, flags;
+    enum hmreg_iface iface;
+    int device;
+    struct hmreg_dmabuf dmabuf; /* fd -1: none */
+    char first;                 /* the region's first byte, as the provider sees it */
+    void *context;
+};
+
+struct script {
+    int can[HMREG_PATH_COUNT][2];    /* what can() answers for this device */
+    int refuse[HMREG_PATH_COUNT][2]; /* reg refuses the path with it */
+    int fail[HMREG_PATH_COUNT];      /* reg fails with it... */
+    int times;                       /* ...so often; -1: always */
+    int dereg;                       /* what dereg answers... */
+    size_t dereg_index;              /* ...about the region of this registration, from 1; 0: all */
+    uint64_t given_key;              /* not 0: the key regions get, whatever was requested */
+    struct script_call calls[SCRIPT_CALLS];
+    unsigned count, live, destroys;
+};
+extern struct script script;
+extern const struct provider_ops script_ops;
+extern const struct provider_caps script_caps; /* virtual addresses, the caller's keys */
+
+const struct script_call *script_last(void);
+
+struct script_bed {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    char *memory[2]; /* BED_BYTES of each of cuda's devices, full of 'a' and 'b' */
+};
+
+/* Vendors and script as new. caps, config: NULL for the usual. */
+void script_open(struct script_bed *bed, const struct provider_caps *caps,
+                 const struct hmreg_domain_config *config);
+void script_close(struct script_bed *bed);
+
+/* With all rights and key 5. */
+int script_reg(struct script_bed *bed, void *addr, size_t len, struct hmreg_mr **mr);
+
+/* The registration fails, changes nothing and leaves nothing. */
+#define assert_reg_fails(call, mr, code, words)                                                    \
+    do {                                                                                           \
+        unsigned live_ = script.live;                                                              \
+        int fds_ = test_count_fds();                                                               \
+                                                                                                   \
+        (mr) = (void *)1;                                                                          \
+        assert_fails(call, code, words);                                                           \
+        assert_ptr_equal(mr, (void *)1);                                                           \
+        assert_int_equal(script.live, live_);                                                      \
+        assert_int_equal(test_count_fds(), fds_);                                                  \
+    } while (0)
+
+#endif

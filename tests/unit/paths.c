@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * From memory to a registration: which paths are tried in which order, what the provider is given,
+ * what is left behind when it refuses or fails. */
+#include "core/error.h"
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the order of paths ----------------------------------------------------------------- */
+
+static const enum hmreg_path device_paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
+                                               HMREG_PATH_MAPPED};
+
+/* All are refused: those of the order were tried, in it, and each left its reason. */
+static void check_order(const enum hmreg_path *order)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    uint32_t count = 0;
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    for (; count < 3 && order[count]; count++)
+        config.order[count] = order[count];
+    script_open(&bed, NULL, &config);
+    for (int i = 0; i < 3; i++)
+        script.refuse[device_paths[i]][0] = -EOPNOTSUPP;
+    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -EOPNOTSUPP, "refused");
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_int_equal(script.count, count);
+    assert_int_equal(why.refused, count);
+    assert_int_equal(why.path, HMREG_PATH_NONE);
+    assert_int_equal(why.iface, HMREG_IFACE_CUDA);
+    assert_int_equal(why.device, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(script.calls[i].path, order[i]);
+        assert_int_equal(why.reasons[i].path, order[i]);
+        assert_int_equal(why.reasons[i].code, -EOPNOTSUPP);
+        assert_int_equal(why.reasons[i].vendor_code, 4711);
+        assert_string_equal(why.reasons[i].slug, "script-refused");
+    }
+    script_close(&bed);
+}
+
+static void paths__every_order__is_followed(void **state)
+{
+    for (int first = 0; first < 3; first++) {
+        check_order((enum hmreg_path[]){device_paths[first], 0});
+        for (int second = 0; second < 3; second++)
+            if (second != first)
+                for (int third = 0; third < 2; third++)
+                    check_order((enum hmreg_path[]){device_paths[first], device_paths[second],
+                                                    third ? device_paths[3 - first - second]
+                                                          : HMREG_PATH_NONE});
+    }
+}
+
+static void paths__default_order(void **state)
+{
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    for (int i = 0; i < 3; i++)
+        script.refuse[device_paths[i]][0] = -EIO;
+    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -EOPNOTSUPP, "mapped");
+    assert_int_equal(script.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(script.calls[i].path, device_paths[i]);
+    script_close(&bed);
+}
+
+static void paths__refused_before_and_by_registering__reasons_stay_with_the_region(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_error before;
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.can[HMREG_PATH_DMABUF][0] = -EPERM;
+    script.refuse[HMREG_PATH_PEERMEM][0] = -EFAULT;
+    assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr");
+    before = *hmreg_last_error();
+    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
+    assert_int_equal(why.refused, 2);
+    assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
+    assert_int_equal(why.reasons[0].code, -EPERM);
+    assert_string_equal(why.reasons[0].text, "script: no dmabuf on 0");
+    assert_int_equal(why.reasons[1].path, HMREG_PATH_PEERMEM);
+    assert_int_equal(why.reasons[1].code, -EFAULT);
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+static void paths__one_devices_refusal__changes_no_others(void **state)
+{
+    struct hmreg_mr *mr[4];
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.refuse[HMREG_PATH_DMABUF][0] = -EREMOTE;
+    for (int i = 0; i < 4; i++) {
+        assert_ok(hmreg_mr_reg(bed.domain, bed.memory[i % 2], BED_BYTES, HMREG_SEND, 0, 0, 0,
+                               &mr[i], NULL));
+        assert_int_equal(script_last()->path, i % 2 ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM);
+    }
+    script.refuse[HMREG_PATH_DMABUF][0] = 0;
+    for (int i = 0; i < 4; i++)
+        assert_ok(hmreg_mr_close(mr[i]));
+    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr[0]));
+    assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
+    assert_ok(hmreg_mr_close(mr[0]));
+    script_close(&bed);
+}
+
+/* An error of the request is no refusal of a path: another would not help. */
+static void paths__error_that_is_no_refusal__ends_the_search(void **state)
+{
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.refuse[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
+    script.fail[HMREG_PATH_PEERMEM] = -ENOMEM;
+    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -ENOMEM,
+                     "peermem failed");
+    assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
+    assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+    assert_int_equal(script.count, 2);
+    script.fail[HMREG_PATH_PEERMEM] = 0;
+    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr)); /* and its key is free again */
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+static void paths__provider_without_can__host_memory_only(void **state)
+{
+    struct provider_ops bare = {.name = "bare", .reg = script_ops.reg, .dereg = script_ops.dereg};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_domain *domain;
+    static char host[64];
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    assert_ok(hmreg_domain_create(bed.lib, &bare, &script_caps, NULL, NULL, &domain));
+    assert_reg_fails(hmreg_mr_reg(domain, bed.memory[0], 1, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
+                     -EOPNOTSUPP, "host memory only");
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_int_equal(why.refused, 3);
+    assert_int_equal(script.count, 0);
+    assert_ok(hmreg_mr_reg(domain, host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    script_close(&bed);
+}
+
+static void domain_explain__foresees_without_registering(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.can[HMREG_PATH_DMABUF][1] = -EPERM;
+    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_DMABUF);
+    assert_int_equal(why.refused, 0);
+    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 1, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+    assert_int_equal(why.refused, 1);
+    assert_int_equal(why.reasons[0].code, -EPERM);
+    vendors[HMREG_IFACE_CUDA].dmabuf = false;
+    script.can[HMREG_PATH_PEERMEM][0] = -ENOSYS;
+    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_NONE);
+    assert_int_equal(why.refused, 3);
+    assert_string_equal(why.reasons[0].slug, "no-dmabuf-export");
+    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_SYSTEM, -1, &why));
+    assert_int_equal(why.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(why.device, -1);
+    assert_fails(hmreg_domain_explain(bed.domain, HMREG_IFACE_SYSTEM, 1, &why), -ENODEV, "device");
+    assert_fails(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 2, &why), -ENODEV, "device 2");
+    assert_fails(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, -1, &why), -ENODEV, "device");
+    assert_int_equal(script.count, 0);
+    script_close(&bed);
+}
+
+static void explain__nothing_was_refused__enoent(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0) /* no earlier test's refusals */
+        _exit(hmreg_explain(NULL, &why) == -ENOENT ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- what the provider is given --------------------------------------------------------- */
+
+static void dmabuf__names_the_bytes_and_is_closed_after(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+    int before;
+
+    script_open(&bed, NULL, NULL);
+    vendor_view(bed.memory[1])[65537] = '!';
+    before = test_count_fds();
+    assert_ok(script_reg(&bed, bed.memory[1] + 65537, 1000, &mr));
+    assert_int_equal(test_count_fds(), before);
+    assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
+    assert_int_equal(script_last()->first, '!');
+    assert_int_equal(script_last()->dmabuf.length, 1000);
+    assert_ptr_equal(script_last()->iov[0].iov_base, bed.memory[1] + 65537);
+    assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
+    assert_int_equal(script_last()->device, 1);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_DMABUF);
+    assert_int_equal(info.addr, (uintptr_t)bed.memory[1] + 65537);
+    assert_int_equal(info.local_addr, info.addr);
+    assert_int_equal(info.identity, vendors[HMREG_IFACE_CUDA].claims[1].range.identity);
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+/* The child's standard input makes room for descriptor 0. */
+static int check_descriptor_0(struct script_bed *bed)
+{
+    struct hmreg_mr *mr;
+    int fd;
+
+    close(0);
+    if (hmreg_mr_reg(bed->domain, bed->memory[0], BED_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
+        return 1;
+    if (script_last()->dmabuf.fd != 0)
+        return 2;
+    if (fcntl(0, F_GETFD) != -1)
+        return 3; /* not closed after the call */
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd != 0)
+        return 4;
+    if (hmreg_mr_close(mr) || fcntl(0, F_GETFD) == -1)
+        return 5; /* closed a second time */
+    script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    close(0);
+    if (hmreg_mr_reg(bed->domain, bed->memory[0], BED_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
+        return 6;
+    if (script_last()->path != HMREG_PATH_MAPPED || fcntl(0, F_GETFD) != -1)
+        return 7;
+    return hmreg_mr_close(mr) ? 8 : 0;
+}
+
+static void dmabuf__descriptor_0__is_one_like_any_other(void **state)
+{
+    struct script_bed bed;
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        script_open(&bed, NULL, NULL);
+        _exit(check_descriptor_0(&bed));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static bool is_mapped(const void *addr)
+{
+    unsigned char resident;
+    uintptr_t page = (uintptr_t)addr & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+
+    return mincore((void *)page, 1, &resident) == 0;
+}
+
+static void mapped__provider_sees_the_bytes_until_close(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    vendor_view(bed.memory[0])[65539] = '?';
+    assert_ok(script_reg(&bed, bed.memory[0] + 65539, 4096, &mr));
+    assert_int_equal(script_last()->first, '?');
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    assert_int_equal(info.addr, (uintptr_t)bed.memory[0] + 65539);
+    assert_int_equal(info.local_addr, (uintptr_t)script_last()->iov[0].iov_base);
+    *(char *)(uintptr_t)info.local_addr = 'w';
+    assert_int_equal(vendor_view(bed.memory[0])[65539], 'w');
+    assert_ok(hmreg_mr_close(mr));
+    assert_false(is_mapped((void *)(uintptr_t)info.local_addr));
+    script_close(&bed);
+}
+
+static void mapped__provider_fails__mappings_are_gone(void **state)
+{
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    script.fail[HMREG_PATH_MAPPED] = -EIO;
+    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -EIO, "mapped failed");
+    assert_false(is_mapped(script_last()->iov[0].iov_base));
+    script_close(&bed);
+}
+
+/* A path after a failed mapping is given the caller's addresses again. */
+static void mapped__refused_then_peermem__by_the_callers_address(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .order = {HMREG_PATH_MAPPED, HMREG_PATH_PEERMEM}};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, &config);
+    script.refuse[HMREG_PATH_MAPPED][0] = -EFAULT;
+    assert_ok(script_reg(&bed, bed.memory[0] + 7, 100, &mr));
+    assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
+    assert_ptr_equal(script_last()->iov[0].iov_base, bed.memory[0] + 7);
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+static void regv__several_ranges__each_mapped(void **state)
+{
+    struct iovec iov[3];
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+    int before;
+
+    script_open(&bed, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        iov[i] = (struct iovec){bed.memory[0] + i * 65536 + i, 100};
+        vendor_view(bed.memory[0])[i * 65536 + i] = (char)('x' + i);
+    }
+    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    before = test_count_fds();
+    assert_ok(hmreg_mr_regv(bed.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_int_equal(test_count_fds(), before);
+    assert_int_equal(script_last()->path, HMREG_PATH_MAPPED);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(*(char *)script_last()->iov[i].iov_base, 'x' + i);
+    assert_ok(hmreg_mr_close(mr));
+    for (int i = 0; i < 3; i++)
+        assert_false(is_mapped(script_last()->iov[i].iov_base));
+    script_close(&bed);
+}
+
+static void regv__dmabuf_takes_one_range(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    assert_ok(hmreg_mr_regv(bed.domain,
+                            (struct iovec[]){{bed.memory[0], 8}, {bed.memory[0] + 64, 8}}, 2,
+                            HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+    assert_string_equal(why.reasons[0].slug, "one-range-only");
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+static void export__fails__is_a_refusal_with_the_vendors_words(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
+    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+    assert_int_equal(why.reasons[0].code, -EXDEV);
+    assert_int_equal(why.reasons[0].vendor_code, 999);
+    assert_string_equal(why.reasons[0].text, "export of cuda failed");
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+/* Even a vendor that breaks the contract is not taken at its silence for a success. */
+static void export__fails_silently__is_a_refusal(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    static const struct hmreg_error none = {.code = 0, .source = "hmreg"};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
+    vendors[HMREG_IFACE_CUDA].silent = true;
+    hmreg_error_restore(&none);
+    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+    assert_int_equal(why.reasons[0].code, -EXDEV);
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+static void request__reaches_the_provider_as_it_was(void **state)
+{
+    static char host[64];
+    struct iovec iov = {host + 3, 17};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr),
+        .iov = &iov,
+        .iov_count = 1,
+        .access = HMREG_REMOTE_READ | HMREG_RECV,
+        .requested_key = 0x123456789a,
+        .context = &iov,
+    };
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    assert_ok(hmreg_mr_regattr(bed.domain, &attr, 0, &mr));
+    assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
+    assert_int_equal(script_last()->count, 1);
+    assert_ptr_equal(script_last()->iov[0].iov_base, host + 3);
+    assert_int_equal(script_last()->iov[0].iov_len, 17);
+    assert_int_equal(script_last()->access, HMREG_REMOTE_READ | HMREG_RECV);
+    assert_int_equal(script_last()->requested_key, 0x123456789a);
+    assert_int_equal(script_last()->iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(script_last()->device, -1);
+    assert_int_equal(script_last()->dmabuf.fd, -1);
+    assert_ptr_equal(script_last()->context, &iov);
+    assert_ptr_equal(hmreg_mr_context(mr), &iov);
+    assert_ok(hmreg_mr_close(mr));
+    script_close(&bed);
+}
+
+static void host_memory__fabrics_error_comes_back_whole(void **state)
+{
+    static char host[64];
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+
+    script_open(&bed, NULL, NULL);
+    script.fail[HMREG_PATH_SYSTEM] = -ENOSPC;
+    assert_reg_fails(script_reg(&bed, host, 64, &mr), mr, -ENOSPC, "system failed");
+    assert_string_equal(hmreg_last_error()->source, "ofi");
+    assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
+    script_close(&bed);
+}
+
+static void managed_memory__follows_only_the_cpu(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct script_bed bed;
+    char *managed;
+
+    script_open(&bed, NULL, NULL);
+    managed = vendor_memory(HMREG_IFACE_ZE, 1, HMREG_MEM_MANAGED, 4096);
+    managed[5] = 'm';
+    assert_ok(script_reg(&bed, managed + 5, 10, &mr));
+    assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
+    assert_int_equal(script_last()->first, 'm');
+    assert_ok(hmreg_mr_close(mr));
+    script.can[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
+    assert_reg_fails(script_reg(&bed, managed, 10, &mr), mr, -EOPNOTSUPP, "managed memory moves");
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
+    vendor_memory_free(managed);
+    script_close(&bed);
+}
+
+/* Those that fork come first: a child opens no runtime that its parent has used. */
+TEST_MAIN(TEST(explain__nothing_was_refused__enoent),
+          TEST(dmabuf__descriptor_0__is_one_like_any_other), TEST(paths__every_order__is_followed),
+          TEST(paths__default_order),
+          TEST(paths__refused_before_and_by_registering__reasons_stay_with_the_region),
+          TEST(paths__one_devices_refusal__changes_no_others),
+          TEST(paths__error_that_is_no_refusal__ends_the_search),
+          TEST(paths__provider_without_can__host_memory_only),
+          TEST(domain_explain__foresees_without_registering),
+          TEST(dmabuf__names_the_bytes_and_is_closed_after),
+          TEST(mapped__provider_sees_the_bytes_until_close),
+          TEST(mapped__provider_fails__mappings_are_gone),
+          TEST(mapped__refused_then_peermem__by_the_callers_address),
+          TEST(regv__several_ranges__each_mapped), TEST(regv__dmabuf_takes_one_range),
+          TEST(export__fails__is_a_refusal_with_the_vendors_words),
+          TEST(export__fails_silently__is_a_refusal), TEST(request__reaches_the_provider_as_it_was),
+          TEST(host_memory__fabrics_error_comes_back_whole),
+          TEST(managed_memory__follows_only_the_cpu))
