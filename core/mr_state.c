@@ -184,10 +184,9 @@ static int use_raw(struct hmreg_domain *domain, uint64_t base, const uint8_t *ra
     return 0;
 }
 
-static void disuse_raw(struct hmreg_domain *domain, uint64_t key)
+static int disuse_raw(struct hmreg_domain *domain, uint64_t key)
 {
-    if (domain->caps.mr_mode & HMREG_MR_RAW)
-        domain->ops.unmap_key(domain->self, key);
+    return domain->caps.mr_mode & HMREG_MR_RAW ? domain->ops.unmap_key(domain->self, key) : 0;
 }
 
 int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,
@@ -219,7 +218,6 @@ int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key)
     rc = rc ? rc : keys_unmap(&domain->keys, key);
     if (rc)
         return rc;
-    disuse_raw(domain, key);
     atomic_fetch_sub(&domain->mapped_keys, 1);
-    return 0;
+    return disuse_raw(domain, key);
 }

@@ -432,7 +432,8 @@ int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *r
  * or key_size is not what this kind of domain has. -HMREG_EBADFLAGS. Else the fabric's. */
 int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw_key,
                      size_t key_size, uint64_t *key, uint64_t flags);
-/* -EINVAL: domain is NULL, or key is not one of hmreg_mr_map_raw() or unmapped already. */
+/* -EINVAL: domain is NULL, or key is not one of hmreg_mr_map_raw() or unmapped already. Else the
+ * fabric's; the key is given back all the same. */
 int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key);
 
 /*

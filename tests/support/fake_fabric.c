@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See fake_fabric.h.
+ */
+#include "tests/support/fake_fabric.h"
+
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAG_DMABUF (UINT64_C(1) << 40)
+
+struct fake_fabric fake_fabric;
+
+__attribute__((visibility("default"))) uint32_t fi_version(void)
+{
+    return fake_fabric.version;
+}
+
+/* ---- a region --------------------------------------------------------------------------- */
+
+static int close_mr(struct fid *fid)
+{
+    if (fake_fabric.close_code)
+        return fake_fabric.close_code;
+    fake_fabric.live--;
+    free(fid);
+    return 0;
+}
+
+static int raw_attr(struct fi_mr_raw_attr *attr)
+{
+    if (fake_fabric.raw_code)
+        return fake_fabric.raw_code;
+    if (*attr->key_size < FAKE_RAW_BYTES) {
+        *attr->key_size = FAKE_RAW_BYTES;
+        return -FI_ETOOSMALL;
+    }
+    *attr->key_size = FAKE_RAW_BYTES;
+    *attr->base_addr = 0x5000;
+    memset(attr->raw_key, 'k', FAKE_RAW_BYTES);
+    return 0;
+}
+
+static int control_mr(struct fid *fid, int command, void *arg)
+{
+    return command == FI_GET_RAW_MR ? raw_attr(arg) : -FI_ENOSYS;
+}
+
+static struct fi_ops mr_ops = {.size = sizeof(mr_ops), .close = close_mr, .control = control_mr};
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+static void note(const struct fi_mr_attr *attr, uint64_t flags)
+{
+    memcpy(&fake_fabric.given, attr, sizeof(fake_fabric.given));
+    fake_fabric.flags = flags;
+    if (flags & FLAG_DMABUF) {
+        memcpy(&fake_fabric.dmabuf, attr->mr_iov, sizeof(fake_fabric.dmabuf));
+        fake_fabric.dmabuf_fd_open = fcntl(fake_fabric.dmabuf.fd, F_GETFD) >= 0;
+    } else {
+        memcpy(fake_fabric.iov, attr->mr_iov, attr->iov_count * sizeof(*attr->mr_iov));
+    }
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **out)
+{
+    struct fid_mr *mr;
+
+    fake_fabric.regs++;
+    note(attr, flags);
+    if (fake_fabric.reg_code && fake_fabric.reg_failures != 0) {
+        if (fake_fabric.reg_failures > 0)
+            fake_fabric.reg_failures--;
+        if (fake_fabric.litter)
+            *out = (struct fid_mr *)0xdead;
+        return fake_fabric.reg_code;
+    }
+    mr = calloc(1, sizeof(*mr));
+    mr->fid.fclass = FI_CLASS_MR;
+    mr->fid.context = attr->context;
+    mr->fid.ops = &mr_ops;
+    mr->mem_desc = mr;
+    mr->key = fake_fabric.info->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)
+                  ? fake_fabric.key
+                  : attr->requested_key;
+    fake_fabric.live++;
+    *out = mr;
+    return 0;
+}
+
+/* ---- the domain ------------------------------------------------------------------------- */
+
+static int map_raw(const struct fi_mr_map_raw *map)
+{
+    fake_fabric.maps++;
+    if (fake_fabric.map_code)
+        return fake_fabric.map_code;
+    assert_true(map->key_size <= FAKE_RAW_BYTES);
+    memcpy(fake_fabric.raw, map->raw_key, map->key_size);
+    fake_fabric.raw_size = map->key_size;
+    fake_fabric.raw_base = map->base_addr;
+    fake_fabric.mapped++;
+    *map->key = 0x9000 + fake_fabric.maps;
+    return 0;
+}
+
+static int unmap_key(const uint64_t *key)
+{
+    if (fake_fabric.unmap_code)
+        return fake_fabric.unmap_code;
+    fake_fabric.unmapped = *key;
+    fake_fabric.mapped--;
+    return 0;
+}
+
+static int control_domain(struct fid *fid, int command, void *arg)
+{
+    switch (command) {
+    case FI_MAP_RAW_MR:
+        return map_raw(arg);
+    case FI_UNMAP_KEY:
+        return unmap_key(arg);
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static struct fi_ops domain_ops = {.size = sizeof(domain_ops), .control = control_domain};
+static struct fi_ops_mr domain_mr = {.size = sizeof(domain_mr), .regattr = regattr};
+
+struct fid_domain *fake_fabric_begin(void)
+{
+    memset(&fake_fabric, 0, sizeof(fake_fabric));
+    fake_fabric.reg_failures = -1;
+    fake_fabric.version = FI_VERSION(1, 17);
+    fake_fabric.domain.fid.fclass = FI_CLASS_DOMAIN;
+    fake_fabric.domain.fid.ops = &domain_ops;
+    fake_fabric.domain.mr = &domain_mr;
+    fake_fabric.info = fi_allocinfo();
+    assert_non_null(fake_fabric.info);
+    fake_fabric.info->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
+    fake_fabric.info->fabric_attr->api_version = FI_VERSION(1, 17);
+    fake_fabric.info->domain_attr->mr_key_size = 8;
+    return &fake_fabric.domain;
+}
+
+void fake_fabric_end(void)
+{
+    fi_freeinfo(fake_fabric.info);
+    assert_int_equal(fake_fabric.live, 0);
+    assert_int_equal(fake_fabric.mapped, 0);
+}

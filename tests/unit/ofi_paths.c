@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The libfabric provider's paths to device memory, against a fid_domain and vendors made here:
+ * which are tried on which fabric, what libfabric is given for each, and each refusal's reason. */
+#include "tests/support/fake_fabric.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/ofi.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BYTES 65536
+#define PLACE 4097 /* of the region in the memory */
+#define LEN   10001
+
+struct bed {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    char *memory; /* of device 1 */
+    struct hmreg_mr *mr;
+    struct hmreg_explanation why;
+};
+
+/* What the domain is opened with. */
+struct world {
+    const char *provider;
+    uint32_t library, api;
+    bool hmem;
+    enum hmreg_iface iface;
+};
+static const struct world dmabuf_world = {"verbs;ofi_rxm", FI_VERSION(1, 20), FI_VERSION(1, 20),
+                                          true, HMREG_IFACE_CUDA};
+static const struct world tcp_world = {"tcp;ofi_rxm", FI_VERSION(1, 17), FI_VERSION(1, 17), false,
+                                       HMREG_IFACE_CUDA};
+
+static void begin(struct bed *bed, const struct world *world)
+{
+    struct fi_info *info;
+
+    vendors_reset();
+    fake_fabric_begin();
+    info = fake_fabric.info;
+    free(info->fabric_attr->prov_name);
+    info->fabric_attr->prov_name = strdup(world->provider);
+    info->fabric_attr->api_version = world->api;
+    info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    info->caps = FI_RMA | (world->hmem ? FI_HMEM : 0);
+    fake_fabric.version = world->library;
+    *bed = (struct bed){.why = {.size = sizeof(bed->why)}};
+    bed->memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    assert_ok(hmreg_domain_open_ofi(bed->lib, &fake_fabric.domain, info, NULL, &bed->domain));
+}
+
+static void end(struct bed *bed)
+{
+    assert_ok(hmreg_mr_close(bed->mr));
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_close(bed->lib));
+    vendor_memory_free(bed->memory);
+    fake_fabric_end();
+}
+
+static int reg(struct bed *bed)
+{
+    return hmreg_mr_reg(bed->domain, bed->memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &bed->mr,
+                        NULL);
+}
+
+/* Registers, whether it works or not, and says why so. */
+static void reg_and_explain(struct bed *bed)
+{
+    int rc = reg(bed);
+
+    assert_true(rc == 0 || rc == -EOPNOTSUPP);
+    assert_ok(hmreg_explain(bed->mr, &bed->why));
+}
+
+static const struct hmreg_reason *reason(const struct bed *bed, enum hmreg_path path)
+{
+    for (uint32_t i = 0; i < bed->why.refused; i++)
+        if (bed->why.reasons[i].path == path)
+            return &bed->why.reasons[i];
+    fail_msg("path %s was not refused", hmreg_path_name(path));
+    return NULL;
+}
+
+static void assert_refused(const struct bed *bed, enum hmreg_path path, const char *slug,
+                           const char *words)
+{
+    const struct hmreg_reason *why = reason(bed, path);
+
+    assert_string_equal(why->slug, slug);
+    assert_int_not_equal(why->code, 0);
+    if (!strstr(why->text, words))
+        fail_msg("the reason \"%s\" is without \"%s\"", why->text, words);
+}
+
+static void in_world(const struct world *world, enum hmreg_path path, const char *slug,
+                     const char *words)
+{
+    struct bed bed;
+
+    begin(&bed, world);
+    reg_and_explain(&bed);
+    assert_refused(&bed, path, slug, words);
+    end(&bed);
+}
+
+/* ---- dmabuf ----------------------------------------------------------------------------- */
+
+static void dmabuf__all_is_there__imported(void **state)
+{
+    const struct fake_dmabuf *given = &fake_fabric.dmabuf;
+    struct bed bed;
+
+    begin(&bed, &dmabuf_world);
+    assert_ok(reg(&bed));
+    assert_ok(hmreg_explain(bed.mr, &bed.why));
+    assert_int_equal(bed.why.path, HMREG_PATH_DMABUF);
+    assert_int_equal(bed.why.refused, 0);
+    assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+    assert_true(fake_fabric.dmabuf_fd_open);
+    assert_int_equal(given->offset, PLACE);
+    assert_int_equal(given->len, LEN);
+    assert_ptr_equal(given->base_addr, bed.memory);
+    assert_int_equal(fake_fabric.given.attr.iov_count, 1);
+    assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_CUDA);
+    assert_int_equal(fake_fabric.given.attr.device.cuda, 1);
+    end(&bed); /* the harness counts descriptors: it was closed */
+}
+
+/* FI_HMEM may be said of the domain instead of the whole. */
+static void dmabuf__hmem_in_domain_caps__imported(void **state)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, &dmabuf_world);
+    fake_fabric.info->caps = FI_RMA;
+    fake_fabric.info->domain_attr->caps = FI_HMEM;
+    assert_ok(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
+    assert_ok(hmreg_mr_reg(domain, bed.memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    end(&bed);
+}
+
+static void dmabuf__older_library__says_which(void **state)
+{
+    struct world world = dmabuf_world;
+
+    world.library = FI_VERSION(1, 17);
+    world.api = FI_VERSION(1, 17);
+    in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.17 is loaded");
+}
+
+static void dmabuf__older_api_version__says_which(void **state)
+{
+    struct world world = dmabuf_world;
+
+    world.api = FI_VERSION(1, 19);
+    in_world(&world, HMREG_PATH_DMABUF, "api-version-too-old", "FI_VERSION(1, 19)");
+}
+
+static void dmabuf__no_fi_hmem__says_so(void **state)
+{
+    struct world world = dmabuf_world;
+
+    world.hmem = false;
+    in_world(&world, HMREG_PATH_DMABUF, "no-fi-hmem", "add FI_HMEM");
+}
+
+static void dmabuf__fabric_without__says_so(void **state)
+{
+    struct world world = dmabuf_world;
+
+    world.provider = "tcp;ofi_rxm";
+    in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "moves bytes with the CPU");
+    world.provider = "psm3";
+    in_world(&world, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "psm3 imports no dmabuf");
+}
+
+static void dmabuf__unknown_fabric__not_guessed(void **state)
+{
+    struct world world = dmabuf_world;
+
+    world.provider = "verbs2";
+    in_world(&world, HMREG_PATH_DMABUF, "fabric-unknown", "whether verbs2 imports dmabufs");
+}
+
+/* A refusal by the fabric is data, and the next path is tried. */
+static void dmabuf__fabric_refuses__reason_and_next_path(void **state)
+{
+    struct bed bed;
+
+    begin(&bed, &dmabuf_world);
+    fake_fabric.reg_code = -FI_EOPNOTSUPP;
+    fake_fabric.reg_failures = 1;
+    assert_ok(reg(&bed));
+    assert_ok(hmreg_explain(bed.mr, &bed.why));
+    assert_int_equal(bed.why.path, HMREG_PATH_PEERMEM);
+    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
+    assert_int_equal(reason(&bed, HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
+    assert_int_equal(reason(&bed, HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
+    end(&bed);
+}
+
+/* No other path would do better: the error is the caller's, so that it can make room. */
+static void dmabuf__no_memory__no_other_path(void **state)
+{
+    struct bed bed;
+
+    begin(&bed, &dmabuf_world);
+    fake_fabric.reg_code = -FI_ENOMEM;
+    assert_fails(reg(&bed), -ENOMEM, "fi_mr_regattr()");
+    assert_int_equal(fake_fabric.regs, 1);
+    end(&bed);
+}
+
+/* ---- peermem ---------------------------------------------------------------------------- */
+
+static void by_address(enum hmreg_iface iface, uint64_t device)
+{
+    struct world world = {"tcp;ofi_rxm", FI_VERSION(1, 17), FI_VERSION(1, 17), true, iface};
+    struct bed bed;
+
+    begin(&bed, &world);
+    assert_ok(reg(&bed));
+    assert_ok(hmreg_explain(bed.mr, &bed.why));
+    assert_int_equal(bed.why.path, HMREG_PATH_PEERMEM);
+    assert_ptr_equal(fake_fabric.iov[0].iov_base, bed.memory + PLACE);
+    assert_int_equal(fake_fabric.iov[0].iov_len, LEN);
+    assert_int_equal(fake_fabric.given.attr.iface, iface);
+    assert_int_equal(fake_fabric.given.attr.device.reserved, device);
+    assert_int_equal(fake_fabric.flags, 0);
+    end(&bed);
+}
+
+static void peermem__fi_hmem__iface_and_device_are_named(void **state)
+{
+    by_address(HMREG_IFACE_CUDA, 1);
+    by_address(HMREG_IFACE_ZE, 1);
+    by_address(HMREG_IFACE_ROCR, 0);
+}
+
+static void peermem__claimed_device_only__flag_passes(void **state)
+{
+    struct world world = tcp_world;
+    struct bed bed;
+
+    world.hmem = true;
+    begin(&bed, &world);
+    assert_ok(hmreg_mr_reg(bed.domain, bed.memory, LEN, HMREG_ACCESS_ALL, 0, 0,
+                           HMREG_HMEM_DEVICE_ONLY, &bed.mr, NULL));
+    assert_int_equal(fake_fabric.flags, FI_HMEM_DEVICE_ONLY);
+    end(&bed);
+}
+
+static void peermem__no_fi_hmem__never_given_a_device_address(void **state)
+{
+    in_world(&tcp_world, HMREG_PATH_PEERMEM, "no-fi-hmem", "takes no cuda memory");
+    assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
+}
+
+static void peermem__libfabric_without_the_runtime__says_so(void **state)
+{
+    struct world world = tcp_world;
+    struct bed bed;
+
+    world.hmem = true;
+    begin(&bed, &world);
+    fake_fabric.reg_code = -FI_ENOSYS;
+    fake_fabric.reg_failures = 1;
+    assert_ok(reg(&bed));
+    assert_ok(hmreg_explain(bed.mr, &bed.why));
+    assert_int_equal(bed.why.path, HMREG_PATH_MAPPED);
+    assert_refused(&bed, HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
+    assert_int_equal(reason(&bed, HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
+    end(&bed);
+}
+
+static void peermem__bad_address__names_the_module(void **state)
+{
+    struct world world = dmabuf_world;
+    struct bed bed;
+
+    world.library = FI_VERSION(1, 17);
+    begin(&bed, &world);
+    fake_fabric.reg_code = -FI_EFAULT;
+    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_ok(hmreg_explain(NULL, &bed.why));
+    assert_refused(&bed, HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
+    assert_refused(&bed, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
+    end(&bed);
+}
+
+/* ---- mapped ----------------------------------------------------------------------------- */
+
+static void mapped__fabric_that_uses_the_cpu__the_mapping_is_registered(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    begin(&bed, &tcp_world);
+    vendor_view(bed.memory)[PLACE] = 'x';
+    assert_ok(reg(&bed));
+    assert_ok(hmreg_mr_query(bed.mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    assert_int_equal(info.addr, (uintptr_t)bed.memory + PLACE);
+    assert_ptr_equal(fake_fabric.iov[0].iov_base, (void *)info.local_addr);
+    assert_int_equal(*(char *)info.local_addr, 'x');
+    assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
+    assert_int_equal(fake_fabric.given.attr.device.reserved, 0);
+    end(&bed);
+}
+
+static void mapped__fabric_refuses__every_path_explained(void **state)
+{
+    struct bed bed;
+
+    begin(&bed, &tcp_world);
+    fake_fabric.reg_code = -FI_EPERM;
+    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
+    assert_ok(hmreg_explain(NULL, &bed.why));
+    assert_int_equal(bed.why.refused, 3);
+    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
+    assert_refused(&bed, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    assert_refused(&bed, HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
+    end(&bed);
+}
+
+static void mapped__unknown_fabric__not_guessed(void **state)
+{
+    struct world world = tcp_world;
+
+    world.provider = "lnx";
+    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "whether lnx moves bytes with the CPU");
+}
+
+/* A fabric's name is all of it up to the layers: "tcpx" is not tcp. */
+static void mapped__names_that_begin_alike__unknown(void **state)
+{
+    struct world world = tcp_world;
+
+    world.provider = "tcpx;ofi_rxm";
+    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "tcpx");
+    world.provider = "tc";
+    in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "tc ");
+}
+
+/* ---- mapped, where the kernel must find pages ------------------------------------------- */
+
+/* Memory whose mapping has no pages for others, as a GPU's. */
+static void take_pages_away(struct bed *bed, enum hmreg_iface iface)
+{
+    struct vendor_claim *claim = &vendors[iface].claims[0];
+    int fd = (int)syscall(SYS_memfd_secret, 0);
+
+    if (fd < 0) {
+        end(bed);
+        test_skip("no memfd_secret(2) here, which stands for memory without pages: %s",
+                  strerror(errno));
+    }
+    assert_int_equal(ftruncate(fd, BYTES), 0);
+    close(claim->fd);
+    claim->fd = fd;
+}
+
+static void without_pages(const char *provider, bool hmem, bool works, const char *words)
+{
+    struct world world = tcp_world;
+    struct bed bed;
+
+    world.provider = provider;
+    world.hmem = hmem;
+    begin(&bed, &world);
+    take_pages_away(&bed, world.iface);
+    fake_fabric.reg_code = -FI_ENOSYS; /* of path peermem */
+    fake_fabric.reg_failures = hmem;
+    reg_and_explain(&bed);
+    assert_int_equal(bed.why.path, works ? HMREG_PATH_MAPPED : HMREG_PATH_NONE);
+    if (!works) {
+        assert_refused(&bed, HMREG_PATH_MAPPED, "mapping-has-no-pages", words);
+        assert_int_equal(reason(&bed, HMREG_PATH_MAPPED)->code, -EFAULT);
+        assert_int_equal(fake_fabric.live, 0);
+    }
+    end(&bed);
+}
+
+static void mapped__shm_with_cma__refused(void **state)
+{
+    without_pages("shm", false, false, "FI_SHM_DISABLE_CMA=1");
+}
+
+static void mapped__shm_with_cma_and_pages__registered(void **state)
+{
+    struct world world = tcp_world;
+    struct bed bed;
+
+    world.provider = "shm";
+    begin(&bed, &world);
+    reg_and_explain(&bed);
+    assert_int_equal(bed.why.path, HMREG_PATH_MAPPED);
+    end(&bed);
+}
+
+static void mapped__shm_without_cma__registered(void **state)
+{
+    static const char *const on[] = {"1", "on", "TRUE", "yes"};
+
+    for (size_t i = 0; i < sizeof(on) / sizeof(on[0]); i++) {
+        setenv("FI_SHM_DISABLE_CMA", on[i], 1);
+        without_pages("shm", false, true, NULL);
+    }
+    setenv("FI_SHM_DISABLE_CMA", "0", 1);
+    without_pages("shm", false, false, "CMA");
+    unsetenv("FI_SHM_DISABLE_CMA");
+}
+
+static void mapped__shm_with_fi_hmem__registered(void **state)
+{
+    without_pages("shm", true, true, NULL);
+}
+
+static void mapped__tcp_with_zero_copy__refused(void **state)
+{
+    without_pages("tcp;ofi_rxm", false, true, NULL);
+    setenv("FI_TCP_ZEROCOPY_SIZE", "9000", 1);
+    without_pages("tcp;ofi_rxm", false, false, "MSG_ZEROCOPY");
+    setenv("FI_TCP_ZEROCOPY_SIZE", "18446744073709551615", 1);
+    without_pages("tcp;ofi_rxm", false, true, NULL);
+    unsetenv("FI_TCP_ZEROCOPY_SIZE");
+}
+
+/* ---- the outlook ------------------------------------------------------------------------ */
+
+static void explain__domain__what_would_be_tried(void **state)
+{
+    struct bed bed;
+
+    begin(&bed, &tcp_world);
+    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &bed.why));
+    assert_int_equal(bed.why.path, HMREG_PATH_MAPPED);
+    assert_int_equal(bed.why.refused, 2);
+    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp");
+    assert_refused(&bed, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    assert_int_equal(fake_fabric.regs, 0);
+    end(&bed);
+}
+
+TEST_MAIN(TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),
+          TEST(dmabuf__older_library__says_which), TEST(dmabuf__older_api_version__says_which),
+          TEST(dmabuf__no_fi_hmem__says_so), TEST(dmabuf__fabric_without__says_so),
+          TEST(dmabuf__unknown_fabric__not_guessed),
+          TEST(dmabuf__fabric_refuses__reason_and_next_path),
+          TEST(dmabuf__no_memory__no_other_path),
+          TEST(peermem__fi_hmem__iface_and_device_are_named),
+          TEST(peermem__claimed_device_only__flag_passes),
+          TEST(peermem__no_fi_hmem__never_given_a_device_address),
+          TEST(peermem__libfabric_without_the_runtime__says_so),
+          TEST(peermem__bad_address__names_the_module),
+          TEST(mapped__fabric_that_uses_the_cpu__the_mapping_is_registered),
+          TEST(mapped__fabric_refuses__every_path_explained),
+          TEST(mapped__unknown_fabric__not_guessed), TEST(mapped__names_that_begin_alike__unknown),
+          TEST(mapped__shm_with_cma__refused), TEST(mapped__shm_with_cma_and_pages__registered),
+          TEST(mapped__shm_without_cma__registered), TEST(mapped__shm_with_fi_hmem__registered),
+          TEST(mapped__tcp_with_zero_copy__refused), TEST(explain__domain__what_would_be_tried))
