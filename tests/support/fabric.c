@@ -181,7 +181,9 @@ static int offer(struct peer *peer, const struct request *request, struct reply 
 {
     int rc;
 
-    peer->offered = malloc(request->len);
+    hmreg_mr_close(peer->offer);
+    peer->offer = NULL;
+    peer->offered = realloc(peer->offered, request->len);
     fill(peer->offered, request);
     rc = hmreg_mr_reg(peer->domain, peer->offered, request->len, HMREG_ACCESS_ALL, 0, 0, 0,
                       &peer->offer, NULL);

@@ -44,7 +44,7 @@ int peer_read(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed)
 /* ...or writes at an address and with a key of our choice, and waits for little more than a second:
  * some fabrics never answer what they deny. */
 int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len, unsigned seed);
-/* It offers us a region of len bytes fabric_byte(seed, i) of its own... */
+/* It offers us a region of len bytes fabric_byte(seed, i), in place of the one before... */
 int peer_offer(struct fabric *fabric, size_t len, unsigned seed, struct hmreg_remote **remote);
 /* ...and compares it, as peer_read() does. */
 int peer_check(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
