@@ -258,7 +258,8 @@ static int run(const struct command *self, int argc, char **argv)
         return EXIT_FAILED;
     }
     document = describe(lib, &options);
-    hmreg_close(lib);
+    if (hmreg_close(lib))
+        doc_add(json_object_get(document, "failures"), doc_text(hmreg_last_error()->text));
     if (options.json)
         doc_print_json(document);
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The command on a vendor's fake devices: VENDOR names the iface, FAKE_EXPORT the call that must
- * fail for an export to fail, with a code of the vendor's. */
+ * The command on a vendor's fake devices: VENDOR names the iface, FAKE_EXPORT a call of exports
+ * and a code it can fail with. */
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>
@@ -138,17 +138,31 @@ static void query__one_device__only_that(void **state)
     json_decref(document);
 }
 
+/* Fails one call of a query, and tells whether it was an export's: some vendors' calls serve
+ * other purposes before. */
+static bool fail_call(int which)
+{
+    char request[128];
+    struct tool tool;
+    bool is_export;
+
+    snprintf(request, sizeof(request), "%s:%d:1", getenv("FAKE_EXPORT"), which);
+    setenv("HMREG_FAKE_FAIL", request, 1);
+    tool = tool_run("query", "--iface", vendor(), "--device", "0", "--kind", "device");
+    unsetenv("HMREG_FAKE_FAIL");
+    is_export = strstr(tool.out, " 0, device: its export was expected to succeed: ");
+    if (is_export)
+        assert_int_equal(tool.status, 1);
+    tool_free(&tool);
+    return is_export;
+}
+
 static void query__export_that_fails__is_a_failure(void **state)
 {
-    json_t *document, *failures;
+    int which = 0;
 
-    setenv("HMREG_FAKE_FAIL", getenv("FAKE_EXPORT"), 1);
-    document = tool_document(1, "query", "--json", "--iface", vendor(), "--kind", "device");
-    unsetenv("HMREG_FAKE_FAIL");
-    failures = list_at(document, "failures");
-    assert_true(json_array_size(failures) > 0);
-    assert_says(json_string_value(json_array_get(failures, 0)), " 0, device: ");
-    json_decref(document);
+    while (!fail_call(which))
+        assert_true(++which < 16);
 }
 
 TEST_MAIN(TEST(info__devices_are_simulated_and_have_pci_addresses),
