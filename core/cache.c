@@ -1,76 +1,442 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cache.h.
+ * See cache.h. Invariants, true whenever the lock is free:
+ *
+ *  - An entry is in the index if and only if it is pending or live; then, and only then, it
+ *    counts as used, and used never exceeds the limit.
+ *  - A pending entry is pinned by the thread that registers it, which alone ends that state. A
+ *    live entry that nobody pins is in the list idle, which is in the order of last use.
+ *  - Threads that want the same do not register it twice: whoever claims has looked for a live
+ *    entry and a pending one (whose memory has not changed since) under the same lock.
+ *  - A dead entry is never found again. It is deregistered once nobody pins it, by the thread
+ *    that unpinned it, or, if nobody did when it died, by the next that comes (list dead).
+ *
+ * Lock order: the cache's lock is the innermost of all. Under it nothing is allocated or freed, no
+ * vendor, fabric or user is called, and no wait is for a thread that does so while holding it: the
+ * thread that reads the kernel's events takes it (see userfault.h).
  */
 #include "core/cache.h"
 
-#include "core/error.h"
-#include "core/register.h"
-#include "core/validate.h"
+#include <assert.h>
 
-#include <errno.h>
-#include <stdlib.h>
+/* ---- lists ------------------------------------------------------------------------------ */
 
-struct cache_set {
-    atomic_uint held;
-    atomic_ullong uncached;
-};
-
-struct cache_set *cache_set_new(struct hmreg_domain *domain)
+static void list_append(struct cache_list *list, struct cache_entry *entry)
 {
-    return calloc(1, sizeof(struct cache_set));
+    entry->previous = list->last;
+    entry->next = NULL;
+    if (list->last)
+        list->last->next = entry;
+    else
+        list->first = entry;
+    list->last = entry;
 }
 
-unsigned cache_set_flush(struct cache_set *set)
+static void list_remove(struct cache_list *list, struct cache_entry *entry)
 {
-    return atomic_load(&set->held);
+    if (entry->previous)
+        entry->previous->next = entry->next;
+    else
+        list->first = entry->next;
+    if (entry->next)
+        entry->next->previous = entry->previous;
+    else
+        list->last = entry->previous;
 }
 
-void cache_set_free(struct cache_set *set)
+static struct cache_entry *list_take(struct cache_list *list)
 {
-    free(set);
+    struct cache_entry *entry = list->first;
+
+    if (entry)
+        list_remove(list, entry);
+    return entry;
 }
 
-void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
+/* ---- accounts, all with the lock held --------------------------------------------------- */
+
+static uint64_t bytes_of(const struct cache_entry *entry)
 {
-    out->uncached += atomic_load(&set->uncached);
+    return entry->node.end - entry->node.start;
 }
 
-int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-                 struct hmreg_mr **mr)
+static void add(struct cache_use *use, const struct cache_entry *entry)
 {
-    struct iovec iov = {(void *)(uintptr_t)addr, len};
-    struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
-    struct resolved found;
-    int rc = domain_check(domain);
-
-    rc = rc ? rc : validate_pointer(mr, "mr");
-    rc = rc ? rc : validate_range(addr, len);
-    rc = rc ? rc : validate_access(access);
-    rc = rc ? rc : request_resolve(domain, &request, &found);
-    rc = rc ? rc : region_create(domain, &request, &found, mr);
-    if (rc)
-        return rc;
-    (*mr)->cached = true;
-    atomic_fetch_add(&domain->caches->held, 1);
-    atomic_fetch_add(&domain->caches->uncached, 1);
-    return 0;
+    use->regions++;
+    use->bytes += bytes_of(entry);
 }
 
-void hmreg_mr_put(struct hmreg_mr *mr)
+static void subtract(struct cache_use *use, const struct cache_entry *entry)
 {
-    struct cache_set *set;
+    use->regions--;
+    use->bytes -= bytes_of(entry);
+}
 
-    if (!mr || domain_check(mr->domain))
+static void link_entry(struct cache *cache, struct cache_entry *entry)
+{
+    itree_insert(&cache->index, &entry->node);
+    add(&cache->used, entry);
+}
+
+static void unlink_entry(struct cache *cache, struct cache_entry *entry)
+{
+    itree_remove(&cache->index, &entry->node);
+    subtract(&cache->used, entry);
+    entry->state = CACHE_DEAD;
+}
+
+static void pin(struct cache *cache, struct cache_entry *entry)
+{
+    if (entry->pins++)
         return;
-    set = mr->domain->caches;
-    if (region_destroy(mr) != -EBUSY)
-        atomic_fetch_sub(&set->held, 1);
+    cache->held++;
+    list_remove(&cache->idle, entry);
+    subtract(&cache->spare, entry);
 }
 
-int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len)
+static void become_zombie(struct cache *cache, struct cache_entry *entry)
 {
-    int rc = context_check(lib);
+    if (!entry->zombie)
+        cache->zombies++;
+    entry->zombie = true;
+}
 
-    return rc ? rc : validate_range(addr, len);
+/* Ends a live entry: its users keep it, or the next that comes deregisters it. */
+static void kill_entry(struct cache *cache, struct cache_entry *entry)
+{
+    unlink_entry(cache, entry);
+    if (entry->pins) {
+        become_zombie(cache, entry);
+        return;
+    }
+    list_remove(&cache->idle, entry);
+    subtract(&cache->spare, entry);
+    list_append(&cache->dead, entry);
+    atomic_fetch_add(&cache->waiting, 1);
+}
+
+static struct cache_entry *entry_of(struct itree_node *node)
+{
+    return (struct cache_entry *)node;
+}
+
+/* The next entry after `after` that serves: contains the range, with exactly these rights. */
+static struct cache_entry *next_serving(const struct cache *cache, const struct cache_want *want,
+                                        const struct cache_entry *after)
+{
+    struct itree_node *node = after ? (struct itree_node *)&after->node : NULL;
+
+    while ((node = itree_covering(&cache->index, node, want->start, want->end))) {
+        if (entry_of(node)->access != want->access)
+            continue;
+        if (!want->exact || (node->start == want->start && node->end == want->end))
+            return entry_of(node);
+    }
+    return NULL;
+}
+
+/* A live one if there is any, else, if that will do, a pending one. */
+static struct cache_entry *serving(const struct cache *cache, const struct cache_want *want,
+                                   bool pending_too)
+{
+    struct cache_entry *pending = NULL;
+    struct cache_entry *entry = NULL;
+
+    while ((entry = next_serving(cache, want, entry))) {
+        if (entry->state == CACHE_LIVE)
+            return entry;
+        if (!entry->changed)
+            pending = entry;
+    }
+    return pending_too ? pending : NULL;
+}
+
+static bool evict_one(struct cache *cache)
+{
+    if (!cache->idle.first)
+        return false;
+    kill_entry(cache, cache->idle.first);
+    atomic_fetch_add(&cache->evictions, 1);
+    return true;
+}
+
+static bool fits(const struct cache_use *use, const struct cache_use *limit, uint64_t bytes)
+{
+    return use->regions < limit->regions && bytes <= limit->bytes &&
+           use->bytes <= limit->bytes - bytes;
+}
+
+/* Evicts what it takes; nothing, if everything idle would not be enough. */
+static bool make_room(struct cache *cache, uint64_t bytes)
+{
+    struct cache_use pinned = {cache->used.regions - cache->spare.regions,
+                               cache->used.bytes - cache->spare.bytes};
+
+    if (!fits(&pinned, &cache->limit, bytes))
+        return false;
+    while (!fits(&cache->used, &cache->limit, bytes))
+        evict_one(cache);
+    return true;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
+{
+    *cache = (struct cache){.limit = {max_regions, max_bytes}};
+    pthread_mutex_init(&cache->lock, NULL);
+    pthread_cond_init(&cache->decided, NULL);
+}
+
+void cache_destroy(struct cache *cache)
+{
+    assert(!cache->entries);
+    pthread_cond_destroy(&cache->decided);
+    pthread_mutex_destroy(&cache->lock);
+}
+
+void cache_admit(struct cache *cache, struct cache_entry *entry)
+{
+    entry->cache = cache;
+    entry->state = CACHE_DEAD;
+    entry->pins = 1;
+    pthread_mutex_lock(&cache->lock);
+    cache->entries++;
+    cache->held++;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_forget(struct cache_entry *entry)
+{
+    struct cache *cache = entry->cache;
+
+    pthread_mutex_lock(&cache->lock);
+    cache->entries--;
+    if (entry->zombie)
+        cache->zombies--;
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* ---- a get's steps ---------------------------------------------------------------------- */
+
+struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want)
+{
+    struct cache_entry *entry;
+
+    pthread_mutex_lock(&cache->lock);
+    entry = serving(cache, want, false);
+    if (entry)
+        pin(cache, entry);
+    pthread_mutex_unlock(&cache->lock);
+    return entry;
+}
+
+enum cache_claim cache_claim(struct cache_entry *entry, const struct cache_want *want,
+                             struct cache_entry **other)
+{
+    struct cache *cache = entry->cache;
+    enum cache_claim result = CACHE_FULL;
+    struct cache_entry *found;
+
+    pthread_mutex_lock(&cache->lock);
+    found = serving(cache, want, true);
+    if (found) {
+        pin(cache, found);
+        *other = found;
+        result = CACHE_SERVED;
+    } else if (make_room(cache, bytes_of(entry))) {
+        entry->state = CACHE_PENDING;
+        link_entry(cache, entry);
+        result = CACHE_CLAIMED;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return result;
+}
+
+bool cache_publish(struct cache_entry *entry, struct hmreg_mr *mr, bool right)
+{
+    struct cache *cache = entry->cache;
+    bool live;
+
+    pthread_mutex_lock(&cache->lock);
+    entry->mr = mr;
+    live = right && !entry->changed;
+    if (live)
+        entry->state = CACHE_LIVE;
+    else
+        unlink_entry(cache, entry);
+    pthread_cond_broadcast(&cache->decided);
+    pthread_mutex_unlock(&cache->lock);
+    return live;
+}
+
+void cache_abandon(struct cache_entry *entry)
+{
+    struct cache *cache = entry->cache;
+
+    pthread_mutex_lock(&cache->lock);
+    unlink_entry(cache, entry);
+    pthread_cond_broadcast(&cache->decided);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+bool cache_await(struct cache_entry *entry)
+{
+    struct cache *cache = entry->cache;
+    bool live;
+
+    pthread_mutex_lock(&cache->lock);
+    while (entry->state == CACHE_PENDING)
+        pthread_cond_wait(&cache->decided, &cache->lock);
+    live = entry->state == CACHE_LIVE;
+    pthread_mutex_unlock(&cache->lock);
+    return live;
+}
+
+struct cache_entry *cache_release(struct cache_entry *entry)
+{
+    struct cache *cache = entry->cache;
+    bool gone = false;
+
+    pthread_mutex_lock(&cache->lock);
+    if (--entry->pins == 0) {
+        cache->held--;
+        gone = entry->state == CACHE_DEAD;
+        if (!gone) {
+            list_append(&cache->idle, entry);
+            add(&cache->spare, entry);
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return gone ? entry : NULL;
+}
+
+/* ---- endings ---------------------------------------------------------------------------- */
+
+/* A pending entry is its registrar's to end; it is told. */
+static void invalidate_entry(struct cache *cache, struct cache_entry *entry,
+                             const struct change *change)
+{
+    const struct itree_node *watched = &entry->watch.node;
+
+    if (entry->state == CACHE_PENDING) {
+        entry->changed = true;
+        return;
+    }
+    if (change->unmapped && change->start <= watched->start && watched->end <= change->end)
+        entry->watch.gone = true;
+    kill_entry(cache, entry);
+    atomic_fetch_add(&cache->invalidations, 1);
+}
+
+void cache_invalidate(struct cache *cache, const struct change *change)
+{
+    struct itree_node *node = NULL;
+
+    pthread_mutex_lock(&cache->lock);
+    while ((node = itree_touching(&cache->index, node, change->start, change->end)))
+        invalidate_entry(cache, entry_of(node), change);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_drop(struct cache_entry *entry)
+{
+    struct cache *cache = entry->cache;
+
+    pthread_mutex_lock(&cache->lock);
+    if (entry->state == CACHE_LIVE) {
+        kill_entry(cache, entry);
+        atomic_fetch_add(&cache->invalidations, 1);
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
+unsigned cache_evict(struct cache *cache, unsigned count)
+{
+    unsigned done = 0;
+
+    pthread_mutex_lock(&cache->lock);
+    while (done < count && evict_one(cache))
+        done++;
+    pthread_mutex_unlock(&cache->lock);
+    return done;
+}
+
+void cache_empty(struct cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    while (cache->idle.first)
+        kill_entry(cache, cache->idle.first);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+static struct cache_entry *take(struct cache *cache, struct cache_list *list)
+{
+    struct cache_entry *entry;
+
+    if (!atomic_load(&cache->waiting))
+        return NULL;
+    pthread_mutex_lock(&cache->lock);
+    entry = list_take(list);
+    if (entry)
+        atomic_fetch_sub(&cache->waiting, 1);
+    pthread_mutex_unlock(&cache->lock);
+    return entry;
+}
+
+struct cache_entry *cache_take_dead(struct cache *cache)
+{
+    return take(cache, &cache->dead);
+}
+
+struct cache_entry *cache_take_busy(struct cache *cache)
+{
+    return take(cache, &cache->busy);
+}
+
+void cache_keep_busy(struct cache_entry *entry)
+{
+    struct cache *cache = entry->cache;
+
+    pthread_mutex_lock(&cache->lock);
+    become_zombie(cache, entry);
+    list_append(&cache->busy, entry);
+    atomic_fetch_add(&cache->waiting, 1);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* ---- accounts --------------------------------------------------------------------------- */
+
+unsigned cache_entries(struct cache *cache)
+{
+    unsigned entries;
+
+    pthread_mutex_lock(&cache->lock);
+    entries = cache->entries;
+    pthread_mutex_unlock(&cache->lock);
+    return entries;
+}
+
+unsigned cache_held(struct cache *cache)
+{
+    unsigned held;
+
+    pthread_mutex_lock(&cache->lock);
+    held = cache->held;
+    pthread_mutex_unlock(&cache->lock);
+    return held;
+}
+
+void cache_stats(struct cache *cache, struct hmreg_stats *out)
+{
+    pthread_mutex_lock(&cache->lock);
+    out->regions += cache->used.regions;
+    out->bytes += cache->used.bytes;
+    out->zombies += cache->zombies;
+    pthread_mutex_unlock(&cache->lock);
+    out->hits += atomic_load(&cache->hits);
+    out->misses += atomic_load(&cache->misses);
+    out->evictions += atomic_load(&cache->evictions);
+    out->invalidations += atomic_load(&cache->invalidations);
+    out->uncached += atomic_load(&cache->uncached);
 }

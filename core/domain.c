@@ -4,7 +4,7 @@
  */
 #include "core/domain.h"
 
-#include "core/cache.h"
+#include "core/cache_set.h"
 #include "core/error.h"
 #include "core/token.h"
 #include "core/validate.h"
@@ -227,6 +227,7 @@ static int check_closed(const struct hmreg_domain *domain)
         const char *what;
     } open[] = {
         {atomic_load(&domain->regions), "regions"},
+        {cache_set_held(domain->caches), "cached regions"},
         {atomic_load(&domain->remotes), "remotes"},
         {atomic_load(&domain->objects), "endpoints, counters or queues"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
@@ -241,7 +242,7 @@ static int check_closed(const struct hmreg_domain *domain)
 
 int hmreg_domain_close(struct hmreg_domain *domain)
 {
-    unsigned cached;
+    unsigned busy;
     int rc;
 
     if (!domain)
@@ -252,9 +253,12 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     rc = check_closed(domain);
     if (rc)
         return rc;
-    cached = cache_set_flush(domain->caches);
-    if (cached)
-        return hmreg_fail(-EBUSY, "%u cached regions of this domain are in use", cached);
+    busy = cache_set_flush(domain->caches);
+    if (busy)
+        return hmreg_fail(-EBUSY,
+                          "%u cached regions of this domain are still in use below: the fabric "
+                          "does not deregister them yet",
+                          busy);
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
     domain->ops.destroy(domain->self);

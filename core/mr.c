@@ -174,7 +174,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     rc = domain_check(domain);
     if (rc)
         return rc;
-    if (mr->cached)
+    if (mr->entry)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
     rc = mr->pieces ? composite_destroy(mr) : region_destroy(mr);
     if (rc != -EBUSY)

@@ -8,6 +8,8 @@
 #include "core/domain.h"
 #include "core/mapping.h"
 
+struct cache_entry;
+
 struct hmreg_mr {
     struct hmreg_domain *domain;
     struct provider_mr made;
@@ -24,7 +26,8 @@ struct hmreg_mr {
     bool key_taken;               /* taken_key is in the domain's keys */
     atomic_bool pending;          /* registered asynchronously, not complete yet */
     uint64_t taken_key;
-    bool cached;                  /* came from hmreg_mr_get() */
+    bool cached;                  /* remembered by hmreg_mr_get() */
+    struct cache_entry *entry;    /* came from hmreg_mr_get(); NULL: explicit */
     size_t count;
     struct iovec *iov;            /* count ranges as registered; the mappings' for MAPPED */
     struct mapping *mappings;     /* count, for MAPPED; else NULL */

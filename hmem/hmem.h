@@ -60,6 +60,8 @@ struct hmem_range {
     uint32_t segments;      /* physical allocations under the range, at least 1 */
     uint64_t host_addr;     /* CPU address of the range's start, 0: the CPU cannot touch it */
     bool read_only;         /* the CPU cannot store there (system memory only) */
+    bool anonymous;         /* private and without a file: nobody else can change which pages
+                               these are (system memory only) */
     bool exportable;        /* export is expected to succeed for this range */
 };
 

@@ -38,11 +38,15 @@ struct procmap_query {
     uint64_t build_id_addr;
 };
 #define PROCMAP_QUERY_IOCTL _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_QUERY_VMA_READABLE 0x01
+#define PROCMAP_QUERY_VMA_WRITABLE 0x02
+#define PROCMAP_QUERY_VMA_SHARED 0x08
 #define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
 
 struct mapping {
     uint64_t start, end;
-    bool readable, writable;
+    bool readable, writable, shared;
+    uint64_t inode; /* 0: no file */
 };
 
 /* The mapping that contains addr, or the next above it. 1 found, 0 none above, or -errno. */
@@ -58,8 +62,14 @@ static int next_by_ioctl(int fd, FILE *maps, uint64_t addr, struct mapping *out)
 
     if (ioctl(fd, PROCMAP_QUERY_IOCTL, &query))
         return errno == ENOENT ? 0 : -errno;
-    *out = (struct mapping){query.vma_start, query.vma_end, query.vma_flags & 1,
-                           query.vma_flags & 2};
+    *out = (struct mapping){
+        .start = query.vma_start,
+        .end = query.vma_end,
+        .readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE,
+        .writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE,
+        .shared = query.vma_flags & PROCMAP_QUERY_VMA_SHARED,
+        .inode = query.inode,
+    };
     return 1;
 }
 
@@ -80,14 +90,15 @@ static bool read_line(FILE *maps, char *line, size_t size)
 static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *out)
 {
     char line[512];
-    char read, write;
+    char flags[5]; /* "rw-p" */
 
     while (read_line(maps, line, sizeof(line))) {
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c", &out->start, &out->end, &read, &write) !=
-            4)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4c %*x %*x:%*x %" SCNu64, &out->start,
+                   &out->end, flags, &out->inode) != 4)
             continue;
-        out->readable = read == 'r';
-        out->writable = write == 'w';
+        out->readable = flags[0] == 'r';
+        out->writable = flags[1] == 'w';
+        out->shared = flags[3] == 's';
         if (out->end > addr)
             return 1;
     }
@@ -106,7 +117,8 @@ static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
 static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len,
                 struct hmem_range *out)
 {
-    struct hmem_range found = {.device = -1, .kind = HMREG_MEM_HOST, .host_addr = addr};
+    struct hmem_range found = {
+        .device = -1, .kind = HMREG_MEM_HOST, .host_addr = addr, .anonymous = true};
     uint64_t at = addr;
 
     while (at < addr + len) {
@@ -124,6 +136,8 @@ static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len
             found.host_addr = 0;
         if (!mapping.writable)
             found.read_only = true;
+        if (mapping.shared || mapping.inode)
+            found.anonymous = false;
         at = mapping.end;
     }
     *out = found;

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache_set.h; docs/cache.md has the picture. A get looks into the caches for an entry that
+ * contains the range, and makes sure that it is still right; only a miss asks what the memory is
+ * and registers it.
+ *
+ * Never stale. Host memory: an entry is watched before the memory is registered, and published
+ * only if nothing changed since; a look-up first lets the monitor settle, so that every change
+ * that has happened has reached the caches. Device memory: the identity is taken before
+ * registering, compared after, and asked again at every hit, over the whole entry. What can be
+ * neither watched nor identified is registered and not remembered.
+ *
+ * Everything slow is done here, with no lock held: vendors, fabrics, the monitor's system calls,
+ * allocation. Whoever brings an entry to its end deregisters it; what the monitor has killed is
+ * left to the next call (reap), since the monitor may not.
+ */
+#include "core/cache_set.h"
+
+#include "core/cache.h"
+#include "core/error.h"
+#include "core/monitor.h"
+#include "core/register.h"
+#include "core/validate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rounds of a get whose memory changes while it is registered, before it is served uncached. */
+#define GET_TRIES 8
+
+/* A round that led to nothing: look again. */
+#define AGAIN 1
+
+struct cache_set {
+    struct hmreg_domain *domain;
+    struct monitor *monitor;
+    struct listener listener;
+    unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device -1 */
+    unsigned count;
+    struct cache caches[];
+};
+
+/* One call of hmreg_mr_get(). */
+struct get {
+    struct cache_set *set;
+    struct hmreg_domain *domain;
+    struct request request;
+    struct cache_want want;
+    struct resolved found; /* in this round */
+};
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static struct cache_set *set_of(struct listener *listener)
+{
+    return (struct cache_set *)((char *)listener - offsetof(struct cache_set, listener));
+}
+
+static void on_change(struct listener *listener, const struct change *change)
+{
+    struct cache_set *set = set_of(listener);
+    unsigned count = change->host_only ? 1 : set->count;
+
+    for (unsigned i = 0; i < count; i++)
+        cache_invalidate(&set->caches[i], change);
+}
+
+struct cache_set *cache_set_new(struct hmreg_domain *domain)
+{
+    struct hmreg *lib = domain->lib;
+    unsigned first[HMREG_IFACE_COUNT] = {0}, count = 1; /* the first is the system's */
+    struct cache_set *set;
+
+    for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++) {
+        first[iface] = count;
+        count += 1 + (unsigned)lib->runtimes[iface].devices;
+    }
+    set = calloc(1, sizeof(*set) + count * sizeof(set->caches[0]));
+    if (!set)
+        return NULL;
+    set->domain = domain;
+    set->monitor = lib->monitor;
+    memcpy(set->first, first, sizeof(first));
+    set->count = count;
+    for (unsigned i = 0; i < count; i++)
+        cache_init(&set->caches[i], domain->max_regions, domain->max_bytes);
+    set->listener.changed = on_change;
+    monitor_attach(set->monitor, &set->listener);
+    return set;
+}
+
+void cache_set_free(struct cache_set *set)
+{
+    monitor_detach(set->monitor, &set->listener);
+    for (unsigned i = 0; i < set->count; i++)
+        cache_destroy(&set->caches[i]);
+    free(set);
+}
+
+static struct cache *cache_of(struct cache_set *set, const struct resolved *found)
+{
+    return &set->caches[set->first[found->iface] + (unsigned)(found->range.device + 1)];
+}
+
+/* ---- entries' ends ---------------------------------------------------------------------- */
+
+/* Nobody pins it. What fails here is not the failure of the call that does it. */
+static void entry_destroy(struct cache_set *set, struct cache_entry *entry)
+{
+    struct hmreg_error before;
+    int rc = 0;
+
+    hmreg_error_save(&before);
+    monitor_unwatch(set->monitor, &entry->watch);
+    if (entry->mr)
+        rc = region_destroy(entry->mr);
+    hmreg_error_restore(&before);
+    if (rc == -EBUSY) {
+        cache_keep_busy(entry);
+        return;
+    }
+    cache_forget(entry);
+    free(entry);
+}
+
+static void entry_release(struct cache_set *set, struct cache_entry *entry)
+{
+    struct cache_entry *gone = cache_release(entry);
+
+    if (gone)
+        entry_destroy(set, gone);
+}
+
+static void reap_dead(struct cache_set *set)
+{
+    struct cache_entry *entry;
+
+    for (unsigned i = 0; i < set->count; i++)
+        while ((entry = cache_take_dead(&set->caches[i])))
+            entry_destroy(set, entry);
+}
+
+/* Deregisters what died since the last call, and tries one of each cache that was busy. */
+static void reap(struct cache_set *set)
+{
+    struct cache_entry *entry;
+
+    reap_dead(set);
+    for (unsigned i = 0; i < set->count; i++) {
+        entry = cache_take_busy(&set->caches[i]);
+        if (entry)
+            entry_destroy(set, entry);
+    }
+}
+
+unsigned cache_set_flush(struct cache_set *set)
+{
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < set->count; i++)
+        cache_empty(&set->caches[i]);
+    reap_dead(set);
+    for (unsigned i = 0; i < set->count; i++) {
+        struct cache *cache = &set->caches[i];
+        struct cache_entry *entry;
+
+        for (unsigned tries = cache_entries(cache); tries && (entry = cache_take_busy(cache));
+             tries--)
+            entry_destroy(set, entry);
+        left += cache_entries(cache);
+    }
+    return left;
+}
+
+unsigned cache_set_held(struct cache_set *set)
+{
+    unsigned held = 0;
+
+    for (unsigned i = 0; i < set->count; i++)
+        held += cache_held(&set->caches[i]);
+    return held;
+}
+
+void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        cache_stats(&set->caches[i], out);
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
+
+/* Is the memory of an iface's device still what it was, over the whole entry? A vendor that cannot
+ * say is not believed: asking what the memory is now will tell the caller why. */
+static bool same_identity(struct get *get, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                          uint64_t expected)
+{
+    struct runtime *runtime = context_runtime(get->domain->lib, iface);
+    struct hmreg_error before;
+    uint64_t identity = 0;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &identity);
+    if (rc)
+        hmreg_error_restore(&before);
+    return !rc && identity == expected;
+}
+
+/* A pinned live entry: kept if it is right, else dropped and unpinned. */
+static bool keep_if_right(struct get *get, struct cache_entry *entry)
+{
+    enum hmreg_iface iface = entry->mr->iface;
+
+    if (iface == HMREG_IFACE_SYSTEM ||
+        same_identity(get, iface, entry->node.start, entry->node.end, entry->identity)) {
+        atomic_fetch_add(&entry->cache->hits, 1);
+        return true;
+    }
+    cache_drop(entry);
+    entry_release(get->set, entry);
+    return false;
+}
+
+static struct cache_entry *find_right(struct get *get, struct cache *cache)
+{
+    struct cache_entry *entry = cache_find(cache, &get->want);
+
+    while (entry && !keep_if_right(get, entry))
+        entry = cache_find(cache, &get->want);
+    return entry;
+}
+
+/* Devices' caches first: they need not wait for the kernel's word on host memory. *settled: host
+ * memory may be served from its cache. */
+static struct cache_entry *find_anywhere(struct get *get, bool *settled)
+{
+    struct cache_set *set = get->set;
+    struct cache_entry *entry = NULL;
+
+    for (unsigned i = 1; i < set->count && !entry; i++)
+        entry = find_right(get, &set->caches[i]);
+    if (entry)
+        return entry;
+    *settled = monitor_settle(set->monitor);
+    return *settled ? find_right(get, &set->caches[0]) : NULL;
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+/* Only these may be for lack of something that a cached region occupies. */
+static bool eviction_helps(int rc)
+{
+    return rc == -ENOMEM || rc == -ENOSPC;
+}
+
+/* So many at the most, of the same cache before others: 0 if there is nothing left to evict. */
+static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count)
+{
+    unsigned done = cache_evict(cache, count);
+
+    for (unsigned i = 0; i < set->count && done < count; i++)
+        done += cache_evict(&set->caches[i], count - done);
+    reap_dead(set);
+    return done;
+}
+
+static int create(struct get *get, struct cache *cache, struct hmreg_mr **out)
+{
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = region_create(get->domain, &get->request, &get->found, out);
+    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count); count *= 2)
+        rc = region_create(get->domain, &get->request, &get->found, out);
+    if (!rc)
+        hmreg_error_restore(&before);
+    return rc;
+}
+
+static struct cache_entry *entry_new(struct get *get)
+{
+    struct cache_entry *entry = calloc(1, sizeof(*entry));
+
+    if (!entry) {
+        hmreg_fail(-ENOMEM, "no memory to remember a region");
+        return NULL;
+    }
+    entry->node.start = get->want.start;
+    entry->node.end = get->want.end;
+    entry->access = get->want.access;
+    entry->identity = get->found.range.identity;
+    cache_admit(cache_of(get->set, &get->found), entry);
+    return entry;
+}
+
+/* A region that nothing else will find, deregistered at its put. */
+static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = create(get, entry->cache, &mr);
+
+    if (rc) {
+        entry_release(get->set, entry);
+        return rc;
+    }
+    entry->mr = mr;
+    mr->entry = entry;
+    atomic_fetch_add(&entry->cache->uncached, 1);
+    *out = mr;
+    return 0;
+}
+
+/* Anonymous memory of this process alone: others' ways to change a page's memory (truncating a
+ * file, punching holes in it) give no event. Asked while it is watched, so the answer holds. */
+static bool is_anonymous(struct get *get)
+{
+    struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
+    struct hmem_range range = {.anonymous = false};
+    struct hmreg_error before;
+
+    hmreg_error_save(&before);
+    if (system->ops->resolve(system->self, get->want.start,
+                             (size_t)(get->want.end - get->want.start), &range))
+        hmreg_error_restore(&before);
+    return range.anonymous;
+}
+
+/* Will every change of an entry's memory be noticed? */
+static bool notice_changes(struct get *get, struct cache_entry *entry)
+{
+    struct monitor *monitor = get->set->monitor;
+
+    if (get->found.iface != HMREG_IFACE_SYSTEM || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
+        return true;
+    return monitor_watch(monitor, &entry->watch, get->want.start, get->want.end) &&
+           is_anonymous(get);
+}
+
+static bool is_still_found(struct get *get)
+{
+    return get->found.iface == HMREG_IFACE_SYSTEM ||
+           same_identity(get, get->found.iface, get->want.start, get->want.end,
+                         get->found.range.identity);
+}
+
+/* The entry is pending, and this thread's. */
+static int register_claimed(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    reap_dead(get->set); /* what had to make room is gone before this comes */
+    if (!notice_changes(get, entry)) {
+        cache_abandon(entry);
+        monitor_unwatch(get->set->monitor, &entry->watch);
+        return get_uncached(get, entry, out);
+    }
+    rc = create(get, entry->cache, &mr);
+    if (rc) {
+        cache_abandon(entry);
+        entry_release(get->set, entry);
+        return rc;
+    }
+    mr->entry = entry;
+    mr->cached = true;
+    if (!cache_publish(entry, mr, is_still_found(get))) {
+        entry_release(get->set, entry);
+        return AGAIN;
+    }
+    atomic_fetch_add(&entry->cache->misses, 1);
+    *out = mr;
+    return 0;
+}
+
+/* Another thread has it, or is about to. */
+static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
+{
+    if (!cache_await(other)) {
+        entry_release(get->set, other);
+        return AGAIN;
+    }
+    if (!keep_if_right(get, other))
+        return AGAIN;
+    *out = other->mr;
+    return 0;
+}
+
+static int miss(struct get *get, struct hmreg_mr **out)
+{
+    struct cache_entry *entry = entry_new(get);
+    struct cache_entry *other = NULL;
+
+    if (!entry)
+        return -ENOMEM;
+    switch (cache_claim(entry, &get->want, &other)) {
+    case CACHE_CLAIMED:
+        return register_claimed(get, entry, out);
+    case CACHE_SERVED:
+        entry_release(get->set, entry);
+        return share(get, other, out);
+    default:
+        return get_uncached(get, entry, out);
+    }
+}
+
+/* ---- get and put ------------------------------------------------------------------------ */
+
+static int resolve_request(struct get *get)
+{
+    return request_resolve(get->domain, &get->request, &get->found);
+}
+
+/* May what was found be remembered at all? */
+static bool is_cacheable(const struct get *get, bool settled)
+{
+    if (get->found.iface == HMREG_IFACE_SYSTEM)
+        return settled && monitor_kind(get->set->monitor) != HMREG_MONITOR_DISABLED;
+    return get->found.range.identity && get->domain->lib->settings.watch[get->found.iface];
+}
+
+static int get_anew(struct get *get, struct hmreg_mr **out)
+{
+    struct cache_entry *entry = entry_new(get);
+
+    return entry ? get_uncached(get, entry, out) : -ENOMEM;
+}
+
+static int get_round(struct get *get, struct hmreg_mr **out)
+{
+    bool settled = true;
+    struct cache_entry *entry = find_anywhere(get, &settled);
+    int rc;
+
+    if (entry) {
+        *out = entry->mr;
+        return 0;
+    }
+    reap(get->set);
+    rc = resolve_request(get);
+    if (rc)
+        return rc;
+    return is_cacheable(get, settled) ? miss(get, out) : get_anew(get, out);
+}
+
+static int get_region(struct get *get, struct hmreg_mr **out)
+{
+    bool caching = !(get->domain->flags & HMREG_DOMAIN_NO_CACHE);
+    int rc;
+
+    for (int i = 0; caching && i < GET_TRIES; i++) {
+        rc = get_round(get, out);
+        if (rc != AGAIN)
+            return rc;
+    }
+    reap(get->set);
+    rc = resolve_request(get);
+    return rc ? rc : get_anew(get, out);
+}
+
+int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 struct hmreg_mr **mr)
+{
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+    struct get get = {
+        .domain = domain,
+        .request = {.iov = &iov, .count = 1, .access = access, .any_key = true},
+        .want = {(uint64_t)(uintptr_t)addr, (uint64_t)(uintptr_t)addr + len, access},
+    };
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : validate_range(addr, len);
+    rc = rc ? rc : validate_access(access);
+    rc = rc ? rc : request_check_length(domain, &iov, 1);
+    if (rc)
+        return rc;
+    get.set = domain->caches;
+    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
+    return get_region(&get, mr);
+}
+
+void hmreg_mr_put(struct hmreg_mr *mr)
+{
+    struct cache_set *set;
+
+    if (!mr || domain_check(mr->domain) || !mr->entry)
+        return;
+    set = mr->domain->caches;
+    reap(set);
+    entry_release(set, mr->entry);
+}
+
+int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len)
+{
+    struct change change = {.start = (uint64_t)(uintptr_t)addr,
+                            .end = (uint64_t)(uintptr_t)addr + len};
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_range(addr, len);
+    if (!rc)
+        monitor_tell(lib->monitor, &change);
+    return rc;
+}

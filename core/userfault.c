@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See userfault.h. Pages are registered for write protection and never protected: no fault is
+ * ever taken, and only the events are of interest.
+ *
+ * What the kernel does: a thread that unmaps or moves watched memory first changes the mappings,
+ * then queues an event and sleeps until it is read (for MADV_DONTNEED and its like it sleeps first
+ * and throws the pages away then). From before the change until that thread runs on, the
+ * userfaultfd is "changing" in the kernel, and its ioctls answer EAGAIN. Other threads do not
+ * sleep: one may already have new memory at the old address before the event is even queued.
+ *
+ * So a look-up is right only if all that has happened is known to the caches, and that is what
+ * userfault_settle() waits for: the kernel is not changing (asked by an ioctl on a page of our own
+ * that never changes), hence every event is read; and no event is between being read and being
+ * told, which `changes` says by being odd. `changes` becomes odd before the read: the kernel
+ * cannot stop changing, and the sleeper cannot run on, until after that.
+ *
+ * Locks: shared_lock (who is open) is taken by open, close and fork only. watch_lock serializes
+ * the tree of watches with the kernel's idea of it. client_lock guards the clients, and is all
+ * that the thread takes: nobody allocates, frees or unmaps under it. The orders are shared_lock
+ * before client_lock; watch_lock is alone.
+ *
+ * What nobody tells us: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in it. An
+ * application that does either to memory it has registered calls hmreg_invalidate().
+ */
+#include "core/userfault.h"
+
+#include "core/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS                                                                                     \
+    (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
+#define SETTLE_NS 20000   /* an event takes about 100 us */
+#define SETTLE_TRIES 5000 /* with the sleep's own overhead, some tenths of a second */
+#define BATCH 16          /* events read at once */
+
+struct userfault {
+    int fd;
+    int stop;   /* an eventfd */
+    void *page; /* our own, always watched, never changed */
+    size_t page_size;
+    pthread_t thread;
+    atomic_uint changes; /* odd: events are being read and told */
+    _Atomic uint64_t events;
+    pthread_mutex_t client_lock;
+    struct userfault_client *clients;
+    pthread_mutex_t watch_lock;
+    struct itree watches;
+};
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct userfault *shared; /* the process's, while it has clients */
+
+/* ---- the kernel's calls ----------------------------------------------------------------- */
+
+static int enable(struct userfault *userfault, uint64_t start, uint64_t end)
+{
+    struct uffdio_register range = {.range = {start, end - start},
+                                    .mode = UFFDIO_REGISTER_MODE_WP};
+
+    return ioctl(userfault->fd, UFFDIO_REGISTER, &range) ? -errno : 0;
+}
+
+/* What is mapped there now may be of a kind that cannot be watched: EINVAL, and nothing to do. */
+static void disable(struct userfault *userfault, uint64_t start, uint64_t end)
+{
+    struct uffdio_range range = {start, end - start};
+
+    (void)ioctl(userfault->fd, UFFDIO_UNREGISTER, &range);
+}
+
+/* 0: every event is read. -EAGAIN: one is to come. Else there is no telling. */
+static int ask_changing(const struct userfault *userfault)
+{
+    struct uffdio_writeprotect nothing = {
+        .range = {(uint64_t)(uintptr_t)userfault->page, userfault->page_size}};
+
+    return ioctl(userfault->fd, UFFDIO_WRITEPROTECT, &nothing) ? -errno : 0;
+}
+
+/* ---- the thread ------------------------------------------------------------------------- */
+
+static void tell(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped)
+{
+    struct change change = {start, end, .host_only = true, .unmapped = unmapped};
+
+    for (struct userfault_client *client = userfault->clients; client; client = client->next)
+        client->changed(client, &change);
+}
+
+/* Memory that moved takes its watch along. It is stopped before the change is told: whoever
+ * watches the new place afterwards keeps it, whoever did so before is told. */
+static void tell_move(struct userfault *userfault, uint64_t from, uint64_t to, uint64_t len)
+{
+    disable(userfault, to, to + len);
+    tell(userfault, from, from + len, true);
+    tell(userfault, to, to + len, true);
+}
+
+static void handle(struct userfault *userfault, const struct uffd_msg *event)
+{
+    switch (event->event) {
+    case UFFD_EVENT_UNMAP:
+        tell(userfault, event->arg.remove.start, event->arg.remove.end, true);
+        break;
+    case UFFD_EVENT_REMOVE:
+        tell(userfault, event->arg.remove.start, event->arg.remove.end, false);
+        break;
+    case UFFD_EVENT_REMAP:
+        tell_move(userfault, event->arg.remap.from, event->arg.remap.to, event->arg.remap.len);
+        break;
+    }
+}
+
+static void read_and_tell(struct userfault *userfault)
+{
+    struct uffd_msg batch[BATCH];
+    ssize_t count;
+
+    atomic_fetch_add(&userfault->changes, 1);
+    count = read(userfault->fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
+    pthread_mutex_lock(&userfault->client_lock);
+    for (ssize_t i = 0; i < count; i++)
+        handle(userfault, &batch[i]);
+    pthread_mutex_unlock(&userfault->client_lock);
+    if (count > 0)
+        atomic_fetch_add(&userfault->events, (uint64_t)count);
+    atomic_fetch_add(&userfault->changes, 1);
+}
+
+static void *listen_to_events(void *arg)
+{
+    struct userfault *userfault = arg;
+    struct pollfd fds[] = {{.fd = userfault->fd, .events = POLLIN},
+                           {.fd = userfault->stop, .events = POLLIN}};
+
+    while (!fds[1].revents) {
+        if (poll(fds, 2, -1) > 0 && fds[0].revents)
+            read_and_tell(userfault);
+    }
+    return NULL;
+}
+
+/* No signal is handled on it: a handler may take locks that a sleeping thread holds. */
+static int start_thread(struct userfault *userfault)
+{
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&userfault->thread, NULL, listen_to_events, userfault);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc)
+        return hmreg_fail_os(rc, "no thread to monitor host memory");
+    pthread_setname_np(userfault->thread, "hmreg-monitor");
+    return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+/* Only user-mode faults: all a process without privileges may have, and no fault is taken. */
+static int open_descriptor(struct userfault *userfault)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = EVENTS | UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+
+    userfault->fd =
+        (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    if (userfault->fd < 0) /* EINVAL: too old for a flag */
+        return hmreg_fail_os(errno == EINVAL ? ENOSYS : errno,
+                             "userfaultfd is not to be had: host memory is not monitored");
+    if (ioctl(userfault->fd, UFFDIO_API, &api)) {
+        close(userfault->fd);
+        return hmreg_fail(-ENOSYS, "this kernel's userfaultfd has no write protection or no events: "
+                                   "host memory is not monitored");
+    }
+    return 0;
+}
+
+static int watch_own_page(struct userfault *userfault)
+{
+    uint64_t at;
+    int rc;
+
+    userfault->page_size = (size_t)sysconf(_SC_PAGESIZE);
+    userfault->page = mmap(NULL, userfault->page_size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (userfault->page == MAP_FAILED)
+        return hmreg_fail_os(errno, "no memory for the monitor");
+    at = (uint64_t)(uintptr_t)userfault->page;
+    rc = enable(userfault, at, at + userfault->page_size);
+    if (rc) {
+        munmap(userfault->page, userfault->page_size);
+        return hmreg_fail(-ENOSYS, "this kernel's userfaultfd does not watch memory: %s",
+                          hmreg_strerror(rc));
+    }
+    return 0;
+}
+
+static void unwatch_own_page(struct userfault *userfault)
+{
+    uint64_t at = (uint64_t)(uintptr_t)userfault->page;
+
+    disable(userfault, at, at + userfault->page_size);
+    munmap(userfault->page, userfault->page_size);
+}
+
+static int start(struct userfault **out)
+{
+    struct userfault *userfault = calloc(1, sizeof(*userfault));
+    int rc;
+
+    if (!userfault)
+        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+    rc = open_descriptor(userfault);
+    if (rc)
+        goto free_userfault;
+    rc = watch_own_page(userfault);
+    if (rc)
+        goto close_descriptor;
+    userfault->stop = eventfd(0, EFD_CLOEXEC);
+    if (userfault->stop < 0) {
+        rc = hmreg_fail_os(errno, "no descriptor for the monitor");
+        goto unwatch_page;
+    }
+    pthread_mutex_init(&userfault->client_lock, NULL);
+    pthread_mutex_init(&userfault->watch_lock, NULL);
+    rc = start_thread(userfault);
+    if (rc)
+        goto close_stop;
+    *out = userfault;
+    return 0;
+
+close_stop:
+    close(userfault->stop);
+unwatch_page:
+    unwatch_own_page(userfault);
+close_descriptor:
+    close(userfault->fd);
+free_userfault:
+    free(userfault);
+    return rc;
+}
+
+/* Nothing but our own page is watched. A thread still asleep for an event of before is awaited,
+ * and woken by the last close of the descriptor at the latest. */
+static void stop(struct userfault *userfault)
+{
+    userfault_settle(userfault);
+    eventfd_write(userfault->stop, 1);
+    pthread_join(userfault->thread, NULL);
+    unwatch_own_page(userfault);
+    close(userfault->fd);
+    close(userfault->stop);
+    pthread_mutex_destroy(&userfault->client_lock);
+    pthread_mutex_destroy(&userfault->watch_lock);
+    free(userfault);
+}
+
+/* ---- fork ------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&shared_lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&shared_lock);
+}
+
+/* The parent's userfaultfd must not stay open here: it would go on watching for a parent that
+ * has closed it, whose threads would sleep for ever. */
+static void in_child(void)
+{
+    if (shared) {
+        close(shared->fd);
+        close(shared->stop);
+        shared = NULL;
+    }
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static bool forks_handled;
+
+static void handle_forks(void)
+{
+    forks_handled = pthread_atfork(before_fork, in_parent, in_child) == 0;
+}
+
+/* ---- clients ---------------------------------------------------------------------------- */
+
+int userfault_open(struct userfault_client *client, struct userfault **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int rc = 0;
+
+    pthread_once(&once, handle_forks);
+    if (!forks_handled)
+        return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
+    pthread_mutex_lock(&shared_lock);
+    if (!shared)
+        rc = start(&shared);
+    if (!rc) {
+        pthread_mutex_lock(&shared->client_lock);
+        client->next = shared->clients;
+        shared->clients = client;
+        pthread_mutex_unlock(&shared->client_lock);
+        *out = shared;
+    }
+    pthread_mutex_unlock(&shared_lock);
+    return rc;
+}
+
+void userfault_close(struct userfault *userfault, struct userfault_client *client)
+{
+    struct userfault_client **link = &userfault->clients;
+    bool last;
+
+    pthread_mutex_lock(&shared_lock);
+    pthread_mutex_lock(&userfault->client_lock);
+    while (*link != client)
+        link = &(*link)->next;
+    *link = client->next;
+    last = !userfault->clients;
+    pthread_mutex_unlock(&userfault->client_lock);
+    if (last) {
+        shared = NULL;
+        stop(userfault);
+    }
+    pthread_mutex_unlock(&shared_lock);
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+bool userfault_watch(struct userfault *userfault, struct watch *watch, uint64_t start_addr,
+                     uint64_t end)
+{
+    uint64_t mask = userfault->page_size - 1;
+    struct itree_node *node = &watch->node;
+
+    node->start = start_addr & ~mask;
+    node->end = (end + mask) & ~mask;
+    pthread_mutex_lock(&userfault->watch_lock);
+    /* Also where another watch has done so: the memory may be new since. */
+    if (enable(userfault, node->start, node->end) == 0) {
+        itree_insert(&userfault->watches, node);
+        watch->on = true;
+    }
+    pthread_mutex_unlock(&userfault->watch_lock);
+    return watch->on;
+}
+
+/* Stops where no other watch is. */
+static void disable_rest(struct userfault *userfault, const struct itree_node *node)
+{
+    struct itree_node *other = NULL;
+    uint64_t at = node->start;
+
+    while (at < node->end &&
+           (other = itree_touching(&userfault->watches, other, node->start, node->end))) {
+        if (other->start > at)
+            disable(userfault, at, other->start);
+        if (other->end > at)
+            at = other->end;
+    }
+    if (at < node->end)
+        disable(userfault, at, node->end);
+}
+
+void userfault_unwatch(struct userfault *userfault, struct watch *watch)
+{
+    if (!watch->on)
+        return;
+    pthread_mutex_lock(&userfault->watch_lock);
+    itree_remove(&userfault->watches, &watch->node);
+    if (!watch->gone)
+        disable_rest(userfault, &watch->node);
+    pthread_mutex_unlock(&userfault->watch_lock);
+    watch->on = false;
+}
+
+bool userfault_settle(struct userfault *userfault)
+{
+    static const struct timespec pause = {.tv_nsec = SETTLE_NS};
+
+    unsigned changes;
+    int rc = ask_changing(userfault);
+
+    for (int i = 0; rc == -EAGAIN && i < SETTLE_TRIES; i++) {
+        nanosleep(&pause, NULL);
+        rc = ask_changing(userfault);
+    }
+    if (rc)
+        return false;
+    changes = atomic_load(&userfault->changes);
+    while (changes % 2 && atomic_load(&userfault->changes) == changes)
+        nanosleep(&pause, NULL);
+    return true;
+}
+
+uint64_t userfault_events(const struct userfault *userfault)
+{
+    return atomic_load(&userfault->events);
+}
