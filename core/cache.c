@@ -30,6 +30,7 @@ static void list_append(struct cache_list *list, struct cache_entry *entry)
     else
         list->first = entry;
     list->last = entry;
+    atomic_fetch_add(&list->count, 1);
 }
 
 static void list_remove(struct cache_list *list, struct cache_entry *entry)
@@ -42,15 +43,7 @@ static void list_remove(struct cache_list *list, struct cache_entry *entry)
         entry->next->previous = entry->previous;
     else
         list->last = entry->previous;
-}
-
-static struct cache_entry *list_take(struct cache_list *list)
-{
-    struct cache_entry *entry = list->first;
-
-    if (entry)
-        list_remove(list, entry);
-    return entry;
+    atomic_fetch_sub(&list->count, 1);
 }
 
 /* ---- accounts, all with the lock held --------------------------------------------------- */
@@ -112,7 +105,6 @@ static void kill_entry(struct cache *cache, struct cache_entry *entry)
     list_remove(&cache->idle, entry);
     subtract(&cache->spare, entry);
     list_append(&cache->dead, entry);
-    atomic_fetch_add(&cache->waiting, 1);
 }
 
 static struct cache_entry *entry_of(struct itree_node *node)
@@ -374,12 +366,12 @@ static struct cache_entry *take(struct cache *cache, struct cache_list *list)
 {
     struct cache_entry *entry;
 
-    if (!atomic_load(&cache->waiting))
+    if (!atomic_load(&list->count))
         return NULL;
     pthread_mutex_lock(&cache->lock);
-    entry = list_take(list);
+    entry = list->first;
     if (entry)
-        atomic_fetch_sub(&cache->waiting, 1);
+        list_remove(list, entry);
     pthread_mutex_unlock(&cache->lock);
     return entry;
 }
@@ -401,7 +393,6 @@ void cache_keep_busy(struct cache_entry *entry)
     pthread_mutex_lock(&cache->lock);
     become_zombie(cache, entry);
     list_append(&cache->busy, entry);
-    atomic_fetch_add(&cache->waiting, 1);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -425,6 +416,11 @@ unsigned cache_held(struct cache *cache)
     held = cache->held;
     pthread_mutex_unlock(&cache->lock);
     return held;
+}
+
+unsigned cache_busy(struct cache *cache)
+{
+    return atomic_load(&cache->busy.count);
 }
 
 void cache_stats(struct cache *cache, struct hmreg_stats *out)

@@ -36,6 +36,7 @@ struct cache_entry {
 
 struct cache_list {
     struct cache_entry *first, *last;
+    atomic_uint count; /* may be read without the lock */
 };
 
 struct cache_use {
@@ -43,7 +44,7 @@ struct cache_use {
 };
 
 struct cache {
-    pthread_mutex_t lock; /* everything but the counters */
+    pthread_mutex_t lock;   /* everything but the counters */
     pthread_cond_t decided; /* an entry is no longer pending */
     struct itree index;
     struct cache_list idle; /* live and not pinned, the least recently used first */
@@ -55,7 +56,6 @@ struct cache {
     unsigned entries;       /* of any state, until cache_forget() */
     unsigned held;          /* of them, pinned */
     unsigned zombies;
-    atomic_uint waiting; /* entries in dead and busy */
     atomic_ullong hits, misses, evictions, invalidations, uncached;
 };
 
@@ -113,9 +113,10 @@ struct cache_entry *cache_take_busy(struct cache *cache);
 /* Its deregistration was answered with EBUSY: keeps it for another try. */
 void cache_keep_busy(struct cache_entry *entry);
 
-/* Entries that are left, and those of them that are pinned. */
+/* Entries that are left; those of them that are pinned, and that are busy. */
 unsigned cache_entries(struct cache *cache);
 unsigned cache_held(struct cache *cache);
+unsigned cache_busy(struct cache *cache);
 
 void cache_stats(struct cache *cache, struct hmreg_stats *out); /* adds up */
 

@@ -23,6 +23,7 @@
 #include "core/validate.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,9 +99,9 @@ void cache_set_free(struct cache_set *set)
     free(set);
 }
 
-static struct cache *cache_of(struct cache_set *set, const struct resolved *found)
+struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device)
 {
-    return &set->caches[set->first[found->iface] + (unsigned)(found->range.device + 1)];
+    return &set->caches[set->first[iface] + (unsigned)(device + 1)];
 }
 
 /* ---- entries' ends ---------------------------------------------------------------------- */
@@ -141,35 +142,39 @@ static void reap_dead(struct cache_set *set)
             entry_destroy(set, entry);
 }
 
-/* Deregisters what died since the last call, and tries one of each cache that was busy. */
+/* Tries those that were busy once more, so many of each cache at the most. */
+static void retry_busy(struct cache_set *set, unsigned limit)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        unsigned tries = cache_busy(&set->caches[i]);
+        struct cache_entry *entry;
+
+        for (tries = tries < limit ? tries : limit; tries; tries--) {
+            entry = cache_take_busy(&set->caches[i]);
+            if (entry)
+                entry_destroy(set, entry);
+        }
+    }
+}
+
+/* What the last call, or the monitor, left behind. Busy ones are many at the worst, and each try
+ * may cost a system call: one at a time will do. */
 static void reap(struct cache_set *set)
 {
-    struct cache_entry *entry;
-
+    retry_busy(set, 1);
     reap_dead(set);
-    for (unsigned i = 0; i < set->count; i++) {
-        entry = cache_take_busy(&set->caches[i]);
-        if (entry)
-            entry_destroy(set, entry);
-    }
 }
 
 unsigned cache_set_flush(struct cache_set *set)
 {
     unsigned left = 0;
 
+    retry_busy(set, UINT_MAX);
     for (unsigned i = 0; i < set->count; i++)
         cache_empty(&set->caches[i]);
     reap_dead(set);
-    for (unsigned i = 0; i < set->count; i++) {
-        struct cache *cache = &set->caches[i];
-        struct cache_entry *entry;
-
-        for (unsigned tries = cache_entries(cache); tries && (entry = cache_take_busy(cache));
-             tries--)
-            entry_destroy(set, entry);
-        left += cache_entries(cache);
-    }
+    for (unsigned i = 0; i < set->count; i++)
+        left += cache_entries(&set->caches[i]);
     return left;
 }
 
@@ -291,7 +296,7 @@ static struct cache_entry *entry_new(struct get *get)
     entry->node.end = get->want.end;
     entry->access = get->want.access;
     entry->identity = get->found.range.identity;
-    cache_admit(cache_of(get->set, &get->found), entry);
+    cache_admit(cache_set_at(get->set, get->found.iface, get->found.range.device), entry);
     return entry;
 }
 

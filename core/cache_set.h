@@ -8,8 +8,13 @@
 
 #include "core/domain.h"
 
+struct cache;
+
 /* The caches of a domain, made empty with it; its limits are set. NULL: no memory. */
 struct cache_set *cache_set_new(struct hmreg_domain *domain);
+
+/* One of them; device -1 is memory of no device. */
+struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
 /* How many regions are in use. */
 unsigned cache_set_held(struct cache_set *set);

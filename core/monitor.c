@@ -122,3 +122,8 @@ bool monitor_settle(struct monitor *monitor)
 {
     return !monitor->userfault || userfault_settle(monitor->userfault);
 }
+
+uint64_t monitor_events(const struct monitor *monitor)
+{
+    return monitor->userfault ? userfault_events(monitor->userfault) : 0;
+}

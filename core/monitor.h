@@ -39,4 +39,7 @@ bool monitor_watch(struct monitor *monitor, struct watch *watch, uint64_t start,
 void monitor_unwatch(struct monitor *monitor, struct watch *watch);
 bool monitor_settle(struct monitor *monitor);
 
+/* Events the kernel has told the process so far. */
+uint64_t monitor_events(const struct monitor *monitor);
+
 #endif

@@ -180,6 +180,8 @@ static void close__regions_open__busy(void **state)
 /* The child has a library of its own and only the token. */
 static int peer_process(const void *token, size_t size)
 {
+    /* No monitor, which would be a thread: ThreadSanitizer forbids those in a forked child. */
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
     char big[200000], byte = 'y';
     struct hmreg_domain *domain;
     struct hmreg_remote *remote;
@@ -187,7 +189,7 @@ static int peer_process(const void *token, size_t size)
     uint64_t addr, key;
 
     memset(big, 'p', sizeof(big));
-    if (hmreg_open(NULL, &lib) || hmreg_domain_open_loopback(lib, NULL, NULL, &domain))
+    if (hmreg_open(&config, &lib) || hmreg_domain_open_loopback(lib, NULL, NULL, &domain))
         return 1;
     if (hmreg_remote_open(domain, token, size, &remote))
         return 2;

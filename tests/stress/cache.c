@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The cache under threads: reuse of addresses with a proof that no hit is stale, and everything
+ * at once with the books balanced at the end. Seeded: the same seed gives each thread the same
+ * sequence of calls. argv[2]: the seed; argv[3]: so many times the usual length.
+ *
+ * The proof: each new piece of memory begins with a number of its own, the fabric reads it when it
+ * registers, and whoever gets a region compares. A stale one shows the number of memory that is
+ * gone.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define THREADS 4
+#define SLOTS 8
+#define LEN 65536
+
+static unsigned seed = 1, length = 1;
+
+/* xorshift: random() is shared by all threads. */
+struct random {
+    uint64_t x;
+};
+
+static unsigned draw(struct random *random, unsigned limit)
+{
+    random->x ^= random->x << 13;
+    random->x ^= random->x >> 7;
+    random->x ^= random->x << 17;
+    return (unsigned)(random->x >> 32) % limit;
+}
+
+struct worker {
+    pthread_t thread;
+    struct bed *bed;
+    struct random random;
+    unsigned index;
+    uint64_t gets, reuses, stale, wrong;
+};
+
+static atomic_ullong last_number;
+static struct worker workers[THREADS];
+
+static void run(struct bed *bed, void *(*body)(void *))
+{
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){
+            .bed = bed, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(workers[i].thread, NULL);
+}
+
+static struct worker sum(void)
+{
+    struct worker all = {.gets = 0};
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        all.gets += workers[i].gets;
+        all.reuses += workers[i].reuses;
+        all.stale += workers[i].stale;
+        all.wrong += workers[i].wrong;
+    }
+    return all;
+}
+
+/* ---- host memory, unmapped by one thread and mapped by another at once ------------------ */
+
+static char *arena;
+
+/* Far below what is mapped, where nobody else's mapping comes by itself. */
+static void find_arena(void)
+{
+    char *mapped = bed_map(1);
+
+    munmap(mapped, bed_page());
+    arena = mapped - (1ull << 39);
+}
+
+/* The slot's memory, if nobody has it. */
+static char *take_slot(unsigned slot)
+{
+    char *wanted = arena + (size_t)slot * LEN;
+    char *made = mmap(wanted, LEN, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    return made == wanted ? made : NULL;
+}
+
+static void look_for_stale_hits(struct worker *worker, char *memory, uint64_t number)
+{
+    for (unsigned i = 1 + draw(&worker->random, 3); i; i--) {
+        struct hmreg_mr *mr;
+
+        if (hmreg_mr_get(worker->bed->domain, memory, LEN, HMREG_ACCESS_REMOTE, &mr)) {
+            worker->wrong++;
+            return;
+        }
+        worker->gets++;
+        worker->stale += counter_seen(mr) != number;
+        hmreg_mr_put(mr);
+    }
+}
+
+static void give_back(struct worker *worker, char *memory)
+{
+    switch (draw(&worker->random, 3)) {
+    case 0: /* other pages at the same address, and then none */
+        madvise(memory, LEN, MADV_DONTNEED);
+        memcpy(memory, &(uint64_t){atomic_fetch_add(&last_number, 1) + 1}, sizeof(uint64_t));
+        look_for_stale_hits(worker, memory, *(uint64_t *)(void *)memory);
+        munmap(memory, LEN);
+        break;
+    default:
+        munmap(memory, LEN);
+    }
+    worker->reuses++;
+}
+
+static void *reuse_host(void *arg)
+{
+    struct worker *worker = arg;
+
+    while (worker->reuses < 3000 * length) {
+        char *memory = take_slot(draw(&worker->random, SLOTS));
+        uint64_t number;
+
+        if (!memory)
+            continue;
+        number = atomic_fetch_add(&last_number, 1) + 1;
+        memcpy(memory, &number, sizeof(number));
+        look_for_stale_hits(worker, memory, number);
+        give_back(worker, memory);
+    }
+    return NULL;
+}
+
+static void reuse__host_memory_among_threads__never_a_stale_hit(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = SLOTS / 2};
+    struct worker all;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, &config);
+    counter.look = true;
+    find_arena();
+    run(&bed, reuse_host);
+    all = sum();
+    assert_int_equal(all.stale, 0);
+    assert_int_equal(all.wrong, 0);
+    assert_true(all.reuses >= 12000 * length);
+    assert_true(bed_stats(&bed).hits > 0);
+    assert_int_equal(bed_stats(&bed).hits + bed_stats(&bed).misses + bed_stats(&bed).uncached,
+                     all.gets);
+    bed_close(&bed);
+}
+
+/* ---- device memory, freed and allocated at the same address ----------------------------- */
+
+static void *reuse_device(void *arg)
+{
+    static char place[THREADS][LEN] __attribute__((aligned(LEN)));
+    struct worker *worker = arg;
+    char *memory = place[worker->index];
+    struct vendor_claim *claim = vendor_claim(HMREG_IFACE_ROCR, memory, LEN, HMREG_MEM_DEVICE,
+                                              (int)worker->index % 2);
+
+    for (; worker->reuses < 3000 * length; worker->reuses++) {
+        uint64_t number = atomic_fetch_add(&last_number, 1) + 1;
+
+        vendor_renew(claim);
+        memcpy(memory, &number, sizeof(number));
+        look_for_stale_hits(worker, memory, number);
+    }
+    return NULL;
+}
+
+static void reuse__device_memory_among_threads__never_a_stale_hit(void **state)
+{
+    struct worker all;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
+    counter.look = true;
+    run(&bed, reuse_device);
+    all = sum();
+    assert_int_equal(all.stale, 0);
+    assert_int_equal(all.wrong, 0);
+    assert_int_equal(all.reuses, 12000 * length);
+    assert_int_equal(bed_stats(&bed).misses, all.reuses);
+    bed_close(&bed);
+}
+
+/* ---- everything at once ----------------------------------------------------------------- */
+
+#define RANGES 24
+#define HOLDS 6
+
+static char memory_of_all[RANGES * 4096];
+
+/* A full fabric may refuse: what others hold cannot be evicted. */
+static void get_something(struct worker *worker, char *at, size_t len, uint64_t access,
+                          struct hmreg_mr **out)
+{
+    int rc = hmreg_mr_get(worker->bed->domain, at, len, access, out);
+
+    if (rc == 0)
+        worker->gets++;
+    else if (rc != -ENOMEM)
+        worker->wrong++;
+}
+
+static void do_something(struct worker *worker, struct hmreg_mr **held)
+{
+    struct hmreg_mr **place = &held[draw(&worker->random, HOLDS)];
+    unsigned range = draw(&worker->random, RANGES);
+    char *at = memory_of_all + (size_t)range * 4096;
+    size_t len = 1 + draw(&worker->random, (RANGES - range) * 4096);
+
+    hmreg_mr_put(*place);
+    *place = NULL;
+    switch (draw(&worker->random, 100)) {
+    case 0:
+        hmreg_domain_flush(worker->bed->domain);
+        break;
+    case 1:
+    case 2:
+    case 3:
+        hmreg_invalidate(worker->bed->lib, at, 1);
+        break;
+    default:
+        get_something(worker, at, len, range % 2 ? HMREG_REMOTE_READ : HMREG_REMOTE_WRITE, place);
+    }
+}
+
+static void *do_everything(void *arg)
+{
+    struct worker *worker = arg;
+    struct hmreg_mr *held[HOLDS] = {NULL};
+
+    for (unsigned i = 0; i < 15000 * length; i++)
+        do_something(worker, held);
+    for (unsigned i = 0; i < HOLDS; i++)
+        hmreg_mr_put(held[i]);
+    return NULL;
+}
+
+static void everything(uint32_t flags)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .flags = flags, .max_regions = 20, .max_bytes = 40 * 4096};
+    struct hmreg_stats stats;
+    struct worker all;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_IMPORT, &config);
+    atomic_store(&counter.dereg_code, -EBUSY);
+    atomic_store(&counter.dereg_times, 500);
+    counter.room = 40; /* it is reached, and then made by eviction */
+    run(&bed, do_everything);
+    all = sum();
+    stats = bed_stats(&bed);
+    assert_int_equal(all.wrong, 0);
+    assert_int_equal(stats.hits + stats.misses + stats.uncached, all.gets);
+    assert_in_range(stats.regions, 0, 20);
+    assert_in_range(stats.bytes, 0, 40 * 4096);
+    atomic_store(&counter.dereg_times, 0);
+    bed_close(&bed);
+}
+
+static void everything__usual_domain__books_balance(void **state)
+{
+    everything(0);
+}
+
+static void everything__exact_domain__books_balance(void **state)
+{
+    everything(HMREG_DOMAIN_EXACT);
+}
+
+static const struct test_case cases[] = {
+    TEST(reuse__host_memory_among_threads__never_a_stale_hit),
+    TEST(reuse__device_memory_among_threads__never_a_stale_hit),
+    TEST(everything__usual_domain__books_balance),
+    TEST(everything__exact_domain__books_balance),
+};
+
+int main(int argc, char **argv)
+{
+    if (argc > 2)
+        seed = (unsigned)atoi(argv[2]);
+    if (argc > 3)
+        length = (unsigned)atoi(argv[3]);
+    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache_bed.h.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/context.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void bed_open(struct bed *bed, enum hmreg_monitor monitor,
+              const struct hmreg_domain_config *config)
+{
+    struct hmreg_config library = {.size = sizeof(library), .monitor = monitor};
+    int rc = hmreg_open(&library, &bed->lib);
+
+    if (monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS))
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    bed->domain = counter_open(bed->lib, config);
+}
+
+void bed_close(struct bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_close(bed->lib));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+}
+
+struct hmreg_mr *bed_get(const struct bed *bed, const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(bed->domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
+    return mr;
+}
+
+uint64_t bed_key(const struct bed *bed, const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = bed_get(bed, addr, len);
+    uint64_t key = hmreg_mr_key(mr);
+
+    hmreg_mr_put(mr);
+    return key;
+}
+
+bool bed_is_cached(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    return info.cached;
+}
+
+struct hmreg_stats bed_stats(const struct bed *bed)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_true(monitor_settle(bed->lib->monitor));
+    assert_ok(hmreg_domain_stats(bed->domain, &stats));
+    return stats;
+}
+
+size_t bed_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+char *bed_map(size_t pages)
+{
+    char *made = mmap(NULL, pages * bed_page(), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(made != MAP_FAILED);
+    memset(made, 'm', pages * bed_page());
+    return made;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What every test of the cache begins and ends with: a library with a monitor, a domain on the
+ * tests' fabric; at the end everything is closed, and deregistered exactly once.
+ */
+#ifndef TESTS_CACHE_BED_H
+#define TESTS_CACHE_BED_H
+
+#include "tests/support/counter.h"
+#include "tests/support/test.h"
+
+#include <stdbool.h>
+
+struct bed {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+};
+
+/* Skips the test where userfaultfd is asked for and this machine does not permit it. */
+void bed_open(struct bed *bed, enum hmreg_monitor monitor,
+              const struct hmreg_domain_config *config);
+void bed_close(struct bed *bed);
+
+/* A get for peers to read and write; fails the test. */
+struct hmreg_mr *bed_get(const struct bed *bed, const void *addr, size_t len);
+/* Gets, puts, and gives the key: that of an earlier call means a hit. */
+uint64_t bed_key(const struct bed *bed, const void *addr, size_t len);
+
+bool bed_is_cached(const struct hmreg_mr *mr);
+/* When all that has happened is counted. */
+struct hmreg_stats bed_stats(const struct bed *bed);
+
+/* Fresh private memory of whole pages, filled; not from malloc, so that unmapping is the test's. */
+size_t bed_page(void);
+char *bed_map(size_t pages);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See counter.h.
+ */
+#include "tests/support/counter.h"
+
+#include "core/error.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct counter counter;
+
+struct counter_region {
+    uint64_t key;
+    uint64_t seen;
+};
+
+/* Is it this one's turn to fail? */
+static bool fails(atomic_int *times)
+{
+    int left = atomic_load(times);
+
+    while (left > 0 && !atomic_compare_exchange_weak(times, &left, left - 1))
+        ;
+    return left != 0;
+}
+
+static int fail_full(void)
+{
+    return hmreg_fail_vendor(-ENOMEM, "ofi", ENOMEM, "as asked",
+                             "the test's fabric has no room for more than %u regions", counter.room);
+}
+
+static bool take_room(void)
+{
+    unsigned now = atomic_load(&counter.regions), most;
+
+    do {
+        if (counter.room && now >= counter.room)
+            return false;
+    } while (!atomic_compare_exchange_weak(&counter.regions, &now, now + 1));
+    most = atomic_load(&counter.most);
+    while (most < now + 1 && !atomic_compare_exchange_weak(&counter.most, &most, now + 1))
+        ;
+    return true;
+}
+
+static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    struct counter_region *region;
+    unsigned serial = atomic_fetch_add(&counter.regs, 1) + 1;
+
+    if (counter.reg_hook)
+        counter.reg_hook(request);
+    if (fails(&counter.reg_times))
+        return hmreg_fail_vendor(atomic_load(&counter.reg_code), "ofi", 4711, "as asked",
+                                 "the test's fabric was asked to fail");
+    if (!take_room())
+        return fail_full();
+    region = calloc(1, sizeof(*region));
+    assert_non_null(region);
+    region->key = serial;
+    if (counter.look)
+        memcpy(&region->seen, request->iov[0].iov_base, sizeof(region->seen));
+    *out = (struct provider_mr){.native = region, .priv = region, .key = serial};
+    return 0;
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    struct counter_region *region = mr->priv;
+    int code = atomic_load(&counter.dereg_code);
+
+    atomic_fetch_add(&counter.deregs, 1);
+    if (counter.dereg_hook)
+        counter.dereg_hook(region->key);
+    if (fails(&counter.dereg_times)) {
+        hmreg_fail_vendor(code, "ofi", 4712, "as asked", "the test's fabric was asked to fail");
+        if (code == -EBUSY)
+            return code;
+    } else {
+        code = 0;
+    }
+    atomic_fetch_sub(&counter.regions, 1);
+    free(region);
+    return code;
+}
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    if (path != HMREG_PATH_DMABUF)
+        return 0;
+    return hmreg_refuse(why, -EOPNOTSUPP, "test-by-address-only",
+                        "the test's fabric registers by address only");
+}
+
+static const struct provider_ops counter_ops = {
+    .name = "test", .can = can, .reg = reg, .dereg = dereg};
+
+struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config)
+{
+    static const struct provider_caps caps = {
+        .fabric = "test",
+        .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_HMEM,
+        .key_size = 8,
+        .iov_limit = 1,
+        .max_len = 1ull << 40,
+    };
+    struct hmreg_domain *domain;
+
+    assert_ok(hmreg_domain_create(lib, &counter_ops, &caps, NULL, config, &domain));
+    return domain;
+}
+
+struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_config *config)
+{
+    counter = (struct counter){.regs = 0};
+    return counter_open_more(lib, config);
+}
+
+uint64_t counter_seen(const struct hmreg_mr *mr)
+{
+    return ((struct counter_region *)hmreg_mr_native(mr))->seen;
+}

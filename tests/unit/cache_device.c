@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Device memory in the cache: told apart by its identity, which is taken before registering,
+ * compared after, and asked again at every hit.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define LEN 65536
+
+static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+
+static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+{
+    vendors_reset();
+    bed_open(bed, HMREG_MONITOR_IMPORT, config);
+}
+
+/* Device memory somewhere; its bytes are of no interest here. */
+static struct vendor_claim *claim(int device, enum hmreg_mem_kind kind)
+{
+    static char place[VENDOR_CLAIMS][LEN] __attribute__((aligned(LEN)));
+
+    return vendor_claim(HMREG_IFACE_CUDA, place[cuda->count], LEN, kind, device);
+}
+
+static uint64_t key_of(const struct bed *bed, const struct vendor_claim *claimed)
+{
+    return bed_key(bed, (void *)(uintptr_t)claimed->addr, LEN);
+}
+
+static struct hmreg_mr *get_claimed(const struct bed *bed, const struct vendor_claim *claimed)
+{
+    return bed_get(bed, (void *)(uintptr_t)claimed->addr, LEN);
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
+
+static void get__same_identity__same_region(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(1, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(bed_stats(&bed).hits, 1);
+    assert_int_equal(cuda->resolves, 1); /* a hit does not resolve */
+    bed_close(&bed);
+}
+
+static void get__address_reused__registered_anew(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    vendor_renew(memory);
+    assert_int_equal(key_of(&bed, memory), 2);
+    assert_int_equal(key_of(&bed, memory), 2);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    bed_close(&bed);
+}
+
+static void get__address_reused_while_held__held_one_ends_with_its_put(void **state)
+{
+    struct vendor_claim *memory;
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    held = get_claimed(&bed, memory);
+    vendor_renew(memory);
+    assert_int_equal(key_of(&bed, memory), 2);
+    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_int_equal(atomic_load(&counter.deregs), 0);
+    hmreg_mr_put(held);
+    assert_int_equal(atomic_load(&counter.deregs), 1);
+    bed_close(&bed);
+}
+
+static void get__part_of_a_region_whose_tail_changed__registered_anew(void **state)
+{
+    char *place = mmap(NULL, 2 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct vendor_claim *head, *tail;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    head = vendor_claim(HMREG_IFACE_CUDA, place, LEN, HMREG_MEM_DEVICE, 0);
+    tail = vendor_claim(HMREG_IFACE_CUDA, place + LEN, LEN, HMREG_MEM_DEVICE, 0);
+    head->goes_on = true;
+    assert_int_equal(bed_key(&bed, place, 2 * LEN), 1);
+    assert_int_equal(bed_key(&bed, place, 100), 1);
+    vendor_renew(tail);
+    assert_int_equal(bed_key(&bed, place, 100), 2);
+    assert_int_equal(bed_key(&bed, place, 2 * LEN), 3);
+    bed_close(&bed);
+    munmap(place, 2 * LEN);
+}
+
+static void get__memory_freed_and_now_the_systems__not_the_devices_region(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+    char *at;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    at = (char *)(uintptr_t)memory->addr;
+    assert_int_equal(key_of(&bed, memory), 1);
+    cuda->count = 0;
+    assert_int_equal(bed_key(&bed, at, LEN), 2);
+    assert_int_equal(bed_stats(&bed).regions, 1);
+    bed_close(&bed);
+}
+
+static void get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region(void **state)
+{
+    char *memory = bed_map(LEN / bed_page());
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    assert_int_equal(bed_key(&bed, memory, LEN), 1);
+    munmap(memory, LEN);
+    assert_ptr_equal(mmap(memory, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                          -1, 0),
+                     memory);
+    vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_DEVICE, 1);
+    mr = bed_get(&bed, memory, LEN);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
+    assert_int_equal(info.device, 1);
+    assert_int_equal(hmreg_mr_key(mr), 2);
+    hmreg_mr_put(mr);
+    munmap(memory, LEN);
+    bed_close(&bed);
+}
+
+static void get__each_device_and_pinned_memory__a_cache_each(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    struct vendor_claim *memory[3];
+    static char host[LEN];
+    struct bed bed;
+
+    open_bed(&bed, &config);
+    memory[0] = claim(0, HMREG_MEM_DEVICE);
+    memory[1] = claim(1, HMREG_MEM_DEVICE);
+    memory[2] = claim(-1, HMREG_MEM_HOST_PINNED);
+    memory[2]->range.identity = 77;
+    for (int round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(key_of(&bed, memory[i]), i + 1);
+        assert_int_equal(bed_key(&bed, host, LEN), 4);
+    }
+    assert_int_equal(bed_stats(&bed).regions, 4); /* one each: no limit was met */
+    assert_int_equal(bed_stats(&bed).evictions, 0);
+    bed_close(&bed);
+}
+
+static void get__managed_memory__cached_by_identity(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_MANAGED);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 1);
+    vendor_renew(memory);
+    assert_int_equal(key_of(&bed, memory), 2);
+    bed_close(&bed);
+}
+
+/* ---- what cannot be validated ----------------------------------------------------------- */
+
+static void get__no_identity__not_cached(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(-1, HMREG_MEM_HOST_PINNED);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 2);
+    assert_int_equal(bed_stats(&bed).uncached, 2);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+static void get__switched_off_in_the_environment__not_cached(void **state)
+{
+    struct vendor_claim *memory;
+    static char host[LEN];
+    struct bed bed;
+
+    setenv("FI_MR_CUDA_CACHE_MONITOR_ENABLED", "0", 1);
+    open_bed(&bed, NULL);
+    unsetenv("FI_MR_CUDA_CACHE_MONITOR_ENABLED");
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 2);
+    assert_int_equal(bed_key(&bed, host, LEN), 3);
+    assert_int_equal(bed_key(&bed, host, LEN), 3);
+    memory = vendor_claim(HMREG_IFACE_ZE, (void *)0x10000, LEN, HMREG_MEM_DEVICE, 0);
+    assert_int_equal(key_of(&bed, memory), 4);
+    assert_int_equal(key_of(&bed, memory), 4);
+    bed_close(&bed);
+}
+
+static void get__monitor_disabled__device_memory_is_still_cached(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 1);
+    bed_close(&bed);
+}
+
+static void get__vendor_cannot_say__the_entry_goes_and_the_reason_comes(void **state)
+{
+    struct vendor_claim *memory;
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    cuda->identity_code = -EIO;
+    cuda->resolve_code = -EIO;
+    assert_fails(hmreg_mr_get(bed.domain, (void *)(uintptr_t)memory->addr, LEN,
+                              HMREG_ACCESS_REMOTE, &mr),
+                 -EIO, "resolve of cuda failed");
+    assert_null(mr);
+    assert_int_equal(hmreg_last_error()->vendor_code, 999);
+    assert_int_equal(bed_stats(&bed).regions, 0);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+static void invalidate__device_memory__forgotten(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_ok(hmreg_invalidate(bed.lib, (char *)(uintptr_t)memory->addr + LEN - 1, 1));
+    assert_int_equal(bed_stats(&bed).regions, 0);
+    assert_int_equal(key_of(&bed, memory), 2);
+    bed_close(&bed);
+}
+
+/* ---- freed while it is registered ------------------------------------------------------- */
+
+static struct vendor_claim *to_renew;
+static int renewals;
+
+static void renew_it(const struct provider_request *request)
+{
+    if (renewals && renewals--)
+        vendor_renew(to_renew);
+}
+
+static void get__freed_while_being_registered__that_registration_is_not_used(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    to_renew = claim(0, HMREG_MEM_DEVICE);
+    renewals = 1;
+    counter.reg_hook = renew_it;
+    mr = get_claimed(&bed, to_renew);
+    assert_int_equal(hmreg_mr_key(mr), 2); /* the first was of the old memory */
+    assert_true(bed_is_cached(mr));
+    assert_int_equal(atomic_load(&counter.deregs), 1);
+    hmreg_mr_put(mr);
+    assert_int_equal(key_of(&bed, to_renew), 2);
+    bed_close(&bed);
+}
+
+static void get__freed_whenever_it_is_registered__uncached_in_the_end(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    to_renew = claim(0, HMREG_MEM_DEVICE);
+    renewals = -1;
+    counter.reg_hook = renew_it;
+    mr = get_claimed(&bed, to_renew);
+    renewals = 0;
+    assert_false(bed_is_cached(mr));
+    assert_int_equal(atomic_load(&counter.regs), 9); /* eight tries, and the one that is served */
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+/* ---- many times ------------------------------------------------------------------------- */
+
+static void reuse__ten_thousand_times__never_a_stale_hit(void **state)
+{
+    struct vendor_claim *memory;
+    uint64_t last = 0;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    for (int i = 0; i < 10000; i++) {
+        uint64_t key = key_of(&bed, memory);
+
+        assert_int_not_equal(key, last);
+        assert_int_equal(key_of(&bed, memory), key);
+        vendor_renew(memory);
+        last = key;
+    }
+    assert_int_equal(bed_stats(&bed).hits, 10000);
+    assert_int_equal(bed_stats(&bed).misses, 10000);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__address_reused__registered_anew),
+          TEST(get__address_reused_while_held__held_one_ends_with_its_put),
+          TEST(get__part_of_a_region_whose_tail_changed__registered_anew),
+          TEST(get__memory_freed_and_now_the_systems__not_the_devices_region),
+          TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region),
+          TEST(get__each_device_and_pinned_memory__a_cache_each),
+          TEST(get__managed_memory__cached_by_identity), TEST(get__no_identity__not_cached),
+          TEST(get__switched_off_in_the_environment__not_cached),
+          TEST(get__monitor_disabled__device_memory_is_still_cached),
+          TEST(get__vendor_cannot_say__the_entry_goes_and_the_reason_comes),
+          TEST(invalidate__device_memory__forgotten),
+          TEST(get__freed_while_being_registered__that_registration_is_not_used),
+          TEST(get__freed_whenever_it_is_registered__uncached_in_the_end),
+          TEST(reuse__ten_thousand_times__never_a_stale_hit))

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Threads that meet in the cache: they are held and let go where it matters, so nothing here
+ * depends on time.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/vendors.h"
+
+#include "core/cache.h"
+#include "core/cache_set.h"
+#include "core/context.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define LEN 4096
+#define THREADS 4
+
+static char memory[8][LEN];
+
+/* ---- threads that get ------------------------------------------------------------------- */
+
+struct getter {
+    struct bed *bed;
+    char *addr;
+    size_t len;
+    pthread_t thread;
+    struct hmreg_mr *mr;
+    int rc;
+    int vendor_code; /* of its own error */
+};
+
+static void *get_it(void *arg)
+{
+    struct getter *getter = arg;
+
+    getter->rc = hmreg_mr_get(getter->bed->domain, getter->addr, getter->len, HMREG_ACCESS_REMOTE,
+                              &getter->mr);
+    getter->vendor_code = (int)hmreg_last_error()->vendor_code;
+    return NULL;
+}
+
+static void start(struct getter *getter, struct bed *bed, void *addr, size_t len)
+{
+    *getter = (struct getter){.bed = bed, .addr = addr, .len = len};
+    assert_int_equal(pthread_create(&getter->thread, NULL, get_it, getter), 0);
+}
+
+static void finish(struct getter *getter)
+{
+    pthread_join(getter->thread, NULL);
+    hmreg_mr_put(getter->mr);
+}
+
+/* ---- registrations that are held up ----------------------------------------------------- */
+
+static sem_t reached, go_on;
+static atomic_int stops;
+
+static void stop_here(const struct provider_request *request)
+{
+    if (atomic_fetch_sub(&stops, 1) <= 0)
+        return;
+    sem_post(&reached);
+    sem_wait(&go_on);
+}
+
+static void open_bed(struct bed *bed, enum hmreg_monitor monitor,
+                     const struct hmreg_domain_config *config, int stop)
+{
+    vendors_reset();
+    bed_open(bed, monitor, config);
+    sem_init(&reached, 0, 0);
+    sem_init(&go_on, 0, 0);
+    atomic_store(&stops, stop);
+    counter.reg_hook = stop_here;
+}
+
+/* Until so many threads pin the pending entry: the registrar and those that wait for it. */
+static void await_pins(const struct bed *bed, unsigned pins)
+{
+    struct cache *cache = cache_set_at(bed->domain->caches, HMREG_IFACE_SYSTEM, -1);
+    unsigned now = 0;
+
+    while (now != pins) {
+        pthread_mutex_lock(&cache->lock);
+        now = cache->index.root ? ((struct cache_entry *)cache->index.root)->pins : 0;
+        pthread_mutex_unlock(&cache->lock);
+        sched_yield();
+    }
+}
+
+/* ---- the same range --------------------------------------------------------------------- */
+
+static void get__same_range_on_four_threads__registered_once(void **state)
+{
+    struct getter getters[THREADS];
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getters[0], &bed, memory, LEN);
+    sem_wait(&reached);
+    for (int i = 1; i < THREADS; i++)
+        start(&getters[i], &bed, memory[0] + i, LEN - 10); /* parts of it */
+    await_pins(&bed, THREADS);
+    sem_post(&go_on);
+    for (int i = 0; i < THREADS; i++) {
+        finish(&getters[i]);
+        assert_int_equal(getters[i].rc, 0);
+        assert_ptr_equal(getters[i].mr, getters[0].mr);
+    }
+    assert_int_equal(atomic_load(&counter.regs), 1);
+    assert_int_equal(bed_stats(&bed).misses, 1);
+    assert_int_equal(bed_stats(&bed).hits, THREADS - 1);
+    bed_close(&bed);
+}
+
+static void get__first_of_four_fails__the_others_register_for_themselves(void **state)
+{
+    struct getter getters[THREADS];
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    atomic_store(&counter.reg_code, -EINVAL);
+    atomic_store(&counter.reg_times, 1);
+    start(&getters[0], &bed, memory, LEN);
+    sem_wait(&reached);
+    for (int i = 1; i < THREADS; i++)
+        start(&getters[i], &bed, memory, LEN);
+    await_pins(&bed, THREADS);
+    sem_post(&go_on);
+    for (int i = 0; i < THREADS; i++)
+        finish(&getters[i]);
+    assert_int_equal(getters[0].rc, -EINVAL);
+    for (int i = 1; i < THREADS; i++)
+        assert_int_equal(getters[i].rc, 0);
+    assert_int_equal(atomic_load(&counter.regs), 2); /* one of them, for all */
+    bed_close(&bed);
+}
+
+static void get__all_of_four_fail__each_has_its_own_error(void **state)
+{
+    struct getter getters[THREADS];
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    atomic_store(&counter.reg_code, -EINVAL);
+    atomic_store(&counter.reg_times, -1);
+    start(&getters[0], &bed, memory, LEN);
+    sem_wait(&reached);
+    for (int i = 1; i < THREADS; i++)
+        start(&getters[i], &bed, memory, LEN);
+    await_pins(&bed, THREADS);
+    sem_post(&go_on);
+    for (int i = 0; i < THREADS; i++) {
+        finish(&getters[i]);
+        assert_int_equal(getters[i].rc, -EINVAL);
+        assert_int_equal(getters[i].vendor_code, 4711);
+    }
+    assert_int_equal(atomic_load(&counter.regs), THREADS);
+    atomic_store(&counter.reg_times, 0);
+    bed_close(&bed);
+}
+
+static void get__another_range_while_one_registers__does_not_wait(void **state)
+{
+    struct getter slow;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&slow, &bed, memory[0], LEN);
+    sem_wait(&reached);
+    assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
+    assert_int_equal(bed_key(&bed, memory[1], LEN), 2); /* a hit neither */
+    sem_post(&go_on);
+    finish(&slow);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    bed_close(&bed);
+}
+
+/* ---- changes during a registration ------------------------------------------------------ */
+
+static void invalidate__while_it_is_registered__not_used(void **state)
+{
+    struct getter getter;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getter, &bed, memory[0], LEN);
+    sem_wait(&reached);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
+    sem_post(&go_on);
+    pthread_join(getter.thread, NULL);
+    assert_int_equal(getter.rc, 0);
+    assert_int_equal(hmreg_mr_key(getter.mr), 2);
+    assert_true(bed_is_cached(getter.mr));
+    hmreg_mr_put(getter.mr);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    bed_close(&bed);
+}
+
+static void invalidate__while_others_wait_for_it__they_do_not_get_it(void **state)
+{
+    struct getter getters[THREADS];
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getters[0], &bed, memory, LEN);
+    sem_wait(&reached);
+    for (int i = 1; i < THREADS; i++)
+        start(&getters[i], &bed, memory, LEN);
+    await_pins(&bed, THREADS);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
+    sem_post(&go_on);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(getters[i].thread, NULL);
+        assert_int_equal(getters[i].rc, 0);
+        assert_int_equal(hmreg_mr_key(getters[i].mr), 2);
+        hmreg_mr_put(getters[i].mr);
+    }
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    bed_close(&bed);
+}
+
+static void invalidate__during_a_registration__later_gets_do_not_wait_for_it(void **state)
+{
+    struct getter getter;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getter, &bed, memory[0], LEN);
+    sem_wait(&reached);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    sem_post(&go_on);
+    finish(&getter);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    bed_close(&bed);
+}
+
+static void munmap__while_it_is_registered__not_cached(void **state)
+{
+    char *mapped = bed_map(1);
+    struct getter getter;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_USERFAULTFD, NULL, 1);
+    start(&getter, &bed, mapped, bed_page());
+    sem_wait(&reached);
+    munmap(mapped, bed_page());
+    assert_ptr_equal(mmap(mapped, bed_page(), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                     mapped);
+    assert_true(monitor_settle(bed.lib->monitor));
+    sem_post(&go_on);
+    finish(&getter);
+    assert_int_equal(bed_key(&bed, mapped, bed_page()), 2);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    munmap(mapped, bed_page());
+    bed_close(&bed);
+}
+
+static struct hmreg *library;
+static void *to_forget;
+
+static void forget_it(const struct provider_request *request)
+{
+    hmreg_invalidate(library, to_forget, 1);
+}
+
+static void invalidate__at_each_registration__uncached_in_the_end(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 0);
+    library = bed.lib;
+    to_forget = memory[0];
+    counter.reg_hook = forget_it;
+    mr = bed_get(&bed, memory[0], LEN);
+    assert_false(bed_is_cached(mr));
+    assert_int_equal(atomic_load(&counter.regs), 9);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    hmreg_mr_put(mr);
+    bed_close(&bed);
+}
+
+/* ---- limits while others register ------------------------------------------------------- */
+
+static void limit__reached_by_a_pending_registration__it_counts(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    struct getter getter;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 1);
+    start(&getter, &bed, memory[0], LEN);
+    sem_wait(&reached);
+    mr = bed_get(&bed, memory[1], LEN);
+    assert_false(bed_is_cached(mr));
+    hmreg_mr_put(mr);
+    sem_post(&go_on);
+    finish(&getter);
+    assert_int_equal(bed_stats(&bed).regions, 1);
+    bed_close(&bed);
+}
+
+/* ---- callbacks -------------------------------------------------------------------------- */
+
+static struct bed *inner;
+
+/* The fabric, or an allocator's hook below it, may call the library again. */
+static void get_within(uint64_t key)
+{
+    counter.dereg_hook = NULL;
+    bed_key(inner, memory[5], LEN);
+    hmreg_invalidate(inner->lib, memory[5], LEN);
+}
+
+static void put__deregistration_calls_the_library__no_deadlock(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
+    inner = &bed;
+    bed_key(&bed, memory[0], LEN);
+    counter.dereg_hook = get_within;
+    bed_key(&bed, memory[1], LEN);
+    assert_null(counter.dereg_hook);
+    assert_in_range(bed_stats(&bed).regions, 0, 1);
+    bed_close(&bed);
+}
+
+/* A vendor's hook frees and registers host memory, as allocators below it do. */
+static void call_within(const char *call, uint64_t addr, size_t len)
+{
+    vendors[HMREG_IFACE_CUDA].hook = NULL;
+    hmreg_invalidate(inner->lib, (void *)(uintptr_t)addr, len);
+    bed_key(inner, memory[6], LEN);
+}
+
+static void get__identity_calls_the_library__no_deadlock(void **state)
+{
+    struct vendor_claim *claim;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 0);
+    inner = &bed;
+    claim = vendor_claim(HMREG_IFACE_CUDA, memory[4], LEN, HMREG_MEM_DEVICE, 0);
+    assert_int_equal(bed_key(&bed, memory[4], LEN), 1);
+    vendors[HMREG_IFACE_CUDA].hook = call_within;
+    bed_key(&bed, memory[4], LEN); /* it was valid when it was asked for */
+    assert_null(vendors[HMREG_IFACE_CUDA].hook);
+    assert_int_equal(bed_key(&bed, memory[4], LEN), 3);
+    assert_non_null(claim);
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(get__same_range_on_four_threads__registered_once),
+          TEST(get__first_of_four_fails__the_others_register_for_themselves),
+          TEST(get__all_of_four_fail__each_has_its_own_error),
+          TEST(get__another_range_while_one_registers__does_not_wait),
+          TEST(invalidate__while_it_is_registered__not_used),
+          TEST(invalidate__while_others_wait_for_it__they_do_not_get_it),
+          TEST(invalidate__during_a_registration__later_gets_do_not_wait_for_it),
+          TEST(munmap__while_it_is_registered__not_cached),
+          TEST(invalidate__at_each_registration__uncached_in_the_end),
+          TEST(limit__reached_by_a_pending_registration__it_counts),
+          TEST(put__deregistration_calls_the_library__no_deadlock),
+          TEST(get__identity_calls_the_library__no_deadlock))

@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Host memory that changes under the cache, noticed by the kernel: every way to lose a page, and
+ * what is not watched because its changes would go unnoticed. A stale hit would give the key of
+ * the earlier registration.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/context.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
+
+static void open_bed(struct bed *bed)
+{
+    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+}
+
+static void map_at(char *addr, size_t len)
+{
+    char *made = mmap(addr, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    assert_ptr_equal(made, addr);
+}
+
+static uint64_t events(const struct bed *bed)
+{
+    assert_true(monitor_settle(bed->lib->monitor));
+    return monitor_events(bed->lib->monitor);
+}
+
+/* ---- every way to lose a page ----------------------------------------------------------- */
+
+static void munmap__mapped_anew__registered_anew(void **state)
+{
+    size_t len = 4 * bed_page();
+    char *memory = bed_map(4);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    munmap(memory, len);
+    assert_int_equal(bed_stats(&bed).regions, 0);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    map_at(memory, len);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void munmap__raw_system_call__registered_anew(void **state)
+{
+    size_t len = 4 * bed_page();
+    char *memory = bed_map(4);
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    assert_int_equal(syscall(SYS_munmap, memory, len), 0);
+    map_at(memory, len);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void munmap__a_page_in_the_middle__only_what_touches_it_goes(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(5);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, 2 * page), 1);
+    assert_int_equal(bed_key(&bed, memory + 2 * page, 10), 2);
+    assert_int_equal(bed_key(&bed, memory + 3 * page, 2 * page), 3);
+    munmap(memory + 2 * page, page);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(bed_key(&bed, memory, 2 * page), 1);
+    assert_int_equal(bed_key(&bed, memory + 3 * page, 2 * page), 3);
+    map_at(memory + 2 * page, page);
+    assert_int_equal(bed_key(&bed, memory + 2 * page, 10), 4);
+    munmap(memory, 5 * page);
+    bed_close(&bed);
+}
+
+static void advice_throws_away(int advice)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(3);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    assert_int_equal(bed_key(&bed, memory + page, page), 2);
+    assert_int_equal(madvise(memory + page, page, advice), 0);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    assert_int_equal(bed_key(&bed, memory + page, page), 3);
+    /* The same mapping is still watched, for the new region. */
+    assert_int_equal(madvise(memory + page, page, advice), 0);
+    assert_int_equal(bed_key(&bed, memory + page, page), 4);
+    munmap(memory, 3 * page);
+    bed_close(&bed);
+}
+
+static void madvise__dontneed__registered_anew(void **state)
+{
+    advice_throws_away(MADV_DONTNEED);
+}
+
+static void madvise__free__registered_anew(void **state)
+{
+    advice_throws_away(MADV_FREE);
+}
+
+static void mmap__fixed_over_it__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2);
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0), memory);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void mremap__moved_away__neither_place_is_served(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2), *target = bed_map(2), *moved;
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    moved = mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+    assert_ptr_equal(moved, target);
+    assert_int_equal(bed_key(&bed, moved, len), 2);
+    map_at(memory, len);
+    assert_int_equal(bed_key(&bed, memory, len), 3);
+    assert_int_equal(bed_key(&bed, moved, len), 2);
+    munmap(memory, len);
+    munmap(moved, len);
+    bed_close(&bed);
+}
+
+static void mremap__onto_it__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2), *other = bed_map(2);
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    assert_ptr_equal(mremap(other, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, memory), memory);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void mremap__shrunk_and_grown__the_tail_is_new(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(4);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    assert_int_equal(bed_key(&bed, memory + 3 * page, page), 2);
+    assert_ptr_equal(mremap(memory, 4 * page, 2 * page, 0), memory);
+    map_at(memory + 2 * page, 2 * page);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    assert_int_equal(bed_key(&bed, memory + 3 * page, page), 3);
+    munmap(memory, 4 * page);
+    bed_close(&bed);
+}
+
+static void brk__heap_shrinks_and_grows__registered_anew(void **state)
+{
+    size_t len = 16 * bed_page();
+    char *top = sbrk(0);
+    struct bed bed;
+
+    open_bed(&bed);
+    if (sbrk((intptr_t)len) != top)
+        test_skip("the heap's end is not ours to move");
+    memset(top, 1, len);
+    assert_int_equal(bed_key(&bed, top, len), 1);
+    assert_int_equal(bed_stats(&bed).misses, 1);
+    assert_int_equal(brk(top), 0);
+    assert_int_equal(brk(top + len), 0);
+    assert_int_equal(bed_key(&bed, top, len), 2);
+    assert_int_equal(brk(top), 0);
+    bed_close(&bed);
+}
+
+static void free__large_block_allocated_again__registered_anew(void **state)
+{
+    enum { LEN = 64 << 20 };
+    char *first = malloc(LEN), *second;
+    uintptr_t at = (uintptr_t)first;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, first, LEN), 1);
+    free(first);
+    second = malloc(LEN);
+    if ((uintptr_t)second != at) {
+        free(second);
+        bed_close(&bed);
+        test_skip("malloc gave another address");
+    }
+    assert_int_equal(bed_key(&bed, second, LEN), 2);
+    free(second);
+    bed_close(&bed);
+}
+
+/* The heap's top goes back to the kernel with malloc's own lock held: a monitor that allocates
+ * would wait for it, and malloc for the monitor. */
+static void malloc_trim__watched_heap__no_deadlock(void **state)
+{
+    char *blocks[64];
+    struct bed bed;
+
+    open_bed(&bed);
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    for (int i = 0; i < 64; i++) {
+        blocks[i] = malloc(100000);
+        bed_key(&bed, blocks[i], 100000);
+    }
+    for (int i = 0; i < 64; i++)
+        free(blocks[i]);
+    malloc_trim(0);
+    for (int i = 0; i < 64; i++) {
+        blocks[i] = malloc(100000);
+        bed_key(&bed, blocks[i], 100000);
+    }
+    for (int i = 0; i < 64; i++)
+        free(blocks[i]);
+    bed_close(&bed);
+}
+
+struct on_stack {
+    struct bed *bed;
+    char *addr;
+    uint64_t key;
+};
+
+static void *get_on_stack(void *arg)
+{
+    struct on_stack *on_stack = arg;
+    char buffer[65536];
+
+    memset(buffer, 's', sizeof(buffer));
+    on_stack->addr = buffer;
+    on_stack->key = bed_key(on_stack->bed, buffer, sizeof(buffer));
+    return NULL;
+}
+
+static void thread_stack__of_a_dead_thread_reused__registered_anew(void **state)
+{
+    size_t len = 1 << 20;
+    char *stack = bed_map(len / bed_page());
+    struct on_stack seen[2];
+    pthread_attr_t attr;
+    struct bed bed;
+
+    open_bed(&bed);
+    pthread_attr_init(&attr);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+
+        seen[i].bed = &bed;
+        assert_int_equal(pthread_attr_setstack(&attr, stack, len), 0);
+        assert_int_equal(pthread_create(&thread, &attr, get_on_stack, &seen[i]), 0);
+        pthread_join(thread, NULL);
+        munmap(stack, len);
+        if (i == 0)
+            map_at(stack, len);
+    }
+    pthread_attr_destroy(&attr);
+    assert_int_equal(bed_stats(&bed).uncached, 0);
+    assert_ptr_equal(seen[0].addr, seen[1].addr);
+    assert_int_not_equal(seen[0].key, seen[1].key);
+    bed_close(&bed);
+}
+
+static void munmap__region_in_use__ends_with_its_last_put(void **state)
+{
+    size_t len = bed_page();
+    char *memory = bed_map(1);
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_bed(&bed);
+    held = bed_get(&bed, memory, len);
+    munmap(memory, len);
+    assert_int_equal(bed_stats(&bed).zombies, 1);
+    map_at(memory, len);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(hmreg_mr_key(held), 1);
+    hmreg_mr_put(held);
+    assert_int_equal(bed_stats(&bed).zombies, 0);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+/* ---- the moment between ----------------------------------------------------------------- */
+
+/* A listener before the cache's, which holds up the thread that tells. */
+struct obstacle {
+    struct listener listener;
+    sem_t reached, go_on;
+};
+
+static void stop_here(struct listener *listener, const struct change *change)
+{
+    struct obstacle *obstacle = (struct obstacle *)listener;
+
+    sem_post(&obstacle->reached);
+    sem_wait(&obstacle->go_on);
+}
+
+static void raise_obstacle(struct bed *bed, struct obstacle *obstacle)
+{
+    obstacle->listener.changed = stop_here;
+    sem_init(&obstacle->reached, 0, 0);
+    sem_init(&obstacle->go_on, 0, 0);
+    monitor_attach(bed->lib->monitor, &obstacle->listener); /* the last comes first */
+}
+
+struct unmapping {
+    char *addr;
+    size_t len;
+};
+
+static void *unmap_it(void *arg)
+{
+    struct unmapping *unmapping = arg;
+
+    munmap(unmapping->addr, unmapping->len);
+    return NULL;
+}
+
+struct getting {
+    struct bed *bed;
+    char *addr;
+    size_t len;
+    uint64_t key;
+};
+
+static void *get_it(void *arg)
+{
+    struct getting *getting = arg;
+
+    getting->key = bed_key(getting->bed, getting->addr, getting->len);
+    return NULL;
+}
+
+/* munmap() has returned, the event is read, and nobody has been told yet. */
+static void get__change_read_but_not_told__waits_for_it(void **state)
+{
+    size_t len = bed_page();
+    char *memory = bed_map(1);
+    struct obstacle obstacle;
+    struct getting getting;
+    pthread_t getter;
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    raise_obstacle(&bed, &obstacle);
+    munmap(memory, len);
+    sem_wait(&obstacle.reached);
+    map_at(memory, len);
+    getting = (struct getting){&bed, memory, len, 0};
+    assert_int_equal(pthread_create(&getter, NULL, get_it, &getting), 0);
+    sem_post(&obstacle.go_on);
+    pthread_join(getter, NULL);
+    assert_int_equal(getting.key, 2);
+    monitor_detach(bed.lib->monitor, &obstacle.listener);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+/* munmap() has not returned, yet the address is free: new memory is there already. */
+static void get__change_not_even_read__waits_for_it(void **state)
+{
+    size_t len = bed_page();
+    char *first = bed_map(1), *memory = bed_map(1);
+    struct unmapping unmapping = {memory, len};
+    pthread_t unmapper, getter;
+    struct obstacle obstacle;
+    struct getting getting;
+    struct bed bed;
+    char *made;
+
+    open_bed(&bed);
+    bed_key(&bed, first, len);
+    bed_key(&bed, memory, len);
+    raise_obstacle(&bed, &obstacle);
+    munmap(first, len);
+    sem_wait(&obstacle.reached); /* the thread that reads is held up */
+    assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
+    do
+        made = mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    while (made != memory);
+    getting = (struct getting){&bed, memory, len, 0};
+    assert_int_equal(pthread_create(&getter, NULL, get_it, &getting), 0);
+    sem_post(&obstacle.go_on);
+    sem_wait(&obstacle.reached);
+    sem_post(&obstacle.go_on);
+    pthread_join(unmapper, NULL);
+    pthread_join(getter, NULL);
+    assert_int_equal(getting.key, 3);
+    monitor_detach(bed.lib->monitor, &obstacle.listener);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+/* ---- what watching costs others --------------------------------------------------------- */
+
+static void read__into_watched_memory__works(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
+    struct bed bed;
+    int ends[2];
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len); /* no page of it is there yet */
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "hello", 5), 5);
+    assert_int_equal(read(ends[0], memory + bed_page() - 2, 5), 5);
+    assert_memory_equal(memory + bed_page() - 2, "hello", 5);
+    memset(memory, 1, len);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void munmap__of_unwatched_memory__no_event(void **state)
+{
+    size_t len = 4 * bed_page();
+    char *watched = bed_map(4), *other = bed_map(4);
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, watched, len);
+    munmap(other, len);
+    assert_int_equal(events(&bed), 0);
+    munmap(watched, len);
+    assert_int_equal(events(&bed), 1);
+    bed_close(&bed);
+}
+
+static void munmap__of_what_no_region_covers_any_more__no_event(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    size_t len = 4 * bed_page();
+    char *evicted = bed_map(4), *flushed = bed_map(4), *told = bed_map(4);
+    struct bed bed;
+
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, &config);
+    bed_key(&bed, evicted, len);
+    bed_key(&bed, flushed, len);
+    munmap(evicted, len);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    munmap(flushed, len);
+    bed_key(&bed, told, len);
+    assert_ok(hmreg_invalidate(bed.lib, told, len));
+    assert_ok(hmreg_domain_flush(bed.domain));
+    munmap(told, len);
+    assert_int_equal(events(&bed), 0);
+    bed_close(&bed);
+}
+
+static void munmap__of_memory_that_had_moved__no_event(void **state)
+{
+    size_t len = 4 * bed_page();
+    char *memory = bed_map(4), *target = bed_map(4);
+    struct bed bed;
+    uint64_t before;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
+    before = events(&bed);
+    munmap(target, len);
+    assert_int_equal(events(&bed), before);
+    bed_close(&bed);
+}
+
+/* Two regions share a page; when one goes, the other must stay watched. */
+static void unwatch__page_shared_with_another_region__stays_watched(void **state)
+{
+    char *memory = bed_map(3);
+    size_t page = bed_page();
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, page + 100), 1);
+    assert_int_equal(bed_key(&bed, memory + page + 200, page), 2);
+    assert_ok(hmreg_invalidate(bed.lib, memory, 1));
+    assert_int_equal(bed_key(&bed, memory + page + 200, page), 2);
+    assert_int_equal(atomic_load(&counter.deregs), 1);
+    assert_int_equal(events(&bed), 0);
+    munmap(memory, page);
+    assert_int_equal(events(&bed), 0);
+    madvise(memory + page, page, MADV_DONTNEED);
+    assert_int_equal(events(&bed), 1);
+    assert_int_equal(bed_key(&bed, memory + page + 200, page), 3);
+    munmap(memory + page, 2 * page);
+    bed_close(&bed);
+}
+
+/* ---- what is not cached ----------------------------------------------------------------- */
+
+static void assert_cached(const struct bed *bed, const void *addr, size_t len, bool cached)
+{
+    struct hmreg_mr *mr = bed_get(bed, addr, len);
+
+    if (bed_is_cached(mr) != cached)
+        fail_msg("memory at %p is%s cached", addr, cached ? " not" : "");
+    hmreg_mr_put(mr);
+}
+
+static void assert_file_is_not_cached(int fd, int flags)
+{
+    size_t len = 2 * bed_page();
+    struct bed bed;
+    char *memory;
+
+    open_bed(&bed);
+    assert_int_equal(ftruncate(fd, (off_t)len), 0);
+    memory = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
+    assert_true(memory != MAP_FAILED);
+    memset(memory, 1, len);
+    assert_cached(&bed, memory, len, false);
+    assert_int_equal(bed_stats(&bed).uncached, 1);
+    munmap(memory, len);
+    assert_int_equal(events(&bed), 0);
+    bed_close(&bed);
+}
+
+static void get__memfd__not_cached(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+
+    assert_file_is_not_cached(fd, MAP_SHARED);
+    assert_file_is_not_cached(fd, MAP_PRIVATE);
+    close(fd);
+}
+
+static void get__file__not_cached(void **state)
+{
+    FILE *file = tmpfile();
+
+    assert_file_is_not_cached(fileno(file), MAP_SHARED);
+    assert_file_is_not_cached(fileno(file), MAP_PRIVATE);
+    fclose(file);
+}
+
+static void get__shared_anonymous__not_cached(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_cached(&bed, memory, len, false);
+    bed_close(&bed);
+    munmap(memory, len);
+}
+
+static char initialised[65536] = {1};
+
+static void get__data_section__not_cached(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_cached(&bed, initialised, sizeof(initialised), false);
+    bed_close(&bed);
+}
+
+static void get__range_with_a_hole__not_cached(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(3);
+    struct bed bed;
+
+    open_bed(&bed);
+    munmap(memory + page, page);
+    assert_cached(&bed, memory, 3 * page, false);
+    munmap(memory, 3 * page);
+    assert_int_equal(events(&bed), 0);
+    bed_close(&bed);
+}
+
+static void get__range_over_anonymous_and_shared__not_cached(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(3);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ptr_equal(mmap(memory + page, page, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                     memory + page);
+    assert_cached(&bed, memory, 3 * page, false);
+    munmap(memory, 3 * page);
+    assert_int_equal(events(&bed), 0);
+    bed_close(&bed);
+}
+
+static void get__heap_stack_and_several_mappings__cached(void **state)
+{
+    char on_stack[10000], *on_heap = malloc(10000), *memory = bed_map(3);
+    size_t page = bed_page();
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
+    assert_cached(&bed, on_stack, sizeof(on_stack), true);
+    assert_cached(&bed, on_heap, 10000, true);
+    assert_cached(&bed, memory, 3 * page, true);
+    bed_close(&bed);
+    munmap(memory, 3 * page);
+    free(on_heap);
+}
+
+/* ---- several libraries, several processes ----------------------------------------------- */
+
+static void two_libraries__same_memory__both_cache_and_both_notice(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    char *memory = bed_map(1);
+    struct bed bed, other;
+
+    open_bed(&bed);
+    assert_ok(hmreg_open(&config, &other.lib));
+    other.domain = counter_open_more(other.lib, NULL);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_int_equal(bed_key(&other, memory, 10), 2);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_int_equal(bed_key(&other, memory, 10), 2);
+    munmap(memory, bed_page());
+    map_at(memory, bed_page());
+    assert_int_equal(bed_key(&other, memory, 10), 3);
+    assert_ok(hmreg_domain_close(other.domain));
+    assert_ok(hmreg_close(other.lib));
+    assert_int_equal(bed_key(&bed, memory, 10), 4);
+    munmap(memory, bed_page());
+    assert_int_equal(bed_stats(&bed).invalidations, 2);
+    bed_close(&bed);
+}
+
+static bool has_userfaultfd(void)
+{
+    for (int fd = 0; fd < 256; fd++) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "userfaultfd"))
+            return true;
+    }
+    return false;
+}
+
+/* ThreadSanitizer gives up on threads that a forked child starts. */
+static bool child_may_have_threads(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    return false;
+#elif defined(__has_feature)
+    return !__has_feature(thread_sanitizer);
+#else
+    return true;
+#endif
+}
+
+static int childs_part(char *memory)
+{
+    struct bed bed;
+
+    if (has_userfaultfd())
+        return 1;
+    munmap(memory, bed_page()); /* its own copy: nothing to the parent */
+    open_bed(&bed);
+    memory = bed_map(1);
+    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
+        return 2;
+    munmap(memory, bed_page());
+    if (bed_stats(&bed).invalidations != 1)
+        return 3;
+    bed_close(&bed);
+    return 0;
+}
+
+static void fork__child_lives_on__parent_is_told_and_child_has_its_own(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    if (!child_may_have_threads())
+        test_skip("ThreadSanitizer forbids threads in a forked child");
+    open_bed(&bed);
+    assert_true(has_userfaultfd());
+    bed_key(&bed, memory, 10);
+    child = fork();
+    if (child == 0)
+        _exit(childs_part(memory));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    munmap(memory, bed_page());
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    bed_close(&bed);
+}
+
+static void close__nothing_is_watched_and_no_thread_is_left(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    for (int i = 0; i < 20; i++) {
+        open_bed(&bed);
+        bed_key(&bed, memory, 10);
+        bed_close(&bed);
+        assert_false(has_userfaultfd());
+    }
+    munmap(memory, bed_page()); /* would sleep for ever if someone still watched */
+}
+
+TEST_MAIN(TEST(munmap__mapped_anew__registered_anew),
+          TEST(munmap__raw_system_call__registered_anew),
+          TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes),
+          TEST(madvise__dontneed__registered_anew), TEST(madvise__free__registered_anew),
+          TEST(mmap__fixed_over_it__registered_anew),
+          TEST(mremap__moved_away__neither_place_is_served),
+          TEST(mremap__onto_it__registered_anew), TEST(mremap__shrunk_and_grown__the_tail_is_new),
+          TEST(brk__heap_shrinks_and_grows__registered_anew),
+          TEST(free__large_block_allocated_again__registered_anew),
+          TEST(malloc_trim__watched_heap__no_deadlock),
+          TEST(thread_stack__of_a_dead_thread_reused__registered_anew),
+          TEST(munmap__region_in_use__ends_with_its_last_put),
+          TEST(get__change_read_but_not_told__waits_for_it),
+          TEST(get__change_not_even_read__waits_for_it), TEST(read__into_watched_memory__works),
+          TEST(munmap__of_unwatched_memory__no_event),
+          TEST(munmap__of_what_no_region_covers_any_more__no_event),
+          TEST(munmap__of_memory_that_had_moved__no_event),
+          TEST(unwatch__page_shared_with_another_region__stays_watched),
+          TEST(get__memfd__not_cached), TEST(get__file__not_cached),
+          TEST(get__shared_anonymous__not_cached), TEST(get__data_section__not_cached),
+          TEST(get__range_with_a_hole__not_cached),
+          TEST(get__range_over_anonymous_and_shared__not_cached),
+          TEST(get__heap_stack_and_several_mappings__cached),
+          TEST(two_libraries__same_memory__both_cache_and_both_notice),
+          TEST(fork__child_lives_on__parent_is_told_and_child_has_its_own),
+          TEST(close__nothing_is_watched_and_no_thread_is_left))
