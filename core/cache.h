@@ -31,7 +31,8 @@ struct cache_entry {
     enum cache_state state;
     bool changed; /* its memory changed while it was pending */
     bool zombie;  /* was live, is dead, and something still keeps it */
-    struct cache_entry *previous, *next; /* in one of the cache's lists */
+    /* In one of the cache's lists. */
+    struct cache_entry *previous, *next;
 };
 
 struct cache_list {

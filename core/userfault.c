@@ -42,11 +42,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EVENTS                                                                                     \
-    (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
-#define SETTLE_NS 20000   /* an event takes about 100 us */
-#define SETTLE_TRIES 5000 /* with the sleep's own overhead, some tenths of a second */
-#define BATCH 16          /* events read at once */
+#define EVENTS       (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
+#define SETTLE_NS    20000 /* an event takes about 100 us */
+#define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
+#define BATCH        16    /* events read at once */
 
 struct userfault {
     int fd;
@@ -69,8 +68,7 @@ static struct userfault *shared; /* the process's, while it has clients */
 
 static int enable(struct userfault *userfault, uint64_t start, uint64_t end)
 {
-    struct uffdio_register range = {.range = {start, end - start},
-                                    .mode = UFFDIO_REGISTER_MODE_WP};
+    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
 
     return ioctl(userfault->fd, UFFDIO_REGISTER, &range) ? -errno : 0;
 }
@@ -178,15 +176,15 @@ static int open_descriptor(struct userfault *userfault)
 {
     struct uffdio_api api = {.api = UFFD_API, .features = EVENTS | UFFD_FEATURE_PAGEFAULT_FLAG_WP};
 
-    userfault->fd =
-        (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    userfault->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     if (userfault->fd < 0) /* EINVAL: too old for a flag */
         return hmreg_fail_os(errno == EINVAL ? ENOSYS : errno,
                              "userfaultfd is not to be had: host memory is not monitored");
     if (ioctl(userfault->fd, UFFDIO_API, &api)) {
         close(userfault->fd);
-        return hmreg_fail(-ENOSYS, "this kernel's userfaultfd has no write protection or no events: "
-                                   "host memory is not monitored");
+        return hmreg_fail(-ENOSYS,
+                          "this kernel's userfaultfd has no write protection or no events: "
+                          "host memory is not monitored");
     }
     return 0;
 }

@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 
 #define THREADS 4
-#define SLOTS 8
-#define LEN 65536
+#define SLOTS   8
+#define LEN     65536
 
 static unsigned seed = 1, length = 1;
 
@@ -50,8 +50,8 @@ static struct worker workers[THREADS];
 static void run(struct bed *bed, void *(*body)(void *))
 {
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){
-            .bed = bed, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
+        workers[i] =
+            (struct worker){.bed = bed, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -170,8 +170,8 @@ static void *reuse_device(void *arg)
     static char place[THREADS][LEN] __attribute__((aligned(LEN)));
     struct worker *worker = arg;
     char *memory = place[worker->index];
-    struct vendor_claim *claim = vendor_claim(HMREG_IFACE_ROCR, memory, LEN, HMREG_MEM_DEVICE,
-                                              (int)worker->index % 2);
+    struct vendor_claim *claim =
+        vendor_claim(HMREG_IFACE_ROCR, memory, LEN, HMREG_MEM_DEVICE, (int)worker->index % 2);
 
     for (; worker->reuses < 3000 * length; worker->reuses++) {
         uint64_t number = atomic_fetch_add(&last_number, 1) + 1;
@@ -203,7 +203,7 @@ static void reuse__device_memory_among_threads__never_a_stale_hit(void **state)
 /* ---- everything at once ----------------------------------------------------------------- */
 
 #define RANGES 24
-#define HOLDS 6
+#define HOLDS  6
 
 static char memory_of_all[RANGES * 4096];
 

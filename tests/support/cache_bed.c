@@ -11,8 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void bed_open(struct bed *bed, enum hmreg_monitor monitor,
-              const struct hmreg_domain_config *config)
+void bed_open(struct bed *bed, enum hmreg_monitor monitor, const struct hmreg_domain_config *config)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = monitor};
     int rc = hmreg_open(&library, &bed->lib);
@@ -71,8 +70,8 @@ size_t bed_page(void)
 
 char *bed_map(size_t pages)
 {
-    char *made = mmap(NULL, pages * bed_page(), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *made =
+        mmap(NULL, pages * bed_page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_true(made != MAP_FAILED);
     memset(made, 'm', pages * bed_page());

@@ -31,7 +31,8 @@ static bool fails(atomic_int *times)
 static int fail_full(void)
 {
     return hmreg_fail_vendor(-ENOMEM, "ofi", ENOMEM, "as asked",
-                             "the test's fabric has no room for more than %u regions", counter.room);
+                             "the test's fabric has no room for more than %u regions",
+                             counter.room);
 }
 
 static bool take_room(void)

@@ -19,8 +19,8 @@ struct counter {
     atomic_int reg_times;     /* so often (-1: always) */
     atomic_int dereg_code;    /* the same for dereg; EBUSY leaves the region as it was */
     atomic_int dereg_times;
-    unsigned room;            /* more regions are -ENOMEM; 0: no limit */
-    bool look;                /* reg looks at the memory, as if it pinned its pages: counter_seen() */
+    unsigned room; /* more regions are -ENOMEM; 0: no limit */
+    bool look;     /* reg looks at the memory, as if it pinned its pages: counter_seen() */
     /* Called by reg before it looks, and by dereg, with nothing locked. NULL: nothing. */
     void (*reg_hook)(const struct provider_request *request);
     void (*dereg_hook)(uint64_t key);

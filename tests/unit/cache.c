@@ -18,10 +18,8 @@ static char memory[64][LEN];
 
 static void open_bed(struct bed *bed, uint32_t flags, uint64_t max_regions, uint64_t max_bytes)
 {
-    struct hmreg_domain_config config = {.size = sizeof(config),
-                                         .flags = flags,
-                                         .max_regions = max_regions,
-                                         .max_bytes = max_bytes};
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .flags = flags, .max_regions = max_regions, .max_bytes = max_bytes};
 
     bed_open(bed, HMREG_MONITOR_IMPORT, &config);
 }
@@ -200,7 +198,7 @@ static void limit__one_region_more__the_least_recently_used_goes(void **state)
     struct bed bed;
 
     open_bed(&bed, 0, 3, 0);
-    touch(&bed, 3); /* 0 1 2 */
+    touch(&bed, 3);                                     /* 0 1 2 */
     assert_int_equal(bed_key(&bed, memory[0], LEN), 1); /* 1 2 0 */
     assert_int_equal(bed_key(&bed, memory[3], LEN), 4); /* 2 0 3 */
     assert_int_equal(bed_key(&bed, memory[0], LEN), 1);

@@ -135,9 +135,9 @@ static void get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region(vo
     bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
     assert_int_equal(bed_key(&bed, memory, LEN), 1);
     munmap(memory, LEN);
-    assert_ptr_equal(mmap(memory, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-                          -1, 0),
-                     memory);
+    assert_ptr_equal(
+        mmap(memory, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+        memory);
     vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_DEVICE, 1);
     mr = bed_get(&bed, memory, LEN);
     assert_ok(hmreg_mr_query(mr, &info));
@@ -245,9 +245,9 @@ static void get__vendor_cannot_say__the_entry_goes_and_the_reason_comes(void **s
     assert_int_equal(key_of(&bed, memory), 1);
     cuda->identity_code = -EIO;
     cuda->resolve_code = -EIO;
-    assert_fails(hmreg_mr_get(bed.domain, (void *)(uintptr_t)memory->addr, LEN,
-                              HMREG_ACCESS_REMOTE, &mr),
-                 -EIO, "resolve of cuda failed");
+    assert_fails(
+        hmreg_mr_get(bed.domain, (void *)(uintptr_t)memory->addr, LEN, HMREG_ACCESS_REMOTE, &mr),
+        -EIO, "resolve of cuda failed");
     assert_null(mr);
     assert_int_equal(hmreg_last_error()->vendor_code, 999);
     assert_int_equal(bed_stats(&bed).regions, 0);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LEN 4096
+#define LEN     4096
 #define THREADS 4
 
 static char memory[8][LEN];

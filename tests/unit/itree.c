@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NODES 200
-#define SPAN 1000
+#define SPAN  1000
 
 static struct itree_node nodes[NODES];
 static bool present[NODES];

@@ -131,7 +131,8 @@ static void mmap__fixed_over_it__registered_anew(void **state)
 
     open_bed(&bed);
     bed_key(&bed, memory, len);
-    assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0), memory);
+    assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0),
+                     memory);
     assert_int_equal(bed_key(&bed, memory, len), 2);
     munmap(memory, len);
     bed_close(&bed);
@@ -754,8 +755,8 @@ TEST_MAIN(TEST(munmap__mapped_anew__registered_anew),
           TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes),
           TEST(madvise__dontneed__registered_anew), TEST(madvise__free__registered_anew),
           TEST(mmap__fixed_over_it__registered_anew),
-          TEST(mremap__moved_away__neither_place_is_served),
-          TEST(mremap__onto_it__registered_anew), TEST(mremap__shrunk_and_grown__the_tail_is_new),
+          TEST(mremap__moved_away__neither_place_is_served), TEST(mremap__onto_it__registered_anew),
+          TEST(mremap__shrunk_and_grown__the_tail_is_new),
           TEST(brk__heap_shrinks_and_grows__registered_anew),
           TEST(free__large_block_allocated_again__registered_anew),
           TEST(malloc_trim__watched_heap__no_deadlock),
