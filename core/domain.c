@@ -118,8 +118,15 @@ static struct provider_ops complete(const struct provider_ops *given)
 static int check_order(const enum hmreg_path *order)
 {
     unsigned seen = 0;
+    int count = 0;
 
-    for (int i = 0; i < HMREG_PATH_COUNT - 1 && order[i] != HMREG_PATH_NONE; i++) {
+    while (count < HMREG_PATH_COUNT - 1 && order[count] != HMREG_PATH_NONE)
+        count++;
+    for (int i = count; i < HMREG_PATH_COUNT - 1; i++)
+        if (order[i] != HMREG_PATH_NONE)
+            return hmreg_fail(-EINVAL, "config->order[%d] comes after its end, order[%d]", i,
+                              count);
+    for (int i = 0; i < count; i++) {
         if ((unsigned)order[i] >= HMREG_PATH_COUNT || order[i] == HMREG_PATH_SYSTEM)
             return hmreg_fail(-EINVAL,
                               "config->order[%d] is %d; accepted are HMREG_PATH_DMABUF, PEERMEM, "

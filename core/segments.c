@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A composite on its way. */
@@ -55,22 +56,26 @@ static struct request piece_request(const struct gathering *gathering, size_t in
     return request;
 }
 
-static int resolve_segment(struct gathering *gathering, size_t index)
+/* What a segment covers. */
+static int check_segment(const struct hmreg_segment *segment, size_t index, struct iovec *out)
 {
-    const struct hmreg_segment *segment = &gathering->segments[index];
-    struct request request;
-    int rc = 0;
+    char what[32];
 
     if (segment->kind == HMREG_SEGMENT_DMABUF)
-        rc = request_from_dmabuf(&segment->u.dmabuf, &gathering->iov[index]);
-    else
-        gathering->iov[index] = segment->u.memory;
-    if (!rc && segment->kind == HMREG_SEGMENT_MEMORY)
-        rc = validate_iov(&gathering->iov[index], 1, 1);
-    if (rc)
-        return rc;
-    request = piece_request(gathering, index);
-    return request_resolve(gathering->domain, &request, &gathering->found[index]);
+        return request_from_dmabuf(&segment->u.dmabuf, out);
+    snprintf(what, sizeof(what), "segments[%zu]", index);
+    *out = segment->u.memory;
+    return validate_range_of(what, out->iov_base, out->iov_len);
+}
+
+/* All of them, before a runtime is asked about any. */
+static int check_ranges(struct gathering *gathering)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < gathering->count && !rc; i++)
+        rc = check_segment(&gathering->segments[i], i, &gathering->iov[i]);
+    return rc ? rc : request_check_length(gathering->domain, gathering->iov, gathering->count);
 }
 
 /* A descriptor of unknown memory goes with any device's, not with host memory. */
@@ -96,7 +101,9 @@ static int resolve_segments(struct gathering *gathering)
     int rc = 0;
 
     for (size_t i = 0; i < gathering->count && !rc; i++) {
-        rc = resolve_segment(gathering, i);
+        struct request request = piece_request(gathering, i);
+
+        rc = request_resolve(gathering->domain, &request, &gathering->found[i]);
         rc = rc ? rc : check_mix(gathering, i);
     }
     return rc;
@@ -193,9 +200,8 @@ static int gather(struct gathering *gathering, struct hmreg_mr **out)
     if (!gathering->iov || !gathering->found)
         hmreg_fail(rc, "no memory for %zu segments", gathering->count);
     else
-        rc = resolve_segments(gathering);
-    if (!rc)
-        rc = request_check_length(gathering->domain, gathering->iov, gathering->count);
+        rc = check_ranges(gathering);
+    rc = rc ? rc : resolve_segments(gathering);
     if (!rc)
         rc = fits_one(gathering) ? create_one(gathering, out) : create_composite(gathering, out);
     free(gathering->found);

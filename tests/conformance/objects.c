@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What can be asked of a domain, a region and a peer's region, the same on every provider: answers,
+ * wrong arguments, callers older and newer than the library, tokens, forked children. */
+#include "tests/conformance/under.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES 4096
+
+static char memory[BYTES];
+
+struct bed {
+    struct under under;
+    struct hmreg_domain_info info;
+    struct hmreg_mr *mr;    /* of all memory, for peers */
+    struct hmreg_mr *local; /* without remote rights */
+    struct hmreg_remote *remote;
+    uint8_t token[4096];
+    size_t token_size;
+};
+
+static void open_bed(struct bed *bed, unsigned variant)
+{
+    struct hmreg_domain *domain;
+
+    under_open(&bed->under, variant);
+    domain = bed->under.domain;
+    bed->info.size = sizeof(bed->info);
+    assert_ok(hmreg_domain_query(domain, &bed->info));
+    assert_ok(hmreg_mr_reg(domain, memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &bed->mr, memory));
+    assert_ok(hmreg_mr_reg(domain, memory + 1, 16, HMREG_ACCESS_LOCAL, 0, 0, 0, &bed->local, NULL));
+    bed->token_size = sizeof(bed->token);
+    assert_ok(hmreg_mr_pack(bed->mr, bed->token, &bed->token_size));
+    assert_ok(hmreg_remote_open(domain, bed->token, bed->token_size, &bed->remote));
+}
+
+static void close_bed(struct bed *bed)
+{
+    hmreg_remote_close(bed->remote);
+    assert_ok(hmreg_mr_close(bed->local));
+    assert_ok(hmreg_mr_close(bed->mr));
+    under_close(&bed->under);
+}
+
+static void in_all(void (*checks)(struct bed *bed))
+{
+    for (unsigned variant = 0; variant < under_variants; variant++) {
+        struct bed bed;
+
+        open_bed(&bed, variant);
+        checks(&bed);
+        close_bed(&bed);
+    }
+}
+
+/* ---- answers ---------------------------------------------------------------------------- */
+
+static void check_answers(struct bed *bed)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_remote_info remote = {.size = sizeof(remote)};
+    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+
+    assert_ok(hmreg_mr_query(bed->mr, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.device, -1);
+    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(info.addr, (uintptr_t)memory);
+    assert_int_equal(info.len, BYTES);
+    assert_int_equal(info.access, HMREG_ACCESS_ALL);
+    assert_int_equal(info.local_addr, (uintptr_t)memory);
+    assert_int_equal(info.cached, 0);
+    assert_ptr_equal(hmreg_mr_context(bed->mr), memory);
+    assert_ptr_equal(hmreg_mr_context(bed->local), NULL);
+    assert_true(hmreg_mr_key(bed->local) == HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_segment(bed->mr, 0, &segment));
+    assert_int_equal(segment.len, BYTES);
+    assert_ptr_equal(segment.native, hmreg_mr_native(bed->mr));
+    assert_fails(hmreg_mr_segment(bed->mr, 1, &segment), -ENOENT, "index is 1");
+    assert_ok(hmreg_remote_query(bed->remote, &remote));
+    assert_int_equal(remote.len, BYTES);
+    assert_int_equal(remote.access, HMREG_ACCESS_REMOTE);
+    assert_int_equal(remote.segments, 1);
+    assert_int_equal(remote.iface, HMREG_IFACE_SYSTEM);
+    assert_ok(hmreg_explain(bed->mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(why.refused, 0);
+}
+
+static void queries__say_what_was_registered(void **state)
+{
+    in_all(check_answers);
+}
+
+/* ---- callers of other versions ---------------------------------------------------------- */
+
+/* An output struct: too small a size is refused and nothing written; bytes beyond what the library
+ * knows stay; the size stays the caller's. */
+static void check_out(struct bed *bed, size_t known, int (*ask)(struct bed *bed, void *out))
+{
+    union {
+        size_t size;
+        unsigned char bytes[4096];
+    } out, before;
+
+    memset(&before, 0xa5, sizeof(before));
+    assert_fails(ask(bed, NULL), -EINVAL, "out is NULL");
+    for (size_t size = 0; size < known; size += known - 1) {
+        before.size = size;
+        out = before;
+        assert_fails(ask(bed, &out), -EINVAL, "size of struct");
+        assert_memory_equal(&out, &before, sizeof(out));
+    }
+    for (size_t size = known; size <= known + 64; size += 64) {
+        before.size = size;
+        out = before;
+        assert_ok(ask(bed, &out));
+        assert_int_equal(out.size, size);
+        assert_memory_equal(out.bytes + known, before.bytes + known, sizeof(out) - known);
+    }
+}
+
+static int ask_domain(struct bed *bed, void *out)
+{
+    return hmreg_domain_query(bed->under.domain, out);
+}
+
+static int ask_stats(struct bed *bed, void *out)
+{
+    return hmreg_domain_stats(bed->under.domain, out);
+}
+
+static int ask_outlook(struct bed *bed, void *out)
+{
+    return hmreg_domain_explain(bed->under.domain, HMREG_IFACE_SYSTEM, -1, out);
+}
+
+static int ask_mr(struct bed *bed, void *out)
+{
+    return hmreg_mr_query(bed->mr, out);
+}
+
+static int ask_segment(struct bed *bed, void *out)
+{
+    return hmreg_mr_segment(bed->mr, 0, out);
+}
+
+static int ask_why(struct bed *bed, void *out)
+{
+    return hmreg_explain(bed->mr, out);
+}
+
+static int ask_remote(struct bed *bed, void *out)
+{
+    return hmreg_remote_query(bed->remote, out);
+}
+
+static int ask_memory(struct bed *bed, void *out)
+{
+    return hmreg_query(bed->under.lib, memory, BYTES, out);
+}
+
+static int ask_runtime(struct bed *bed, void *out)
+{
+    return hmreg_runtime_query(bed->under.lib, HMREG_IFACE_SYSTEM, out);
+}
+
+static void check_outs(struct bed *bed)
+{
+    check_out(bed, sizeof(struct hmreg_domain_info), ask_domain);
+    check_out(bed, sizeof(struct hmreg_stats), ask_stats);
+    check_out(bed, sizeof(struct hmreg_explanation), ask_outlook);
+    check_out(bed, sizeof(struct hmreg_mr_info), ask_mr);
+    check_out(bed, sizeof(struct hmreg_segment_info), ask_segment);
+    check_out(bed, sizeof(struct hmreg_explanation), ask_why);
+    check_out(bed, sizeof(struct hmreg_remote_info), ask_remote);
+    check_out(bed, sizeof(struct hmreg_mem_info), ask_memory);
+    check_out(bed, sizeof(struct hmreg_runtime_info), ask_runtime);
+}
+
+static void queries__of_older_and_newer_callers(void **state)
+{
+    in_all(check_outs);
+}
+
+/* ---- NULL ------------------------------------------------------------------------------- */
+
+static void null__is_refused_by_name_or_means_nothing(void **state)
+{
+    struct hmreg_remote_info remote = {.size = sizeof(remote)};
+    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_domain_info domain = {.size = sizeof(domain)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    uint64_t addr, key;
+    uint8_t bytes[8];
+    size_t size = 8;
+
+    assert_fails(hmreg_domain_query(NULL, &domain), -EINVAL, "domain");
+    assert_fails(hmreg_domain_stats(NULL, &stats), -EINVAL, "domain");
+    assert_fails(hmreg_domain_explain(NULL, 0, -1, &why), -EINVAL, "domain");
+    assert_fails(hmreg_mr_query(NULL, &info), -EINVAL, "mr");
+    assert_fails(hmreg_mr_segment(NULL, 0, &segment), -EINVAL, "mr");
+    assert_fails(hmreg_mr_pack(NULL, bytes, &size), -EINVAL, "mr");
+    assert_fails(hmreg_mr_raw_attr(NULL, &addr, bytes, &size, 0), -EINVAL, "mr");
+    assert_fails(hmreg_mr_map_raw(NULL, 0, bytes, 8, &key, 0), -EINVAL, "domain");
+    assert_fails(hmreg_mr_unmap_key(NULL, 1), -EINVAL, "domain");
+    assert_fails(hmreg_mr_bind(NULL, bytes, 0), -EINVAL, "mr");
+    assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr");
+    assert_fails(hmreg_mr_refresh(NULL, NULL, 0, 0), -EINVAL, "mr");
+    assert_fails(hmreg_remote_open(NULL, bytes, 8, (void *)bytes), -EINVAL, "domain");
+    assert_fails(hmreg_remote_query(NULL, &remote), -EINVAL, "remote");
+    assert_fails(hmreg_remote_addr(NULL, 0, 1, &addr, &key), -EINVAL, "remote");
+    assert_ok(hmreg_mr_close(NULL));
+    hmreg_mr_put(NULL);
+    hmreg_remote_close(NULL);
+    assert_null(hmreg_mr_desc(NULL));
+    assert_null(hmreg_mr_native(NULL));
+    assert_null(hmreg_mr_context(NULL));
+    assert_true(hmreg_mr_key(NULL) == HMREG_KEY_NOTAVAIL);
+    assert_int_equal(hmreg_mr_lkey(NULL), 0);
+    assert_int_equal(hmreg_mr_rkey(NULL), 0);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------- */
+
+static void check_pack(struct bed *bed)
+{
+    size_t needed = bed->token_size, size = 0;
+    uint8_t *exact = malloc(needed);
+    uint8_t small[4096];
+
+    memset(small, 0xa5, sizeof(small));
+    assert_fails(hmreg_mr_pack(bed->mr, small, NULL), -EINVAL, "size is NULL");
+    size = 1;
+    assert_fails(hmreg_mr_pack(bed->mr, NULL, &size), -EINVAL, "buf is NULL");
+    assert_int_equal(size, 1);
+    for (size_t room = 0; room < needed; room++) {
+        size = room;
+        assert_fails(hmreg_mr_pack(bed->mr, room ? small : NULL, &size), -HMREG_ETOOSMALL, "takes");
+        assert_int_equal(size, needed);
+    }
+    for (size_t i = 0; i < sizeof(small); i++)
+        assert_int_equal(small[i], 0xa5);
+    size = needed;
+    assert_ok(hmreg_mr_pack(bed->mr, exact, &size));
+    assert_int_equal(size, needed);
+    assert_memory_equal(exact, bed->token, needed);
+    free(exact);
+    size = sizeof(small);
+    assert_fails(hmreg_mr_pack(bed->local, small, &size), -EACCES, "no remote access");
+    assert_int_equal(size, sizeof(small));
+}
+
+static void pack__room_for_the_token(void **state)
+{
+    in_all(check_pack);
+}
+
+static void check_remote_open(struct bed *bed)
+{
+    struct hmreg_domain *domain = bed->under.domain;
+    struct hmreg_remote *remote = (void *)1;
+
+    assert_fails(hmreg_remote_open(domain, NULL, 8, &remote), -EINVAL, "token");
+    assert_fails(hmreg_remote_open(domain, bed->token, bed->token_size, NULL), -EINVAL, "remote");
+    assert_fails(hmreg_remote_open(domain, bed->token, 0, &remote), -EBADMSG, "token");
+    assert_fails(hmreg_remote_open(domain, bed->token, bed->token_size - 1, &remote), -EBADMSG,
+                 "token");
+    assert_fails(hmreg_remote_open(domain, bed->token, SIZE_MAX, &remote), -EBADMSG, "token");
+    for (size_t i = 0; i < bed->token_size; i++) {
+        bed->token[i] ^= 0x40;
+        assert_fails(hmreg_remote_open(domain, bed->token, bed->token_size, &remote), -EBADMSG,
+                     "token");
+        bed->token[i] ^= 0x40;
+    }
+    assert_ptr_equal(remote, (void *)1);
+    assert_ok(hmreg_remote_open(domain, bed->token, bed->token_size, &remote));
+    hmreg_remote_close(remote);
+}
+
+static void remote_open__bytes_that_are_no_token(void **state)
+{
+    in_all(check_remote_open);
+}
+
+static void check_remote_addr(struct bed *bed)
+{
+    uint64_t addr = 77, key = 78, first = 0;
+
+    assert_fails(hmreg_remote_addr(bed->remote, 0, 1, NULL, &key), -EINVAL, "addr");
+    assert_fails(hmreg_remote_addr(bed->remote, 0, 1, &addr, NULL), -EINVAL, "key");
+    assert_fails(hmreg_remote_addr(bed->remote, 0, 0, &addr, &key), -EINVAL, "len is 0");
+    assert_fails(hmreg_remote_addr(bed->remote, BYTES, 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(bed->remote, BYTES - 1, 2, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(bed->remote, 0, BYTES + 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(bed->remote, 1, SIZE_MAX, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(bed->remote, UINT64_MAX, 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(bed->remote, UINT64_MAX, SIZE_MAX, &addr, &key), -ERANGE,
+                 "outside");
+    assert_int_equal(addr, 77);
+    assert_int_equal(key, 78);
+    assert_ok(hmreg_remote_addr(bed->remote, 0, BYTES, &first, &key));
+    assert_ok(hmreg_remote_addr(bed->remote, BYTES - 1, 1, &addr, &key));
+    assert_int_equal(addr, first + BYTES - 1);
+    if (bed->info.mr_mode & HMREG_MR_VIRT_ADDR)
+        assert_int_equal(first, (uintptr_t)memory);
+    else
+        assert_int_equal(first, 0);
+}
+
+static void remote_addr__inside_and_outside(void **state)
+{
+    in_all(check_remote_addr);
+}
+
+/* ---- raw keys and states ---------------------------------------------------------------- */
+
+static void check_raw_keys(struct bed *bed)
+{
+    struct hmreg_domain *domain = bed->under.domain;
+    uint64_t base = 77, key = 78;
+    uint8_t raw[256] = {0};
+    size_t size = sizeof(raw), none = 0;
+
+    assert_fails(hmreg_mr_raw_attr(bed->mr, &base, raw, NULL, 0), -EINVAL, "key_size");
+    assert_fails(hmreg_mr_raw_attr(bed->mr, &base, raw, &size, 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_raw_attr(bed->mr, &base, NULL, &size, 0), -EINVAL, "raw_key");
+    assert_fails(hmreg_mr_raw_attr(bed->local, &base, raw, &size, 0), -EACCES, "remote access");
+    assert_fails(hmreg_mr_raw_attr(bed->mr, &base, NULL, &none, 0), -HMREG_ETOOSMALL, "takes");
+    assert_int_equal(base, 77);
+    size = none;
+    assert_ok(hmreg_mr_raw_attr(bed->mr, &base, raw, &size, 0));
+    assert_int_equal(size, none);
+    assert_fails(hmreg_mr_map_raw(domain, base, NULL, size, &key, 0), -EINVAL, "raw_key");
+    assert_fails(hmreg_mr_map_raw(domain, base, raw, size, NULL, 0), -EINVAL, "key is NULL");
+    assert_fails(hmreg_mr_map_raw(domain, base, raw, size, &key, 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_map_raw(domain, base, raw, size - 1, &key, 0), -EINVAL, "key_size");
+    assert_int_equal(key, 78);
+    assert_ok(hmreg_mr_map_raw(domain, base, raw, size, &key, 0));
+    assert_ok(hmreg_mr_unmap_key(domain, key));
+    assert_fails(hmreg_mr_unmap_key(domain, key), -EINVAL, "not mapped");
+}
+
+static void raw_keys__there_and_back(void **state)
+{
+    in_all(check_raw_keys);
+}
+
+static void check_states(struct bed *bed)
+{
+    struct iovec outside = {memory + BYTES - 1, 2}, empty = {memory, 0}, nowhere = {NULL, 1};
+
+    assert_fails(hmreg_mr_bind(bed->mr, NULL, 0), -EINVAL, "object");
+    for (int bit = 0; bit < 64; bit++)
+        if (UINT64_C(1) << bit != HMREG_REMOTE_WRITE)
+            assert_fails(hmreg_mr_bind(bed->mr, bed, UINT64_C(1) << bit), -HMREG_EBADFLAGS,
+                         "flags");
+    assert_fails(hmreg_mr_refresh(bed->mr, NULL, 0, 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_refresh(bed->mr, NULL, 1, 0), -EINVAL, "iov is NULL");
+    assert_fails(hmreg_mr_refresh(bed->mr, &outside, 0, 0), -EINVAL, "count is 0");
+    assert_fails(hmreg_mr_refresh(bed->mr, &outside, 1, 0), -EINVAL, "not inside the region");
+    assert_fails(hmreg_mr_refresh(bed->mr, &empty, 1, 0), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_refresh(bed->mr, &nowhere, 1, 0), -EINVAL, "addr is NULL");
+}
+
+static void states__wrong_argument(void **state)
+{
+    in_all(check_states);
+}
+
+/* ---- closing ---------------------------------------------------------------------------- */
+
+static void check_close(struct bed *bed)
+{
+    struct hmreg_mr *mr;
+
+    assert_fails(hmreg_domain_close(bed->under.domain), -EBUSY, "2 regions");
+    assert_fails(hmreg_close(bed->under.lib), -EBUSY, "1 domains");
+    assert_ok(hmreg_mr_get(bed->under.domain, memory, 16, HMREG_SEND, &mr));
+    assert_fails(hmreg_mr_close(mr), -EINVAL, "hmreg_mr_put()");
+    hmreg_mr_put(mr);
+}
+
+static void close__while_something_is_open__busy(void **state)
+{
+    in_all(check_close);
+}
+
+/* ---- the last error --------------------------------------------------------------------- */
+
+static void check_last_error(struct bed *bed)
+{
+    struct hmreg_domain *domain = bed->under.domain;
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_remote *remote;
+    struct hmreg_error before;
+    uint64_t addr, key;
+    struct hmreg_mr *mr;
+    uint8_t token[4096];
+    size_t size = sizeof(token);
+
+    assert_fails(hmreg_mr_reg(domain, NULL, 1, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL, "addr");
+    before = *hmreg_last_error();
+    assert_ok(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_close(mr));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &mr));
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_mr_pack(bed->mr, token, &size));
+    assert_ok(hmreg_remote_open(domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 1, 1, &addr, &key));
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_ok(hmreg_domain_flush(domain));
+    assert_ok(hmreg_invalidate(bed->under.lib, memory, 16));
+    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+}
+
+static void success__leaves_the_last_error(void **state)
+{
+    in_all(check_last_error);
+}
+
+/* ---- forked children -------------------------------------------------------------------- */
+
+#define PERM(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != -EPERM || hmreg_last_error()->code != -EPERM ||                              \
+            !strstr(hmreg_last_error()->text, "forked child"))                                     \
+            _exit(__COUNTER__ + 1);                                                                \
+    } while (0)
+
+/* Every call on the parent's objects, in a child. */
+static void child(struct bed *bed)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_domain_info domain_info = {.size = sizeof(domain_info)};
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct hmreg_device_info device = {.size = sizeof(device)};
+    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_remote_info remote_info = {.size = sizeof(remote_info)};
+    struct hmreg_mem_info mem = {.size = sizeof(mem)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain = bed->under.domain, *other;
+    struct hmreg_segment one = {.u.memory = {memory, 16}};
+    struct iovec iov = {memory, 16};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
+    struct hmreg *lib = bed->under.lib;
+    struct hmreg_remote *remote;
+    struct hmreg_dmabuf dmabuf;
+    struct hmreg_mr *mr;
+    uint64_t addr, key;
+    uint8_t bytes[4096];
+    size_t size = sizeof(bytes);
+    void *made;
+
+    PERM(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &runtime));
+    PERM(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, &device));
+    PERM(hmreg_query(lib, memory, 16, &mem));
+    PERM(hmreg_export_dmabuf(lib, memory, 16, 0, &dmabuf));
+    PERM(hmreg_copy(lib, memory, memory + 64, 16));
+    PERM(hmreg_mem_alloc(lib, HMREG_IFACE_SYSTEM, -1, HMREG_MEM_HOST, 16, &made));
+    PERM(hmreg_mem_free(lib, memory));
+    PERM(hmreg_invalidate(lib, memory, 16));
+    PERM(under_open_more(&bed->under, &config, &other));
+    PERM(hmreg_domain_query(domain, &domain_info));
+    PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, &why));
+    PERM(hmreg_domain_stats(domain, &stats));
+    PERM(hmreg_domain_flush(domain));
+    PERM(hmreg_domain_bind(domain, bed, HMREG_REG_MR));
+    PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    PERM(hmreg_mr_regv(domain, &iov, 1, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    PERM(hmreg_mr_regattr(domain, &attr, 0, &mr));
+    PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &mr));
+    PERM(hmreg_mr_query(bed->mr, &info));
+    PERM(hmreg_mr_segment(bed->mr, 0, &segment));
+    PERM(hmreg_explain(bed->mr, &why));
+    PERM(hmreg_mr_pack(bed->mr, bytes, &size));
+    PERM(hmreg_mr_raw_attr(bed->mr, &addr, bytes, &size, 0));
+    PERM(hmreg_mr_map_raw(domain, 0, bytes, 8, &key, 0));
+    PERM(hmreg_mr_unmap_key(domain, 1));
+    PERM(hmreg_mr_bind(bed->mr, bed, 0));
+    PERM(hmreg_mr_enable(bed->mr));
+    PERM(hmreg_mr_refresh(bed->mr, NULL, 0, 0));
+    PERM(hmreg_remote_open(domain, bed->token, bed->token_size, &remote));
+    PERM(hmreg_remote_query(bed->remote, &remote_info));
+    PERM(hmreg_remote_addr(bed->remote, 0, 1, &addr, &key));
+    hmreg_mr_put(bed->mr);
+    hmreg_remote_close(bed->remote);
+    PERM(hmreg_mr_close(bed->mr));
+    PERM(hmreg_domain_close(domain));
+    PERM(hmreg_close(lib));
+    _exit(0);
+}
+
+static void check_child(struct bed *bed)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        child(bed);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0); /* else: which PERM() line above */
+}
+
+static void fork__every_call_on_the_parents_objects__perm(void **state)
+{
+    in_all(check_child);
+}
+
+TEST_MAIN(TEST(queries__say_what_was_registered), TEST(queries__of_older_and_newer_callers),
+          TEST(null__is_refused_by_name_or_means_nothing), TEST(pack__room_for_the_token),
+          TEST(remote_open__bytes_that_are_no_token), TEST(remote_addr__inside_and_outside),
+          TEST(raw_keys__there_and_back), TEST(states__wrong_argument),
+          TEST(close__while_something_is_open__busy), TEST(success__leaves_the_last_error),
+          TEST(fork__every_call_on_the_parents_objects__perm))
