@@ -84,6 +84,7 @@ struct ofi {
     uint32_t api_version; /* the application's, given to fi_getinfo() */
     bool hmem;
     bool pins; /* the fabric needs pages */
+    bool auth; /* it has authorization keys */
 };
 
 /* Do both the library loaded and the application's version have what came with this one? */
@@ -273,6 +274,10 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     struct fid_mr *mr = NULL; /* some providers write it on failure too */
     int rc = 0;
 
+    /* It would take the key, and let everybody in. */
+    if (req->auth_key_size && !ofi->auth)
+        return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but %s has no authorization keys",
+                          ofi->name);
     if (req->path == HMREG_PATH_MAPPED && ofi->pins)
         rc = probe_pages(ofi, req, why);
     if (rc)
@@ -411,6 +416,7 @@ static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info
     snprintf(ofi->name, sizeof(ofi->name), "%s", name ? name : "a fabric without a name");
     ofi->api_version = info->fabric_attr->api_version;
     ofi->hmem = (info->caps | info->domain_attr->caps) & FI_HMEM;
+    ofi->auth = info->domain_attr->auth_key_size;
     ofi->pins = ofi->fabric && ofi_fabric_pins(ofi->fabric, ofi->hmem);
     return ofi;
 }

@@ -321,6 +321,7 @@ static void reg__host__translated(void **state)
 
     begin(&bed);
     fake_fabric.info->domain_attr->mr_iov_limit = 2;
+    fake_fabric.info->domain_attr->auth_key_size = sizeof(auth);
     assert_ok(open_domain(&bed, NULL));
     assert_ok(hmreg_mr_regattr(bed.domain, &attr, 0, &mr));
     assert_int_equal(given->iov_count, 2);
