@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See suite.h.
+ */
+#include "tests/conformance/suite.h"
+
+#include <stdarg.h>
+#include <time.h>
+
+#define MAX_CASES        128
+#define PATIENCE_SECONDS 60
+
+/* ---- the matrix ------------------------------------------------------------------------- */
+
+enum status { PASSED, SUPPLIED, IMPOSSIBLE, NOT_ASKED, STATUSES };
+
+static const char *const names[] = {"passed", "supplied", "impossible", "not asked"};
+
+/* A line of the matrix: in how many modes the case had which status, and the first reason. */
+static struct row {
+    const char *name;
+    unsigned modes[STATUSES];
+    char why[STATUSES][160];
+    bool over;          /* all modes came to an end */
+    uint32_t under_way; /* else the last one tried */
+} rows[MAX_CASES];
+static unsigned row_count;
+
+/* Of the mode under way. */
+static enum status status;
+static char why[160];
+
+/* The gravest counts. */
+static void note(enum status noted, const char *format, va_list args)
+{
+    if (noted <= status)
+        return;
+    status = noted;
+    vsnprintf(why, sizeof(why), format, args);
+}
+
+void suite_supplied(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    note(SUPPLIED, format, args);
+    va_end(args);
+}
+
+void suite_not_asked(void)
+{
+    status = NOT_ASKED;
+}
+
+void suite_impossible(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    note(IMPOSSIBLE, format, args);
+    va_end(args);
+}
+
+/* What the fabric keeps where it can, with our help if it needs that in some mode. */
+static const char *verdict(const struct row *row)
+{
+    static const enum status order[] = {SUPPLIED, PASSED, IMPOSSIBLE, NOT_ASKED};
+
+    if (!row->over)
+        return "FAILED";
+    for (int i = 0; i < STATUSES; i++)
+        if (row->modes[order[i]])
+            return names[order[i]];
+    return "not here";
+}
+
+/* MATRIX, case, fabric, status, reasons. */
+static void print_row(const char *on, const struct row *row)
+{
+    unsigned total = row->modes[PASSED] + row->modes[SUPPLIED] + row->modes[IMPOSSIBLE];
+
+    printf("MATRIX\t%s\t%s\t%s\t", row->name, on, verdict(row));
+    if (!row->over)
+        printf("failed in mr_mode %#x", row->under_way);
+    for (int i = SUPPLIED; i <= IMPOSSIBLE && row->over; i++) {
+        if (row->modes[i] && row->modes[i] < total)
+            printf("%s in %u of %u modes: %s. ", names[i], row->modes[i], total, row->why[i]);
+        else if (row->modes[i])
+            printf("%s: %s. ", names[i], row->why[i]);
+    }
+    printf("\n");
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+static const struct suite_fabric *fabric;
+
+static unsigned char *pages(void)
+{
+    unsigned char *memory =
+        mmap(NULL, SUITE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    memset(memory, 0, SUITE_BYTES);
+    return memory;
+}
+
+static bool run_in(struct row *row, struct hmreg *lib, uint32_t mr_mode, suite_body *body)
+{
+    struct suite_bed bed = {.fabric = fabric, .lib = lib, .info = {.size = sizeof(bed.info)}};
+
+    row->under_way = mr_mode;
+    if (!fabric->open(&bed, mr_mode))
+        return false;
+    assert_ok(hmreg_domain_query(bed.domain, &bed.info));
+    bed.memory = pages();
+    bed.local = pages();
+    status = PASSED;
+    body(&bed);
+    if (!row->modes[status]++)
+        memcpy(row->why[status], why, sizeof(why));
+    fabric->close(&bed);
+    munmap(bed.memory, SUITE_BYTES);
+    munmap(bed.local, SUITE_BYTES);
+    return true;
+}
+
+void suite_run(const char *name, suite_body *body)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
+                                  .monitor = HMREG_MONITOR_DISABLED};
+    struct row *row = &rows[row_count++];
+    struct hmreg *lib;
+    unsigned ran = 0;
+    uint32_t mr_mode;
+
+    assert_true(row_count <= MAX_CASES);
+    row->name = name;
+    assert_ok(hmreg_open(&config, &lib));
+    for (unsigned i = 0; fabric->mode(i, &mr_mode); i++)
+        ran += run_in(row, lib, mr_mode, body);
+    assert_ok(hmreg_close(lib));
+    row->over = true;
+    if (!ran)
+        test_skip("this machine does not have %s", fabric->name);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct suite_cases *const all[] = {&suite_keys, &suite_access,     &suite_modes,
+                                                    &suite_door, &suite_attributes, &suite_segments,
+                                                    &suite_raw,  &suite_life};
+    struct test_case cases[MAX_CASES];
+    size_t count = 0;
+    int rc;
+
+    fabric = suite_fabric(argc > 1 ? argv[1] : "");
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        for (size_t k = 0; k < all[i]->count; k++)
+            cases[count++] = all[i]->cases[k];
+    rc = test_main(argc > 1 ? argc - 1 : argc, argv + (argc > 1), cases, count);
+    for (unsigned i = 0; i < row_count; i++)
+        print_row(fabric->name, &rows[i]);
+    return rc;
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+bool suite_has(const struct suite_bed *bed, uint32_t mode)
+{
+    return bed->info.mr_mode & mode;
+}
+
+uint64_t suite_key(const struct suite_bed *bed, uint64_t key)
+{
+    return suite_has(bed, HMREG_MR_PROV_KEY) ? 0 : key;
+}
+
+void suite_ready(struct suite_bed *bed, struct hmreg_domain *domain, struct hmreg_mr *mr)
+{
+    unsigned i = 0;
+
+    if (!suite_has(bed, HMREG_MR_ENDPOINT)) {
+        assert_ok(hmreg_mr_enable(mr));
+        return;
+    }
+    while (i < SUITE_OBJECTS && bed->tied[i].mr)
+        i++;
+    assert_true(i < SUITE_OBJECTS);
+    bed->tied[i].ep = bed->fabric->ep_open(domain);
+    bed->tied[i].mr = mr;
+    assert_ok(hmreg_mr_bind(mr, bed->tied[i].ep, 0));
+    assert_ok(hmreg_mr_enable(mr));
+}
+
+struct hmreg_mr *suite_reg(struct suite_bed *bed, void *addr, size_t len, uint64_t access,
+                           uint64_t key)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_reg(bed->domain, addr, len, access, 0, suite_key(bed, key), 0, &mr, NULL));
+    suite_ready(bed, bed->domain, mr);
+    return mr;
+}
+
+void suite_close(struct suite_bed *bed, struct hmreg_mr *mr)
+{
+    for (unsigned i = 0; i < SUITE_OBJECTS; i++)
+        if (mr && bed->tied[i].mr == mr) {
+            bed->fabric->ep_close(bed->tied[i].ep);
+            bed->tied[i].mr = NULL;
+        }
+    assert_ok(hmreg_mr_close(mr));
+}
+
+void suite_refused(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+                   uint64_t offset, uint64_t key, uint64_t flags)
+{
+    if (bed->fabric->native(bed, addr, len, access, offset, key, flags) == 0)
+        suite_supplied("the fabric itself takes it");
+}
+
+/* ---- RMA -------------------------------------------------------------------------------- */
+
+struct hmreg_remote *suite_peer(struct suite_bed *bed, const struct hmreg_mr *mr)
+{
+    struct hmreg_remote *remote = NULL;
+    uint8_t token[4096];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(bed->peer, token, size, &remote));
+    return remote;
+}
+
+int suite_rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+              uint64_t key, size_t len)
+{
+    struct hmreg_mr *local = NULL;
+    int rc;
+
+    assert_ok(
+        hmreg_mr_reg(bed->peer, bed->local, len, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
+    suite_ready(bed, bed->peer, local);
+    rc = bed->fabric->rma(bed, remote, write, bed->local, len, hmreg_mr_desc(local), addr, key);
+    suite_close(bed, local);
+    return rc;
+}
+
+int suite_move(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t offset,
+               size_t len)
+{
+    uint64_t addr = 0, key = 0;
+    int rc = hmreg_remote_addr(remote, offset, len, &addr, &key);
+
+    return rc ? rc : suite_rma(bed, remote, write, addr, key, len);
+}
+
+static unsigned char pattern(size_t index)
+{
+    static unsigned char seed = 1;
+
+    return (unsigned char)(index ? seed + index * 7 : ++seed) | 1;
+}
+
+/* Some fabrics report a write before its bytes are there. */
+static void await_bytes(struct suite_bed *bed, const unsigned char *at, size_t len)
+{
+    time_t until = time(NULL) + PATIENCE_SECONDS;
+
+    while (memcmp(at, bed->local, len) && time(NULL) < until)
+        bed->fabric->progress(bed);
+    assert_memory_equal(at, bed->local, len);
+}
+
+void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+               const unsigned char *at)
+{
+    unsigned char before = at[-1], after = at[len];
+
+    for (size_t i = 0; i < len; i++)
+        bed->local[i] = pattern(i);
+    assert_ok(suite_move(bed, remote, true, offset, len));
+    await_bytes(bed, at, len);
+    assert_int_equal(at[-1], before);
+    assert_int_equal(at[len], after);
+}
+
+void suite_get(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+               const unsigned char *at)
+{
+    memset(bed->local, 0, len + 1);
+    assert_ok(suite_move(bed, remote, false, offset, len));
+    assert_memory_equal(bed->local, at, len);
+    assert_int_equal(bed->local[len], 0);
+}
+
+void suite_denied(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+                  uint64_t key, size_t len, int code)
+{
+    unsigned char *before = malloc(SUITE_BYTES);
+    int rc;
+
+    memset(bed->local, 0xdb, len);
+    memcpy(before, bed->memory, SUITE_BYTES);
+    bed->hurry = true;
+    rc = suite_rma(bed, remote, write, addr, key, len);
+    bed->hurry = false;
+    bed->fabric->recover(bed);
+    assert_memory_equal(bed->memory, before, SUITE_BYTES);
+    for (size_t i = 0; i < len && !write; i++)
+        assert_int_equal(bed->local[i], 0xdb);
+    free(before);
+    if (bed->fabric->thorough)
+        assert_int_equal(rc, code);
+    else if (bed->fabric->tells)
+        assert_int_not_equal(rc, 0);
+    else
+        suite_impossible("no byte moves, but the peer is not told: its operation %s",
+                         rc ? "never ends" : "succeeds");
+}
+
+void suite_denied_at(struct suite_bed *bed, struct hmreg_remote *remote, bool write, int code)
+{
+    uint64_t addr = 0, key = 0;
+
+    assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
+    suite_denied(bed, remote, write, addr, key, 1, code);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The conformance suite: the same cases on every fabric, in every mr_mode it can be had in. A case
+ * gets a bed: two domains of one fabric in this process, some memory behind the first, and RMA
+ * from the second. It says what the manual promises and asserts it; where the fabric does not
+ * keep the promise by itself the case notes so, and why:
+ *
+ *     passed       the fabric keeps it
+ *     supplied     the fabric does not, and hmreg makes up for it
+ *     impossible   neither can; what was asserted is the error that says so
+ *
+ * suite.sh puts the notes of all programs together as a matrix.
+ */
+#ifndef TESTS_CONFORMANCE_SUITE_H
+#define TESTS_CONFORMANCE_SUITE_H
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <hmreg/hmreg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SUITE_BYTES     32768
+#define SUITE_OBJECTS   8
+#define SUITE_NO_NATIVE 1 /* this fabric has no registration but ours */
+
+struct suite_fabric;
+
+struct suite_bed {
+    const struct suite_fabric *fabric;
+    struct hmreg *lib;
+    struct hmreg_domain *domain, *peer; /* the target's and the initiator's */
+    struct hmreg_domain_info info;      /* of domain */
+    unsigned char *memory;              /* SUITE_BYTES, zero, whole pages, all there */
+    unsigned char *local;               /* the same of the initiator */
+    bool hurry;                         /* the next RMA is to be refused: do not wait long */
+    void *own;                          /* the fabric's */
+    struct {
+        struct hmreg_mr *mr; /* NULL: free */
+        void *ep;
+    } tied[SUITE_OBJECTS]; /* endpoints that suite_ready() bound */
+};
+
+struct suite_fabric {
+    char name[32];
+    bool thorough; /* a refusal costs no time: try them all */
+    bool tells;    /* a peer that is refused learns it */
+    /* The mr_mode to ask for in round index; false: there are no more. */
+    bool (*mode)(unsigned index, uint32_t *mr_mode);
+    /* Domains in this mode; false: the fabric has it not. */
+    bool (*open)(struct suite_bed *bed, uint32_t mr_mode);
+    void (*close)(struct suite_bed *bed);
+    /* RMA by the initiator. */
+    int (*rma)(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+               size_t len, void *desc, uint64_t addr, uint64_t key);
+    /* Makes the way to the target usable again after a refusal. */
+    void (*recover)(struct suite_bed *bed);
+    /* Lets a target that needs it work. */
+    void (*progress)(struct suite_bed *bed);
+    /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE. */
+    int (*native)(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+                  uint64_t offset, uint64_t key, uint64_t flags);
+    /* An endpoint, a counter of the target's; NULL: there are none. */
+    void *(*ep_open)(struct hmreg_domain *domain);
+    void (*ep_close)(void *ep);
+    void *(*counter_open)(struct suite_bed *bed);
+    uint64_t (*counter_read)(void *counter);
+    void (*counter_close)(void *counter);
+};
+
+/* The fabric this program runs on; defined by its harness. name: argv[1]. */
+const struct suite_fabric *suite_fabric(const char *name);
+
+/* ---- cases ------------------------------------------------------------------------------ */
+
+typedef void suite_body(struct suite_bed *bed);
+
+/* Runs a case in every mode. */
+void suite_run(const char *name, suite_body *body);
+
+#define CASE(name)                                                                                 \
+    static suite_body name##_in;                                                                   \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        suite_run(#name, name##_in);                                                               \
+    }                                                                                              \
+    static void name##_in(struct suite_bed *bed)
+
+/* Each file of cases. */
+struct suite_cases {
+    const struct test_case *cases;
+    size_t count;
+};
+#define SUITE_CASES(file, ...)                                                                     \
+    static const struct test_case file##_list[] = {__VA_ARGS__};                                   \
+    const struct suite_cases file = {file##_list, sizeof(file##_list) / sizeof(file##_list[0])}
+
+extern const struct suite_cases suite_keys, suite_access, suite_modes, suite_door, suite_attributes,
+    suite_segments, suite_raw, suite_life;
+
+/* What else than "passed" this mode is; the case goes on. */
+void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void suite_impossible(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* This mode does not ask the question. */
+void suite_not_asked(void);
+
+/* Notes "supplied" if the fabric itself would have taken what we refused. */
+void suite_refused(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+                   uint64_t offset, uint64_t key, uint64_t flags);
+
+/* ---- what cases do ---------------------------------------------------------------------- */
+
+bool suite_has(const struct suite_bed *bed, uint32_t mode);
+/* The key to request: 0 where the fabric chooses. */
+uint64_t suite_key(const struct suite_bed *bed, uint64_t key);
+
+/* hmreg_mr_reg(), then all that the mode asks before the region can be used. */
+struct hmreg_mr *suite_reg(struct suite_bed *bed, void *addr, size_t len, uint64_t access,
+                           uint64_t key);
+void suite_ready(struct suite_bed *bed, struct hmreg_domain *domain, struct hmreg_mr *mr);
+/* Unties what suite_ready() tied, and closes. */
+void suite_close(struct suite_bed *bed, struct hmreg_mr *mr);
+
+/* The region as the initiator sees it. */
+struct hmreg_remote *suite_peer(struct suite_bed *bed, const struct hmreg_mr *mr);
+
+/* RMA between bed->local and the region; local bytes are registered for it. */
+int suite_rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+              uint64_t key, size_t len);
+/* The same by offset. */
+int suite_move(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t offset,
+               size_t len);
+/* A pattern travels there, and nothing else changes: at is where the offset lies in memory. */
+void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+               const unsigned char *at);
+void suite_get(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+               const unsigned char *at);
+/* The access fails, with code where the fabric tells, and no byte moves. */
+void suite_denied(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+                  uint64_t key, size_t len, int code);
+/* The same at offset 0 of the remote. */
+void suite_denied_at(struct suite_bed *bed, struct hmreg_remote *remote, bool write, int code);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * hmreg_mr_regattr(): each attribute, structs of older and newer callers, the caller's dmabuf. */
+#include "tests/conformance/suite.h"
+
+#define KEY 5
+
+struct attributes {
+    struct iovec iov;
+    struct hmreg_mr_attr attr;
+};
+
+static void fill(struct suite_bed *bed, struct attributes *out)
+{
+    out->iov = (struct iovec){bed->memory + 8, 64};
+    out->attr = (struct hmreg_mr_attr){.size = sizeof(out->attr),
+                                       .iov = &out->iov,
+                                       .iov_count = 1,
+                                       .access = HMREG_ACCESS_REMOTE,
+                                       .requested_key = suite_key(bed, KEY),
+                                       .device = HMREG_DEVICE_ANY};
+}
+
+static void assert_works(struct suite_bed *bed, struct hmreg_mr *mr)
+{
+    struct hmreg_remote *remote;
+
+    suite_ready(bed, bed->domain, mr);
+    remote = suite_peer(bed, mr);
+    suite_put(bed, remote, 5, 7, bed->memory + 13);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(attr__means_what_reg_means)
+{
+    struct attributes a;
+    struct hmreg_mr *mr = NULL;
+
+    fill(bed, &a);
+    a.attr.context = &a;
+    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
+    assert_ptr_equal(hmreg_mr_context(mr), &a);
+    assert_works(bed, mr);
+}
+
+CASE(attr__of_an_older_caller__newer_fields_are_not_read)
+{
+    struct attributes a;
+    struct hmreg_mr *mr = NULL;
+
+    fill(bed, &a);
+    a.attr.size = offsetof(struct hmreg_mr_attr, dmabuf);
+    a.attr.dmabuf = (void *)1;
+    a.attr.page_size = 3;
+    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
+    assert_works(bed, mr);
+}
+
+CASE(attr__of_a_newer_caller__taken_unless_it_says_more)
+{
+    struct {
+        struct attributes a;
+        uint64_t later[4];
+    } newer = {.later = {0}};
+    struct hmreg_mr *mr = NULL, *none = NULL;
+
+    fill(bed, &newer.a);
+    newer.a.attr.size = sizeof(newer.a.attr) + sizeof(newer.later);
+    assert_ok(hmreg_mr_regattr(bed->domain, &newer.a.attr, 0, &mr));
+    newer.later[3] = 1;
+    assert_fails(hmreg_mr_regattr(bed->domain, &newer.a.attr, 0, &none), -EINVAL, "does not know");
+    newer.a.attr.size = 8;
+    assert_fails(hmreg_mr_regattr(bed->domain, &newer.a.attr, 0, &none), -EINVAL, "size of");
+    assert_null(none);
+    assert_works(bed, mr);
+}
+
+CASE(attr__iface_and_device__claims_are_checked)
+{
+    struct attributes a;
+    struct hmreg_mr *mr = NULL, *none = NULL;
+
+    fill(bed, &a);
+    a.attr.claim_iface = 1;
+    a.attr.iface = HMREG_IFACE_SYSTEM;
+    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
+    a.attr.requested_key = suite_key(bed, KEY + 1);
+    a.attr.iface = HMREG_IFACE_CUDA; /* its runtime was not looked for */
+    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &none), -EINVAL, "iface cuda");
+    a.attr.iface = (enum hmreg_iface)99;
+    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &none), -EINVAL, "iface is 99");
+    a.attr.claim_iface = 2;
+    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &none), -EINVAL, "claim_iface is 2");
+    assert_null(none);
+    assert_works(bed, mr);
+}
+
+CASE(attr__page_size__zero_or_a_power_of_two)
+{
+    struct attributes a;
+    struct hmreg_mr *mr = NULL;
+
+    fill(bed, &a);
+    a.attr.page_size = 4095;
+    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr), -EINVAL, "page_size is 4095");
+    assert_null(mr);
+    a.attr.page_size = 4096;
+    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
+    assert_works(bed, mr);
+}
+
+CASE(auth_key__of_another__keeps_peers_out)
+{
+    static const uint8_t secret[8] = "secret";
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    struct attributes a;
+    int rc;
+
+    fill(bed, &a);
+    a.attr.auth_key_size = sizeof(secret);
+    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr), -EINVAL, "auth_key is NULL");
+    a.attr.auth_key = secret;
+    rc = hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr);
+    if (rc) {
+        assert_int_equal(rc, -EOPNOTSUPP);
+        assert_null(mr);
+        suite_impossible("the fabric has no authorization keys: EOPNOTSUPP");
+        return;
+    }
+    suite_ready(bed, bed->domain, mr);
+    remote = suite_peer(bed, mr);
+    suite_denied_at(bed, remote, true, -EACCES);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+/* ---- the caller's dmabuf ---------------------------------------------------------------- */
+
+static int make_memfd(size_t bytes)
+{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    return fd;
+}
+
+static void fill_dmabuf(struct suite_bed *bed, struct hmreg_mr_dmabuf *dmabuf,
+                        struct hmreg_mr_attr *attr)
+{
+    *attr = (struct hmreg_mr_attr){.size = sizeof(*attr),
+                                   .access = HMREG_ACCESS_REMOTE,
+                                   .requested_key = suite_key(bed, KEY),
+                                   .dmabuf = dmabuf};
+    *dmabuf = (struct hmreg_mr_dmabuf){.fd = make_memfd(20000), .offset = 5000, .len = 64};
+}
+
+/* No fabric here imports one: the bytes are reached through a mapping, and the region says so. */
+CASE(dmabuf__callers__its_bytes_are_reached)
+{
+    struct hmreg_explanation explanation = {.size = sizeof(explanation)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr_dmabuf dmabuf;
+    struct hmreg_remote *remote;
+    struct hmreg_mr_attr attr;
+    struct hmreg_mr *mr = NULL;
+    unsigned char *view;
+
+    fill_dmabuf(bed, &dmabuf, &attr);
+    view = mmap(NULL, 20000, PROT_READ, MAP_SHARED, dmabuf.fd, 0);
+    assert_ok(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr));
+    close(dmabuf.fd); /* borrowed for the call only */
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    assert_ok(hmreg_explain(mr, &explanation));
+    assert_int_equal(explanation.reasons[0].path, HMREG_PATH_DMABUF);
+    suite_supplied("through a CPU mapping (%s)", explanation.reasons[0].slug);
+    suite_ready(bed, bed->domain, mr);
+    remote = suite_peer(bed, mr);
+    suite_put(bed, remote, 3, 9, view + 5003);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+    munmap(view, 20000);
+}
+
+CASE(dmabuf__wrong_attributes__refused)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct iovec iov = {bed->memory, 8};
+    struct hmreg_mr_attr attr;
+    struct hmreg_mr *mr = NULL;
+
+    fill_dmabuf(bed, &dmabuf, &attr);
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, 0, &mr), -EINVAL, "lacks HMREG_MR_DMABUF");
+    attr.iov = &iov;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "iov is set");
+    attr.iov = NULL;
+    attr.dmabuf = NULL;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+                 "dmabuf is NULL");
+    attr.dmabuf = &dmabuf;
+    dmabuf.len = 0;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "len is 0");
+    dmabuf.len = SIZE_MAX;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "wraps");
+    close(dmabuf.fd);
+    dmabuf.len = 64;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF,
+                 "not an open descriptor");
+    dmabuf.fd = -1;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF, "fd -1");
+    assert_null(mr);
+}
+
+/* A mapping would go as far, and the first access behind the end would kill us. */
+CASE(dmabuf__range_behind_its_end__inval)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct hmreg_mr_attr attr;
+    struct hmreg_mr *mr = NULL;
+
+    fill_dmabuf(bed, &dmabuf, &attr);
+    dmabuf.offset = 19999;
+    dmabuf.len = 2;
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+                 "beyond its 20000 bytes");
+    assert_null(mr);
+    dmabuf.len = 1;
+    assert_ok(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr));
+    assert_int_equal(lseek(dmabuf.fd, 0, SEEK_CUR), 0);
+    assert_ok(hmreg_mr_close(mr));
+    close(dmabuf.fd);
+}
+
+SUITE_CASES(suite_attributes, TEST(attr__means_what_reg_means),
+            TEST(attr__of_an_older_caller__newer_fields_are_not_read),
+            TEST(attr__of_a_newer_caller__taken_unless_it_says_more),
+            TEST(attr__iface_and_device__claims_are_checked),
+            TEST(attr__page_size__zero_or_a_power_of_two),
+            TEST(auth_key__of_another__keeps_peers_out),
+            TEST(dmabuf__callers__its_bytes_are_reached), TEST(dmabuf__wrong_attributes__refused),
+            TEST(dmabuf__range_behind_its_end__inval));

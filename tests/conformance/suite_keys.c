@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Keys: the caller's or the provider's, unique, in range, gone with their region. */
+#include "tests/conformance/suite.h"
+
+#define KEY 77
+
+static int reg(struct suite_bed *bed, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(bed->domain, bed->memory, 64, access, 0, key, 0, mr, NULL);
+}
+
+CASE(requested_key__is_the_regions_key)
+{
+    struct hmreg_mr *mr = NULL;
+
+    if (suite_has(bed, HMREG_MR_PROV_KEY)) {
+        assert_fails(reg(bed, HMREG_REMOTE_READ, KEY, &mr), -EKEYREJECTED, "chooses keys itself");
+        assert_null(mr);
+        suite_impossible("the provider chooses keys (HMREG_MR_PROV_KEY): EKEYREJECTED");
+        return;
+    }
+    assert_ok(reg(bed, HMREG_REMOTE_READ, KEY, &mr));
+    assert_true(hmreg_mr_key(mr) == (suite_has(bed, HMREG_MR_RAW) ? HMREG_KEY_NOTAVAIL : KEY));
+    assert_ok(hmreg_mr_close(mr));
+}
+
+CASE(requested_key__in_use__enokey)
+{
+    struct hmreg_mr *first = NULL, *second = (void *)1;
+
+    if (suite_has(bed, HMREG_MR_PROV_KEY)) {
+        suite_impossible("the provider chooses keys (HMREG_MR_PROV_KEY): EKEYREJECTED");
+        return;
+    }
+    assert_ok(reg(bed, HMREG_REMOTE_READ, KEY, &first));
+    assert_fails(reg(bed, HMREG_REMOTE_WRITE, KEY, &second), -HMREG_ENOKEY, "requested_key 0x4d");
+    assert_ptr_equal(second, (void *)1);
+    suite_refused(bed, bed->memory, 64, HMREG_REMOTE_WRITE, 0, KEY, 0);
+    assert_ok(hmreg_mr_close(first));
+}
+
+CASE(requested_key__free_again_after_close)
+{
+    uint64_t key = suite_key(bed, KEY);
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+
+    for (int i = 0; i < 3; i++) {
+        mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, key);
+        remote = suite_peer(bed, mr);
+        suite_put(bed, remote, 0, 64, bed->memory + 1);
+        hmreg_remote_close(remote);
+        suite_close(bed, mr);
+    }
+}
+
+CASE(requested_key__largest__reaches_its_region)
+{
+    uint64_t largest = HMREG_KEY_NOTAVAIL - 1;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+
+    if (bed->info.key_size < 8)
+        largest = (UINT64_C(1) << 8 * bed->info.key_size) - 1;
+    mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, largest);
+    remote = suite_peer(bed, mr);
+    suite_put(bed, remote, 0, 64, bed->memory + 1);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+/* The value that means "no key" is none. */
+CASE(requested_key__no_key_at_all__keyrejected)
+{
+    struct hmreg_mr *mr = (void *)1;
+
+    assert_fails(reg(bed, HMREG_REMOTE_READ, HMREG_KEY_NOTAVAIL, &mr), -EKEYREJECTED,
+                 "requested_key");
+    assert_ptr_equal(mr, (void *)1);
+    suite_refused(bed, bed->memory, 64, HMREG_REMOTE_READ, 0, HMREG_KEY_NOTAVAIL, 0);
+}
+
+CASE(key__of_a_region_without_remote_access__is_none)
+{
+    uint64_t key = suite_key(bed, KEY);
+    struct hmreg_mr *remote = NULL, *local[4];
+    uint8_t raw[64];
+    size_t size = sizeof(raw);
+
+    assert_ok(reg(bed, HMREG_REMOTE_READ, key, &remote));
+    for (int i = 0; i < 4; i++) { /* what they request is ignored, and collides with nothing */
+        assert_ok(reg(bed, HMREG_ACCESS_LOCAL, key, &local[i]));
+        assert_true(hmreg_mr_key(local[i]) == HMREG_KEY_NOTAVAIL);
+        assert_fails(hmreg_mr_pack(local[i], raw, &size), -EACCES, "remote access");
+        assert_fails(hmreg_mr_raw_attr(local[i], NULL, raw, &size, 0), -EACCES, "remote access");
+    }
+    if (bed->fabric->native(bed, bed->memory, 64, HMREG_SEND, 0, key, 0) == -HMREG_ENOKEY)
+        suite_supplied("the fabric wants unique keys of these too");
+    for (int i = 0; i < 4; i++)
+        assert_ok(hmreg_mr_close(local[i]));
+    assert_ok(hmreg_mr_close(remote));
+}
+
+CASE(key__each_region_has_its_own)
+{
+    struct hmreg_mr *mrs[50];
+    uint8_t raw[50][64];
+    size_t size[50];
+
+    for (uint64_t i = 0; i < 50; i++) {
+        size[i] = sizeof(raw[i]);
+        memset(raw[i], 0, sizeof(raw[i]));
+        assert_ok(reg(bed, HMREG_REMOTE_READ, suite_key(bed, i), &mrs[i]));
+        assert_ok(hmreg_mr_raw_attr(mrs[i], NULL, raw[i], &size[i], 0));
+        for (uint64_t k = 0; k < i; k++)
+            assert_memory_not_equal(raw[i], raw[k], sizeof(raw[i]));
+    }
+    for (int i = 0; i < 50; i++)
+        assert_ok(hmreg_mr_close(mrs[i]));
+}
+
+CASE(key__one_that_nobody_has__denied)
+{
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+    struct hmreg_mr *mr;
+
+    mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    remote = suite_peer(bed, mr);
+    assert_ok(hmreg_remote_addr(remote, 0, 64, &addr, &key));
+    suite_denied(bed, remote, true, addr, key + 1000, 64, -EKEYREJECTED);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+/* A key opens its own region and no other of the domain. */
+CASE(key__of_the_neighbour__opens_only_the_neighbour)
+{
+    struct hmreg_remote *remote, *neighbour;
+    uint64_t addr, key, other;
+    struct hmreg_mr *mr[2];
+
+    mr[0] = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    mr[1] = suite_reg(bed, bed->memory + 4096, 32, HMREG_ACCESS_REMOTE, KEY + 1);
+    remote = suite_peer(bed, mr[0]);
+    neighbour = suite_peer(bed, mr[1]);
+    assert_ok(hmreg_remote_addr(remote, 40, 8, &addr, &key));
+    assert_ok(hmreg_remote_addr(neighbour, 0, 1, &addr, &other));
+    assert_ok(hmreg_remote_addr(remote, 40, 8, &addr, &key));
+    suite_denied(bed, remote, true, addr, other, 8, -ERANGE);
+    hmreg_remote_close(neighbour);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr[1]);
+    suite_close(bed, mr[0]);
+}
+
+SUITE_CASES(suite_keys, TEST(requested_key__is_the_regions_key),
+            TEST(requested_key__in_use__enokey), TEST(requested_key__free_again_after_close),
+            TEST(requested_key__largest__reaches_its_region),
+            TEST(requested_key__no_key_at_all__keyrejected),
+            TEST(key__of_a_region_without_remote_access__is_none),
+            TEST(key__each_region_has_its_own), TEST(key__one_that_nobody_has__denied),
+            TEST(key__of_the_neighbour__opens_only_the_neighbour));

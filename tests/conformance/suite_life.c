@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Closing: what is in the way, what a peer finds after it, and that a refusal changes nothing. */
+#include "tests/conformance/suite.h"
+
+#define KEY 5
+
+CASE(close__peer_that_comes_later__is_denied)
+{
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(bed, mr);
+
+    assert_int_equal(suite_move(bed, remote, true, 0, 8), 0);
+    suite_close(bed, mr);
+    suite_denied_at(bed, remote, true, -EKEYREJECTED);
+    hmreg_remote_close(remote);
+}
+
+CASE(close__null__is_nothing)
+{
+    assert_ok(hmreg_mr_close(NULL));
+    assert_ok(hmreg_domain_close(NULL));
+    hmreg_remote_close(NULL);
+    hmreg_mr_put(NULL);
+}
+
+CASE(close__of_a_cached_region__inval)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(bed->domain, bed->memory, 64, HMREG_SEND, &mr));
+    assert_fails(hmreg_mr_close(mr), -EINVAL, "hmreg_mr_put()");
+    hmreg_mr_put(mr);
+}
+
+CASE(close__while_an_endpoint_is_bound__busy)
+{
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(bed, mr);
+
+    if (suite_has(bed, HMREG_MR_ENDPOINT)) {
+        assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
+        suite_put(bed, remote, 0, 8, bed->memory + 1); /* as it was */
+    } else {
+        suite_not_asked();
+    }
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(domain_close__region_open__busy_and_all_works_on)
+{
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(bed, mr);
+
+    assert_fails(hmreg_domain_close(bed->domain), -EBUSY, "1 regions");
+    assert_fails(hmreg_domain_close(bed->peer), -EBUSY, "1 remotes");
+    assert_fails(hmreg_close(bed->lib), -EBUSY, "2 domains");
+    suite_put(bed, remote, 0, 8, bed->memory + 1);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(domain_close__cached_region_in_use__busy)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(bed->domain, bed->memory, 64, HMREG_SEND, &mr));
+    assert_fails(hmreg_domain_close(bed->domain), -EBUSY, "1 cached regions");
+    hmreg_mr_put(mr);
+}
+
+SUITE_CASES(suite_life, TEST(close__peer_that_comes_later__is_denied),
+            TEST(close__null__is_nothing), TEST(close__of_a_cached_region__inval),
+            TEST(close__while_an_endpoint_is_bound__busy),
+            TEST(domain_close__region_open__busy_and_all_works_on),
+            TEST(domain_close__cached_region_in_use__busy));

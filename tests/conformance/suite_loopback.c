@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The suite on loopback: in every combination of mr_mode bits, and in the two old modes.
+ */
+#include "tests/conformance/suite.h"
+
+#include <hmreg/loopback.h>
+
+#define COMBINATIONS 512 /* of HMREG_MR_LOCAL to HMREG_MR_HMEM */
+
+static bool mode(unsigned index, uint32_t *mr_mode)
+{
+    if (index < COMBINATIONS)
+        *mr_mode = index * HMREG_MR_LOCAL;
+    else
+        *mr_mode = index == COMBINATIONS ? HMREG_MR_BASIC : HMREG_MR_SCALABLE;
+    return index < COMBINATIONS + 2;
+}
+
+static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
+
+    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &bed->domain));
+    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &bed->peer));
+    return true;
+}
+
+static void close_pair(struct suite_bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->peer));
+    assert_ok(hmreg_domain_close(bed->domain));
+}
+
+static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+               size_t len, void *desc, uint64_t addr, uint64_t key)
+{
+    return write ? hmreg_loopback_write(remote, local, len, desc, addr, key)
+                 : hmreg_loopback_read(remote, local, len, desc, addr, key);
+}
+
+static void progress(struct suite_bed *bed)
+{
+}
+
+static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+                  uint64_t offset, uint64_t key, uint64_t flags)
+{
+    return SUITE_NO_NATIVE;
+}
+
+static void *ep_open(struct hmreg_domain *domain)
+{
+    struct hmreg_loopback_ep *ep = NULL;
+
+    assert_ok(hmreg_loopback_ep_open(domain, &ep));
+    return ep;
+}
+
+static void ep_close(void *ep)
+{
+    assert_ok(hmreg_loopback_ep_close(ep));
+}
+
+static void *counter_open(struct suite_bed *bed)
+{
+    struct hmreg_loopback_counter *counter = NULL;
+
+    assert_ok(hmreg_loopback_counter_open(bed->domain, &counter));
+    return counter;
+}
+
+static uint64_t counter_read(void *counter)
+{
+    return hmreg_loopback_counter_read(counter);
+}
+
+static void counter_close(void *counter)
+{
+    assert_ok(hmreg_loopback_counter_close(counter));
+}
+
+const struct suite_fabric *suite_fabric(const char *name)
+{
+    static const struct suite_fabric loopback = {
+        .name = "loopback",
+        .thorough = true,
+        .tells = true,
+        .mode = mode,
+        .open = open_pair,
+        .close = close_pair,
+        .rma = rma,
+        .progress = progress,
+        .recover = progress,
+        .native = native,
+        .ep_open = ep_open,
+        .ep_close = ep_close,
+        .counter_open = counter_open,
+        .counter_read = counter_read,
+        .counter_close = counter_close,
+    };
+
+    return &loopback;
+}

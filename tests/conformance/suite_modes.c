@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What each mr_mode asks of who registers, and what happens where it is not done. */
+#include "tests/conformance/suite.h"
+
+#define KEY 5
+
+static int reg(struct suite_bed *bed, uint64_t flags, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(bed->domain, bed->memory, SUITE_BYTES, HMREG_ACCESS_ALL, 0,
+                        suite_key(bed, KEY), flags, mr, NULL);
+}
+
+/* Peers count from the buffer's address or from 0; tokens spare them the question. */
+CASE(virt_addr__peers_name_bytes_as_the_mode_says)
+{
+    uint64_t start = suite_has(bed, HMREG_MR_VIRT_ADDR) ? (uintptr_t)bed->memory + 11 : 0;
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 11, 100, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(bed, mr);
+    uint64_t addr, key;
+
+    assert_ok(hmreg_remote_addr(remote, 30, 4, &addr, &key));
+    assert_true(addr == start + 30);
+    suite_put(bed, remote, 30, 4, bed->memory + 41);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(local__operation_without_desc__as_the_mode_says)
+{
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(bed, mr);
+    uint64_t addr, key;
+    int rc;
+
+    assert_ok(hmreg_remote_addr(remote, 0, 8, &addr, &key));
+    memset(bed->local, 'l', 8);
+    rc = bed->fabric->rma(bed, remote, true, bed->local, 8, NULL, addr, key);
+    if (suite_has(bed, HMREG_MR_LOCAL) && bed->fabric->thorough)
+        assert_int_equal(rc, -EINVAL);
+    else if (!suite_has(bed, HMREG_MR_LOCAL))
+        assert_int_equal(rc, 0);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+/* By default a range need not be there when it is registered, only when it is used. */
+CASE(allocated__memory_that_comes_later__as_the_mode_says)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *later = bed->memory + 2 * page;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+
+    munmap(later, page);
+    if (suite_has(bed, HMREG_MR_ALLOCATED)) {
+        assert_fails(reg(bed, 0, &mr), -EFAULT, "nothing is mapped");
+        assert_null(mr);
+        suite_refused(bed, bed->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
+    } else {
+        assert_ok(reg(bed, 0, &mr));
+        suite_ready(bed, bed->domain, mr);
+    }
+    assert_ptr_equal(
+        mmap(later, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+        later);
+    if (mr) {
+        assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
+        remote = suite_peer(bed, mr);
+        suite_put(bed, remote, 2 * page + 1, 10, later + 1);
+        hmreg_remote_close(remote);
+        suite_close(bed, mr);
+    }
+}
+
+CASE(endpoint__region_unusable_until_bound_and_enabled)
+{
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(reg(bed, 0, &mr));
+    remote = suite_peer(bed, mr);
+    if (suite_has(bed, HMREG_MR_ENDPOINT)) {
+        suite_denied_at(bed, remote, true, -EKEYREJECTED);
+        assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "endpoint");
+        suite_ready(bed, bed->domain, mr);
+        assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
+    } else {
+        assert_ok(hmreg_mr_enable(mr));
+        assert_ok(hmreg_mr_enable(mr));
+        suite_not_asked();
+    }
+    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+/* Binds as the mode wants it: 0 where the fabric counts. */
+static int bind_counter(struct suite_bed *bed, struct hmreg_mr *mr, void **counter)
+{
+    int rc;
+
+    *counter = bed->fabric->counter_open(bed);
+    if (!*counter)
+        return -EOPNOTSUPP;
+    rc = hmreg_mr_bind(mr, *counter, HMREG_REMOTE_WRITE);
+    if (rc) {
+        bed->fabric->counter_close(*counter);
+        *counter = NULL;
+    }
+    return rc;
+}
+
+static void check_counting(struct suite_bed *bed, struct hmreg_mr *mr, void *counter)
+{
+    struct hmreg_remote *remote = suite_peer(bed, mr);
+
+    assert_int_equal(bed->fabric->counter_read(counter), 0);
+    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    suite_get(bed, remote, 1, 10, bed->memory + 1);
+    while (bed->fabric->counter_read(counter) < 2)
+        bed->fabric->progress(bed);
+    assert_int_equal(bed->fabric->counter_read(counter), 2);
+    hmreg_remote_close(remote);
+}
+
+CASE(rma_event__counter_counts_remote_writes)
+{
+    uint64_t flags = suite_has(bed, HMREG_MR_RMA_EVENT) ? HMREG_RMA_EVENT : 0;
+    struct hmreg_mr *mr = NULL;
+    void *counter = NULL;
+    int rc;
+
+    assert_ok(reg(bed, flags, &mr));
+    rc = bind_counter(bed, mr, &counter);
+    if (rc) {
+        assert_true(rc == -ENOSYS || rc == -EOPNOTSUPP);
+        suite_impossible("the fabric counts no accesses to regions: %s",
+                         rc == -ENOSYS ? "ENOSYS" : "EOPNOTSUPP");
+        assert_ok(hmreg_mr_close(mr));
+        return;
+    }
+    suite_ready(bed, bed->domain, mr);
+    check_counting(bed, mr, counter);
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
+    bed->fabric->counter_close(counter);
+    suite_close(bed, mr);
+}
+
+CASE(rma_event__region_unusable_until_enabled)
+{
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+
+    if (!suite_has(bed, HMREG_MR_RMA_EVENT)) {
+        suite_not_asked();
+        return;
+    }
+    assert_ok(reg(bed, HMREG_RMA_EVENT, &mr));
+    remote = suite_peer(bed, mr);
+    suite_denied_at(bed, remote, true, -EKEYREJECTED);
+    suite_ready(bed, bed->domain, mr);
+    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+/* The flag belongs to fabrics that can do it. */
+CASE(rma_event__flag__taken_or_refused)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = reg(bed, HMREG_RMA_EVENT, &mr);
+
+    if (rc) {
+        assert_int_equal(rc, -HMREG_EBADFLAGS);
+        assert_null(mr);
+        suite_impossible("the fabric has no FI_RMA_EVENT: EBADFLAGS");
+        return;
+    }
+    assert_ok(hmreg_mr_close(mr));
+}
+
+CASE(pmem__flag__taken_or_refused)
+{
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    int rc = reg(bed, HMREG_RMA_PMEM, &mr);
+
+    if (rc) {
+        assert_int_equal(rc, -HMREG_EBADFLAGS);
+        assert_null(mr);
+        suite_impossible("the fabric has no FI_RMA_PMEM: EBADFLAGS");
+        return;
+    }
+    suite_ready(bed, bed->domain, mr);
+    remote = suite_peer(bed, mr);
+    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(mmu_notify__page_that_came_later__denied_until_refreshed)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *later = bed->memory + 3 * page;
+    struct iovec part = {later, 1};
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+
+    madvise(bed->memory, SUITE_BYTES, MADV_NOHUGEPAGE);
+    madvise(later, page, MADV_DONTNEED);
+    assert_ok(reg(bed, 0, &mr));
+    suite_ready(bed, bed->domain, mr);
+    remote = suite_peer(bed, mr);
+    if (suite_has(bed, HMREG_MR_MMU_NOTIFY)) {
+        assert_int_equal(suite_move(bed, remote, true, 3 * page, 8), -EFAULT);
+        assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
+    } else {
+        suite_not_asked();
+    }
+    suite_put(bed, remote, 3 * page + 1, 8, later + 1);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(refresh__outside_or_with_flags__refused)
+{
+    struct iovec part = {bed->memory + 64, 1};
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+
+    assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "iov[0] is not inside");
+    part.iov_len = 0;
+    assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_refresh(mr, NULL, 1, 0), -EINVAL, "iov is NULL");
+    assert_fails(hmreg_mr_refresh(mr, NULL, 0, 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_refresh(NULL, NULL, 0, 0), -EINVAL, "mr is NULL");
+    part = (struct iovec){bed->memory + 63, 1};
+    assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
+    suite_close(bed, mr);
+}
+
+CASE(bind__wrong_arguments__refused)
+{
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    int object = 0;
+
+    assert_fails(hmreg_mr_bind(NULL, &object, 0), -EINVAL, "mr is NULL");
+    assert_fails(hmreg_mr_bind(mr, NULL, 0), -EINVAL, "object is NULL");
+    assert_fails(hmreg_mr_bind(mr, &object, HMREG_SEND), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr is NULL");
+    suite_close(bed, mr);
+}
+
+/* Of the two old names none is left to be met by the caller. */
+CASE(old_names__are_spelled_out)
+{
+    assert_int_equal(bed->info.mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE), 0);
+    assert_true(bed->info.key_size > 0);
+    assert_true(bed->info.iov_limit > 0);
+    if (suite_has(bed, HMREG_MR_RAW))
+        return;
+    assert_true(bed->info.key_size <= 8);
+}
+
+SUITE_CASES(suite_modes, TEST(virt_addr__peers_name_bytes_as_the_mode_says),
+            TEST(local__operation_without_desc__as_the_mode_says),
+            TEST(allocated__memory_that_comes_later__as_the_mode_says),
+            TEST(endpoint__region_unusable_until_bound_and_enabled),
+            TEST(rma_event__counter_counts_remote_writes),
+            TEST(rma_event__region_unusable_until_enabled), TEST(rma_event__flag__taken_or_refused),
+            TEST(pmem__flag__taken_or_refused),
+            TEST(mmu_notify__page_that_came_later__denied_until_refreshed),
+            TEST(refresh__outside_or_with_flags__refused), TEST(bind__wrong_arguments__refused),
+            TEST(old_names__are_spelled_out));

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The suite on a provider of libfabric: two reliable endpoints of two domains in this process,
+ * both given time to work while one waits.
+ */
+#include "tests/conformance/suite.h"
+
+#include <hmreg/ofi.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <time.h>
+
+#define PATIENCE_MS 60000
+#define HURRY_MS    100 /* for an answer that does not come */
+
+/* One end. */
+struct side {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct fid_eq *eq; /* NULL: none */
+};
+
+struct pair {
+    struct side target, initiator;
+    fi_addr_t address; /* of the target */
+};
+
+static struct suite_fabric self;
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+#define ALL_MODES                                                                                  \
+    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
+     FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
+
+static bool mode(unsigned index, uint32_t *mr_mode)
+{
+    static const uint32_t modes[] = {0, ALL_MODES, FI_MR_BASIC, FI_MR_SCALABLE};
+
+    if (index >= sizeof(modes) / sizeof(modes[0]))
+        return false;
+    *mr_mode = modes[index];
+    return true;
+}
+
+static struct fi_info *find(uint32_t mr_mode)
+{
+    const char *node = strcmp(self.name, "shm") ? "127.0.0.1" : NULL;
+    struct fi_info *hints = fi_allocinfo(), *found = NULL;
+
+    hints->fabric_attr->prov_name = strdup(self.name);
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_RMA;
+    hints->domain_attr->mr_mode = (int)mr_mode;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    if (fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &found))
+        found = NULL;
+    fi_freeinfo(hints);
+    return found;
+}
+
+static void open_ep(struct side *side)
+{
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT};
+
+    assert_int_equal(fi_av_open(side->domain, &av, &side->av, NULL), 0);
+    assert_int_equal(fi_cq_open(side->domain, &cq, &side->cq, NULL), 0);
+    assert_int_equal(fi_endpoint(side->domain, side->info, &side->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(side->ep, &side->av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(side->ep, &side->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(side->ep), 0);
+}
+
+static void open_side(struct side *side)
+{
+    assert_int_equal(fi_fabric(side->info->fabric_attr, &side->fabric, NULL), 0);
+    assert_int_equal(fi_domain(side->fabric, side->info, &side->domain, NULL), 0);
+    open_ep(side);
+}
+
+static void close_ep(struct side *side)
+{
+    assert_int_equal(fi_close(&side->ep->fid), 0);
+    assert_int_equal(fi_close(&side->cq->fid), 0);
+    assert_int_equal(fi_close(&side->av->fid), 0);
+}
+
+static void close_side(struct side *side)
+{
+    close_ep(side);
+    assert_int_equal(fi_close(&side->domain->fid), 0);
+    assert_int_equal(fi_close(&side->fabric->fid), 0);
+    fi_freeinfo(side->info);
+}
+
+static void connect_sides(struct pair *pair)
+{
+    unsigned char address[256];
+    size_t size = sizeof(address);
+
+    assert_int_equal(fi_getname(&pair->target.ep->fid, address, &size), 0);
+    assert_int_equal(fi_av_insert(pair->initiator.av, address, 1, &pair->address, 0, NULL), 1);
+}
+
+static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
+{
+    struct fi_info *info = find(mr_mode);
+    struct pair *pair;
+
+    if (!info)
+        return false;
+    pair = calloc(1, sizeof(*pair));
+    pair->target.info = info;
+    pair->initiator.info = fi_dupinfo(info);
+    open_side(&pair->target);
+    if (pair->initiator.info->src_addr) { /* another port */
+        fi_freeinfo(pair->initiator.info);
+        pair->initiator.info = find(mr_mode);
+    }
+    open_side(&pair->initiator);
+    connect_sides(pair);
+    assert_ok(hmreg_domain_open_ofi(bed->lib, pair->target.domain, info, NULL, &bed->domain));
+    assert_ok(hmreg_domain_open_ofi(bed->lib, pair->initiator.domain, pair->initiator.info, NULL,
+                                    &bed->peer));
+    bed->own = pair;
+    return true;
+}
+
+static void close_pair(struct suite_bed *bed)
+{
+    struct pair *pair = bed->own;
+
+    assert_ok(hmreg_domain_close(bed->peer));
+    assert_ok(hmreg_domain_close(bed->domain));
+    close_side(&pair->initiator);
+    close_side(&pair->target);
+    free(pair);
+}
+
+/* A refused operation leaves the connection closed, or itself in the way, on most fabrics. */
+static void recover(struct suite_bed *bed)
+{
+    struct pair *pair = bed->own;
+
+    close_ep(&pair->initiator);
+    close_ep(&pair->target);
+    open_ep(&pair->target);
+    open_ep(&pair->initiator);
+    connect_sides(pair);
+}
+
+/* ---- RMA -------------------------------------------------------------------------------- */
+
+static void progress(struct suite_bed *bed)
+{
+    struct pair *pair = bed->own;
+
+    (void)fi_cq_read(pair->target.cq, NULL, 0);
+    (void)fi_cq_read(pair->initiator.cq, NULL, 0);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* 1: completed; 0: not yet; or its error. */
+static int poll_completion(struct pair *pair)
+{
+    struct fi_cq_entry done;
+    struct fi_cq_err_entry failed = {0};
+    ssize_t got = fi_cq_read(pair->initiator.cq, &done, 1);
+
+    (void)fi_cq_read(pair->target.cq, NULL, 0);
+    if (got != -FI_EAVAIL)
+        return got == -FI_EAGAIN ? 0 : (int)got;
+    fi_cq_readerr(pair->initiator.cq, &failed, 0);
+    return failed.err ? -failed.err : -FI_EOTHER;
+}
+
+static ssize_t post(struct pair *pair, bool write, void *local, size_t len, void *desc,
+                    uint64_t addr, uint64_t key)
+{
+    struct fid_ep *ep = pair->initiator.ep;
+
+    return write ? fi_write(ep, local, len, desc, pair->address, addr, key, NULL)
+                 : fi_read(ep, local, len, desc, pair->address, addr, key, NULL);
+}
+
+static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+               size_t len, void *desc, uint64_t addr, uint64_t key)
+{
+    int64_t until = now_ms() + (bed->hurry && !self.tells ? HURRY_MS : PATIENCE_MS);
+    struct pair *pair = bed->own;
+    ssize_t posted;
+    int rc;
+
+    do {
+        posted = post(pair, write, local, len, desc, addr, key);
+        if (posted == -FI_EAGAIN)
+            progress(bed);
+    } while (posted == -FI_EAGAIN && now_ms() < until);
+    if (posted)
+        return (int)posted;
+    do {
+        rc = poll_completion(pair);
+    } while (!rc && now_ms() < until);
+    return rc > 0 ? 0 : rc ? rc : -ETIMEDOUT;
+}
+
+/* ---- without us ------------------------------------------------------------------------- */
+
+static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+                  uint64_t offset, uint64_t key, uint64_t flags)
+{
+    struct pair *pair = bed->own;
+    struct fid_mr *mr = NULL;
+    int rc = fi_mr_reg(pair->target.domain, addr, len, access, offset, key, flags, &mr, NULL);
+
+    if (!rc)
+        fi_close(&mr->fid);
+    return rc;
+}
+
+static void *ep_open(struct hmreg_domain *domain)
+{
+    return NULL;
+}
+
+static void ep_close(void *ep)
+{
+}
+
+static void *counter_open(struct suite_bed *bed)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct pair *pair = bed->own;
+    struct fid_cntr *counter = NULL;
+
+    return fi_cntr_open(pair->target.domain, &attr, &counter, NULL) ? NULL : &counter->fid;
+}
+
+static uint64_t counter_read(void *counter)
+{
+    return fi_cntr_read((struct fid_cntr *)counter);
+}
+
+static void counter_close(void *counter)
+{
+    assert_int_equal(fi_close(counter), 0);
+}
+
+const struct suite_fabric *suite_fabric(const char *name)
+{
+    struct fi_info *info = NULL;
+
+    self = (struct suite_fabric){
+        .tells = !strncmp(name, "tcp", 3) || !strcmp(name, "sockets"),
+        .mode = mode,
+        .open = open_pair,
+        .close = close_pair,
+        .recover = recover,
+        .rma = rma,
+        .progress = progress,
+        .native = native,
+        .ep_open = ep_open,
+        .ep_close = ep_close,
+        .counter_open = counter_open,
+        .counter_read = counter_read,
+        .counter_close = counter_close,
+    };
+    snprintf(self.name, sizeof(self.name), "%s", name);
+    if (strchr(self.name, '+')) /* CMake has other plans with a semicolon */
+        *strchr(self.name, '+') = ';';
+    /* What libfabric opens once and keeps comes before the first count of descriptors. */
+    if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info) == 0)
+        fi_freeinfo(info);
+    return &self;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Regions of several ranges: hmreg_mr_regv() up to the fabric's limit, hmreg_mr_regsgl() beyond. */
+#include "tests/conformance/suite.h"
+
+#define KEY 5
+
+static struct hmreg_segment of_memory(void *addr, size_t len)
+{
+    return (struct hmreg_segment){.kind = HMREG_SEGMENT_MEMORY, .u.memory = {addr, len}};
+}
+
+static struct hmreg_segment of_dmabuf(int fd, uint64_t offset, size_t len)
+{
+    return (struct hmreg_segment){.kind = HMREG_SEGMENT_DMABUF,
+                                  .u.dmabuf = {.fd = fd, .offset = offset, .len = len}};
+}
+
+/* Offsets run through two ranges, in their order. */
+static void check_offsets(struct suite_bed *bed, struct hmreg_mr *mr)
+{
+    struct hmreg_remote_info info = {.size = sizeof(info)};
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_remote *remote;
+
+    suite_ready(bed, bed->domain, mr);
+    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_int_equal(piece.local_addr, (uintptr_t)bed->memory + 100);
+    assert_int_equal(piece.len, 50);
+    assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
+    remote = suite_peer(bed, mr);
+    assert_ok(hmreg_remote_query(remote, &info));
+    assert_int_equal(info.len, 150);
+    suite_put(bed, remote, 90, 10, bed->memory + 5090);
+    suite_put(bed, remote, 100, 10, bed->memory + 100);
+    suite_put(bed, remote, 149, 1, bed->memory + 149);
+    suite_get(bed, remote, 90, 10, bed->memory + 5090);
+    assert_int_equal(suite_move(bed, remote, true, 149, 2), -ERANGE);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+}
+
+CASE(regv__ranges_form_one_region)
+{
+    struct iovec iov[2] = {{bed->memory + 5000, 100}, {bed->memory + 100, 50}};
+    struct hmreg_mr *mr = NULL;
+
+    if (bed->info.iov_limit < 2) {
+        assert_fails(hmreg_mr_regv(bed->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL),
+                     -EINVAL, "takes 1 to 1 ranges");
+        suite_impossible("the fabric takes one range a region: EINVAL; hmreg_mr_regsgl() takes "
+                         "more");
+        return;
+    }
+    assert_ok(hmreg_mr_regv(bed->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, suite_key(bed, KEY), 0,
+                            &mr, NULL));
+    check_offsets(bed, mr);
+}
+
+CASE(regsgl__host_segments_form_one_region)
+{
+    struct hmreg_segment segments[2] = {of_memory(bed->memory + 5000, 100),
+                                        of_memory(bed->memory + 100, 50)};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(bed, KEY),
+                              0, &mr, NULL));
+    if (bed->info.iov_limit < 2)
+        suite_supplied("a registration for each segment");
+    check_offsets(bed, mr);
+}
+
+CASE(regsgl__dmabuf_segments_form_one_region)
+{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+    struct hmreg_segment segments[2];
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    unsigned char *view;
+
+    assert_int_equal(ftruncate(fd, 20000), 0);
+    view = mmap(NULL, 20000, PROT_READ, MAP_SHARED, fd, 0);
+    segments[0] = of_dmabuf(fd, 4100, 10);
+    segments[1] = of_dmabuf(fd, 9, 10);
+    assert_ok(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(bed, KEY),
+                              0, &mr, NULL));
+    close(fd);
+    suite_supplied("a registration for each segment, each through a CPU mapping");
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_null(hmreg_mr_native(mr));
+    suite_ready(bed, bed->domain, mr);
+    remote = suite_peer(bed, mr);
+    suite_put(bed, remote, 0, 10, view + 4100);
+    suite_put(bed, remote, 10, 10, view + 9);
+    assert_int_equal(suite_move(bed, remote, true, 5, 10), -EXDEV);
+    hmreg_remote_close(remote);
+    suite_close(bed, mr);
+    munmap(view, 20000);
+}
+
+CASE(regsgl__unlike_segments__inval_with_the_reason)
+{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+    struct hmreg_segment segments[2] = {of_memory(bed->memory, 10)};
+    struct hmreg_mr *mr = NULL;
+
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    segments[1] = of_dmabuf(fd, 0, 10);
+    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+                 "one region has one iface and kind");
+    segments[1].kind = 7;
+    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+                 "segments[1].kind is 7");
+    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 0, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+                 "count is 0");
+    assert_fails(hmreg_mr_regsgl(bed->domain, segments, HMREG_SEGMENTS_MAX + 1, HMREG_SEND, 0, 0, 0,
+                                 &mr, NULL),
+                 -EINVAL, "count is 65");
+    assert_null(mr);
+    close(fd);
+}
+
+CASE(regsgl__a_segment_fails__nothing_stays)
+{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+    struct hmreg_segment segments[2];
+    struct hmreg_mr *mr = NULL;
+
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    segments[0] = of_dmabuf(fd, 0, 10);
+    segments[1] = of_dmabuf(fd, 4090, 10);
+    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                                 suite_key(bed, KEY), 0, &mr, NULL),
+                 -EINVAL, "beyond its 4096 bytes");
+    assert_null(mr);
+    mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    suite_close(bed, mr);
+    close(fd);
+}
+
+SUITE_CASES(suite_segments, TEST(regv__ranges_form_one_region),
+            TEST(regsgl__host_segments_form_one_region),
+            TEST(regsgl__dmabuf_segments_form_one_region),
+            TEST(regsgl__unlike_segments__inval_with_the_reason),
+            TEST(regsgl__a_segment_fails__nothing_stays));
