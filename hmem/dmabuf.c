@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See dmabuf.h. lseek moves a position that nothing reads from.
+ * See dmabuf.h. A dmabuf tells its length by lseek, which moves nothing there; a file, which may
+ * stand in for one and have a position that matters to its owner, by fstat.
  */
 #include "hmem/dmabuf.h"
 
@@ -9,12 +10,13 @@
 
 int64_t dmabuf_length(int fd)
 {
-    struct stat about;
-    off_t end = lseek(fd, 0, SEEK_END);
+    struct stat about = {0};
+    off_t end;
 
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        return about.st_size;
+    end = lseek(fd, 0, SEEK_END);
     if (end >= 0)
         return end;
-    if (fstat(fd, &about) || (about.st_size == 0 && !S_ISREG(about.st_mode)))
-        return -1;
-    return about.st_size;
+    return about.st_size ? about.st_size : -1;
 }
