@@ -150,9 +150,10 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
     /* Without it libfabric ignores the iface, and takes a device's address for the CPU's. */
     if (!ofi->hmem)
         return hmreg_refuse(why, -EOPNOTSUPP, "no-fi-hmem",
-                            "the domain is without FI_HMEM, so %s takes no %s memory: add FI_HMEM "
-                            "to the caps, and FI_MR_HMEM to the mr_mode, of fi_getinfo()'s hints",
-                            ofi->name, hmreg_iface_name(iface));
+                            "the domain is without FI_HMEM, so %s takes no device memory: ask "
+                            "fi_getinfo() for it (FI_HMEM in caps, FI_MR_HMEM in mr_mode), which "
+                            "some providers grant",
+                            ofi->name);
     return 0;
 }
 
@@ -213,9 +214,9 @@ static int probe_pages(const struct ofi *ofi, const struct provider_request *req
             continue;
         why->vendor_code = EFAULT;
         return hmreg_refuse(why, -EFAULT, "mapping-has-no-pages",
-                            "this %s memory can be mapped for loads and stores only, and %s would "
+                            "this memory can be mapped for loads and stores only, and %s would "
                             "move it with %s",
-                            hmreg_iface_name(req->iface), ofi->name, ofi->fabric->pinner);
+                            ofi->name, ofi->fabric->pinner);
     }
     return 0;
 }

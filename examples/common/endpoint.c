@@ -4,6 +4,7 @@
  */
 #include "endpoint.h"
 
+#include <hmreg/hmreg.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -107,6 +108,15 @@ int endpoint_connect(struct endpoint *e, const void *address)
     return inserted == 1 ? 0 : inserted < 0 ? inserted : -FI_EADDRNOTAVAIL;
 }
 
+int endpoint_connect_self(struct endpoint *e)
+{
+    char address[ENDPOINT_ADDRESS_BYTES];
+    size_t size = sizeof(address);
+    int rc = endpoint_address(e, address, &size);
+
+    return rc ? rc : endpoint_connect(e, address);
+}
+
 /* ---- operations ------------------------------------------------------------------------- */
 
 /* One completion, if there is one: 1, or 0, or its error. */
@@ -167,4 +177,9 @@ int endpoint_read(struct endpoint *e, void *local, size_t len, void *desc, uint6
                   uint64_t key)
 {
     return operate(e, false, local, len, desc, addr, key);
+}
+
+const char *failure_text(int code)
+{
+    return hmreg_last_error()->code == code ? hmreg_last_error()->text : fi_strerror(-code);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What every program on libfabric needs before it can send its first byte, and what the examples
- * are not about: one reliable endpoint that can write and read a peer's memory. Nothing here is
- * of hmreg but one thing: the mr_mode bits in hints are those hmreg meets for its user.
+ * are not about: one reliable endpoint that can write and read a peer's memory. Nothing of this
+ * is hmreg's, but for the mr_mode bits that are asked for: they are those hmreg meets for its user.
  *
  * Calls return 0 or libfabric's negative error number.
  */
@@ -44,6 +44,8 @@ void endpoint_close(struct endpoint *endpoint);
 int endpoint_address(struct endpoint *endpoint, void *address, size_t *size);
 /* The peer's address: RMA goes there from now on. */
 int endpoint_connect(struct endpoint *endpoint, const void *address);
+/* We are our own peer. */
+int endpoint_connect_self(struct endpoint *endpoint);
 
 /* RMA with the connected peer; returns when it is done. */
 int endpoint_write(struct endpoint *endpoint, const void *local, size_t len, void *desc,
@@ -53,5 +55,8 @@ int endpoint_read(struct endpoint *endpoint, void *local, size_t len, void *desc
 
 /* Lets libfabric work: on many fabrics a peer's RMA moves only while its target does this. */
 void endpoint_progress(struct endpoint *endpoint);
+
+/* What is wrong, in hmreg's words if the code is its last error's, else in libfabric's. */
+const char *failure_text(int code);
 
 #endif

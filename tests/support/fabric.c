@@ -75,12 +75,13 @@ struct peer {
 static int open_all(const struct endpoint_hints *hints, struct endpoint *endpoint,
                     struct hmreg **lib, struct hmreg_domain **domain)
 {
+    struct hmreg_domain_config exact = {.size = sizeof(exact), .flags = HMREG_DOMAIN_EXACT};
     int rc = endpoint_open(hints, endpoint);
 
     if (rc)
         return hmreg_fail(rc, "%s cannot be opened here: %s", hints->provider, fi_strerror(-rc));
     rc = hmreg_open(NULL, lib);
-    return rc ? rc : hmreg_domain_open_ofi(*lib, endpoint->domain, endpoint->info, NULL, domain);
+    return rc ? rc : hmreg_domain_open_ofi(*lib, endpoint->domain, endpoint->info, &exact, domain);
 }
 
 static int close_all(struct endpoint *endpoint, struct hmreg *lib, struct hmreg_domain *domain)

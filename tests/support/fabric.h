@@ -27,7 +27,7 @@ struct fabric {
 const char *fabric_name(void);
 
 /* Opens the fabric, the library and a domain; the test is skipped if this machine does not have
- * the fabric. hints NULL: zeroes; their provider is set here. */
+ * the fabric. hints NULL: zeroes; their provider is set here. Regions of get() are exact. */
 void fabric_open(struct fabric *fabric, const struct endpoint_hints *hints);
 /* The same, and starts a peer that does likewise; both are connected. */
 void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints);

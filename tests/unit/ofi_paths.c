@@ -175,7 +175,7 @@ static void dmabuf__no_fi_hmem__says_so(void **state)
     struct world world = dmabuf_world;
 
     world.hmem = false;
-    in_world(&world, HMREG_PATH_DMABUF, "no-fi-hmem", "add FI_HMEM");
+    in_world(&world, HMREG_PATH_DMABUF, "no-fi-hmem", "ask fi_getinfo()");
 }
 
 static void dmabuf__fabric_without__says_so(void **state)
@@ -266,7 +266,7 @@ static void peermem__claimed_device_only__flag_passes(void **state)
 
 static void peermem__no_fi_hmem__never_given_a_device_address(void **state)
 {
-    in_world(&tcp_world, HMREG_PATH_PEERMEM, "no-fi-hmem", "takes no cuda memory");
+    in_world(&tcp_world, HMREG_PATH_PEERMEM, "no-fi-hmem", "takes no device memory");
     assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
 }
 

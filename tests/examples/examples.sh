@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Each example does what its README says, and fails where it says so.
+. "$(dirname "$0")/../package/cases.sh"
+
+examples=$BUILD_DIR/examples
+fakes=$BUILD_DIR/tests/fakes
+simulated=(env "LD_LIBRARY_PATH=$fakes/cuda:$fakes/rocr${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    "ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so")
+
+says() { # WORDS COMMAND...
+    local words=$1 output
+    shift
+    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
+}
+
+fails() { # WORDS COMMAND...
+    local words=$1 output
+    shift
+    ! output=$("$@" 2>&1) || return
+    echo "$output"
+    [[ $output == *"$words"* ]]
+}
+
+# Every simulated device of every vendor built in is written, and nothing else.
+device_memory() {
+    local output vendor
+    output=$("${simulated[@]}" "$examples/2-device-memory") || return
+    echo "$output"
+    for vendor in $VENDORS; do
+        [[ $output == *"$vendor device 0 (simulated)"* ]] || return
+        [[ $output == *"$vendor device 1 (simulated)"* ]] || return
+    done
+    [[ $(grep -c 'path mapped' <<<"$output") == $(grep -c simulated <<<"$output") ]] &&
+        [[ $(grep -c 'written into device memory' <<<"$output") == $(grep -c simulated <<<"$output") ]]
+}
+
+check host__tcp__written says "tcp;ofi_rxm: written through the fabric" \
+    "$examples/1-host-over-libfabric"
+check host__shm__written says "shm: written through the fabric" \
+    "$examples/1-host-over-libfabric" shm
+check host__no_such_fabric__fails fails "nosuch: No data available" \
+    "$examples/1-host-over-libfabric" nosuch
+if [[ $VENDORS ]]; then
+    check device__simulated_ones__each_written device_memory
+    check device__no_runtime__says_why says "no device here" \
+        env HMREG_IFACES=system "$examples/2-device-memory"
+else
+    skip device__simulated_ones__each_written "no vendor is built in"
+fi
+check tokens__tcp__owner_finds_it says 'tcp;ofi_rxm: the owner finds "written by another process"' \
+    "$examples/3-token-exchange"
+check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another process"' \
+    "$examples/3-token-exchange" shm
+check tokens__no_such_fabric__fails fails "nosuch: No data available" \
+    "$examples/3-token-exchange" nosuch
+finish
