@@ -30,8 +30,8 @@ static const char help[] =
     "\n"
     "  --devices   print the devices that would take part, and stop\n"
     "\n"
-    "first   the time the first registration took\n"
-    "again   the time to get the same region again, and to put it back\n";
+    "register    the time the first registration took\n"
+    "get again   the time to get the same region from the cache, and to put it back\n";
 
 /* ---- one fabric ------------------------------------------------------------------------- */
 

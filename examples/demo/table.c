@@ -128,7 +128,7 @@ void table_print(const char *provider, const struct row *rows, size_t count)
 
     printf("\n%s: %d bytes each, two processes\n\n", provider, DEMO_BYTES);
     printf("%-30s %-6s %-6s %-12s %-7s %9s %9s  %-8s %s\n", "buffer", "iface", "device", "PCI",
-           "path", "first", "again", "verified", "reasons");
+           "path", "register", "get again", "verified", "reasons");
     for (size_t i = 0; i < count; i++) {
         print_row(&rows[i], &notes);
         uncached |= rows[i].path != HMREG_PATH_NONE && !rows[i].cached;
