@@ -37,10 +37,12 @@ struct cache_set {
     struct hmreg_domain *domain;
     struct monitor *monitor;
     struct listener listener;
-    unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device -1 */
+    unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
     unsigned count;
-    struct cache caches[];
+    struct cache caches[]; /* those of memory of no device first, one for each iface */
 };
+
+#define HOST_CACHES HMREG_IFACE_COUNT
 
 /* One call of hmreg_mr_get(). */
 struct get {
@@ -61,7 +63,7 @@ static struct cache_set *set_of(struct listener *listener)
 static void on_change(struct listener *listener, const struct change *change)
 {
     struct cache_set *set = set_of(listener);
-    unsigned count = change->host_only ? 1 : set->count;
+    unsigned count = change->host_only ? HOST_CACHES : set->count;
 
     for (unsigned i = 0; i < count; i++)
         cache_invalidate(&set->caches[i], change);
@@ -70,12 +72,12 @@ static void on_change(struct listener *listener, const struct change *change)
 struct cache_set *cache_set_new(struct hmreg_domain *domain)
 {
     struct hmreg *lib = domain->lib;
-    unsigned first[HMREG_IFACE_COUNT] = {0}, count = 1; /* the first is the system's */
+    unsigned first[HMREG_IFACE_COUNT], count = HOST_CACHES;
     struct cache_set *set;
 
-    for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++) {
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
         first[iface] = count;
-        count += 1 + (unsigned)lib->runtimes[iface].devices;
+        count += (unsigned)lib->runtimes[iface].devices;
     }
     set = calloc(1, sizeof(*set) + count * sizeof(set->caches[0]));
     if (!set)
@@ -101,7 +103,7 @@ void cache_set_free(struct cache_set *set)
 
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device)
 {
-    return &set->caches[set->first[iface] + (unsigned)(device + 1)];
+    return &set->caches[device < 0 ? (unsigned)iface : set->first[iface] + (unsigned)device];
 }
 
 /* ---- entries' ends ---------------------------------------------------------------------- */
@@ -212,13 +214,12 @@ static bool same_identity(struct get *get, enum hmreg_iface iface, uint64_t star
     return !rc && identity == expected;
 }
 
-/* A pinned live entry: kept if it is right, else dropped and unpinned. */
+/* A pinned live entry: kept if it is right, else dropped and unpinned. One without identity is in
+ * the monitor's care: were it not right, it would not be live. */
 static bool keep_if_right(struct get *get, struct cache_entry *entry)
 {
-    enum hmreg_iface iface = entry->mr->iface;
-
-    if (iface == HMREG_IFACE_SYSTEM ||
-        same_identity(get, iface, entry->node.start, entry->node.end, entry->identity)) {
+    if (!entry->identity ||
+        same_identity(get, entry->mr->iface, entry->node.start, entry->node.end, entry->identity)) {
         atomic_fetch_add(&entry->cache->hits, 1);
         return true;
     }
@@ -236,19 +237,26 @@ static struct cache_entry *find_right(struct get *get, struct cache *cache)
     return entry;
 }
 
+static struct cache_entry *find_among(struct get *get, unsigned from, unsigned to)
+{
+    struct cache_entry *entry = NULL;
+
+    for (unsigned i = from; i < to && !entry; i++)
+        entry = find_right(get, &get->set->caches[i]);
+    return entry;
+}
+
 /* Devices' caches first: they need not wait for the kernel's word on host memory. *settled: host
- * memory may be served from its cache. */
+ * memory may be served from a cache. */
 static struct cache_entry *find_anywhere(struct get *get, bool *settled)
 {
     struct cache_set *set = get->set;
-    struct cache_entry *entry = NULL;
+    struct cache_entry *entry = find_among(get, HOST_CACHES, set->count);
 
-    for (unsigned i = 1; i < set->count && !entry; i++)
-        entry = find_right(get, &set->caches[i]);
     if (entry)
         return entry;
     *settled = monitor_settle(set->monitor);
-    return *settled ? find_right(get, &set->caches[0]) : NULL;
+    return *settled ? find_among(get, 0, HOST_CACHES) : NULL;
 }
 
 /* ---- registering ------------------------------------------------------------------------ */
@@ -337,7 +345,7 @@ static bool notice_changes(struct get *get, struct cache_entry *entry)
 {
     struct monitor *monitor = get->set->monitor;
 
-    if (get->found.iface != HMREG_IFACE_SYSTEM || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
+    if (entry->identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;
     return monitor_watch(monitor, &entry->watch, get->want.start, get->want.end) &&
            is_anonymous(get);
@@ -345,9 +353,10 @@ static bool notice_changes(struct get *get, struct cache_entry *entry)
 
 static bool is_still_found(struct get *get)
 {
-    return get->found.iface == HMREG_IFACE_SYSTEM ||
-           same_identity(get, get->found.iface, get->want.start, get->want.end,
-                         get->found.range.identity);
+    const struct hmem_range *range = &get->found.range;
+
+    return !range->identity ||
+           same_identity(get, get->found.iface, get->want.start, get->want.end, range->identity);
 }
 
 /* The entry is pending, and this thread's. */
@@ -417,12 +426,22 @@ static int resolve_request(struct get *get)
     return request_resolve(get->domain, &get->request, &get->found);
 }
 
+/* Host memory that no identity tells apart, under its own address, is left to the monitor. */
+static bool is_monitors(const struct get *get)
+{
+    const struct hmem_range *range = &get->found.range;
+
+    return (range->kind == HMREG_MEM_HOST || range->kind == HMREG_MEM_HOST_PINNED) &&
+           range->host_addr == get->want.start &&
+           monitor_kind(get->set->monitor) != HMREG_MONITOR_DISABLED;
+}
+
 /* May what was found be remembered at all? */
 static bool is_cacheable(const struct get *get, bool settled)
 {
-    if (get->found.iface == HMREG_IFACE_SYSTEM)
-        return settled && monitor_kind(get->set->monitor) != HMREG_MONITOR_DISABLED;
-    return get->found.range.identity && get->domain->lib->settings.watch[get->found.iface];
+    if (!get->domain->lib->settings.watch[get->found.iface])
+        return false;
+    return get->found.range.identity || (settled && is_monitors(get));
 }
 
 static int get_anew(struct get *get, struct hmreg_mr **out)

@@ -187,19 +187,72 @@ static void get__managed_memory__cached_by_identity(void **state)
 
 /* ---- what cannot be validated ----------------------------------------------------------- */
 
-static void get__no_identity__not_cached(void **state)
+static void get__device_or_managed_without_identity__not_cached(void **state)
 {
     struct vendor_claim *memory;
     struct bed bed;
 
     open_bed(&bed, NULL);
-    memory = claim(-1, HMREG_MEM_HOST_PINNED);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    memory->range.identity = 0;
     assert_int_equal(key_of(&bed, memory), 1);
     assert_int_equal(key_of(&bed, memory), 2);
-    assert_int_equal(bed_stats(&bed).uncached, 2);
+    memory = claim(0, HMREG_MEM_MANAGED);
+    memory->range.identity = 0;
+    assert_int_equal(key_of(&bed, memory), 3);
+    assert_int_equal(key_of(&bed, memory), 4);
+    assert_int_equal(bed_stats(&bed).uncached, 4);
     assert_int_equal(atomic_load(&counter.regions), 0);
     bed_close(&bed);
 }
+
+/* ---- pinned host memory, which may be the monitor's ------------------------------------- */
+
+static void get__pinned_without_identity__watched_like_any_host_memory(void **state)
+{
+    char *memory = bed_map(LEN / bed_page());
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_HOST_PINNED, -1);
+    assert_int_equal(bed_key(&bed, memory, LEN), 1);
+    assert_int_equal(bed_key(&bed, memory, LEN), 1);
+    madvise(memory, LEN, MADV_DONTNEED);
+    assert_int_equal(bed_key(&bed, memory, LEN), 2);
+    munmap(memory, LEN);
+    bed_close(&bed);
+}
+
+static void get__pinned_without_identity__no_monitor__not_cached(void **state)
+{
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
+    memory = claim(-1, HMREG_MEM_HOST_PINNED);
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 2);
+    bed_close(&bed);
+}
+
+/* Its address at the device may come to mean other host memory, and no event tells. */
+static void get__pinned_by_its_address_at_the_device__not_cached(void **state)
+{
+    static char host[LEN];
+    struct vendor_claim *memory;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(-1, HMREG_MEM_HOST_PINNED);
+    memory->range.host_addr = (uintptr_t)host;
+    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&bed, memory), 2);
+    bed_close(&bed);
+}
+
+/* ---- switched off ----------------------------------------------------------------------- */
 
 static void get__switched_off_in_the_environment__not_cached(void **state)
 {
@@ -346,7 +399,11 @@ TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__address_reused__regis
           TEST(get__memory_freed_and_now_the_systems__not_the_devices_region),
           TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region),
           TEST(get__each_device_and_pinned_memory__a_cache_each),
-          TEST(get__managed_memory__cached_by_identity), TEST(get__no_identity__not_cached),
+          TEST(get__managed_memory__cached_by_identity),
+          TEST(get__device_or_managed_without_identity__not_cached),
+          TEST(get__pinned_without_identity__watched_like_any_host_memory),
+          TEST(get__pinned_without_identity__no_monitor__not_cached),
+          TEST(get__pinned_by_its_address_at_the_device__not_cached),
           TEST(get__switched_off_in_the_environment__not_cached),
           TEST(get__monitor_disabled__device_memory_is_still_cached),
           TEST(get__vendor_cannot_say__the_entry_goes_and_the_reason_comes),
