@@ -27,8 +27,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounds of a get whose memory changes while it is registered, before it is served uncached. */
-#define GET_TRIES 8
+/* A get is served uncached after so many registrations of its own whose memory changed meanwhile,
+ * or so many rounds in which others' came to nothing. */
+#define MAX_DISCARDED 2
+#define MAX_ROUNDS    16
 
 /* A round that led to nothing: look again. */
 #define AGAIN 1
@@ -51,6 +53,7 @@ struct get {
     struct request request;
     struct cache_want want;
     struct resolved found; /* in this round */
+    unsigned discarded;    /* registrations, in all rounds */
 };
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -381,6 +384,7 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
     mr->cached = true;
     if (!cache_publish(entry, mr, is_still_found(get))) {
         entry_release(get->set, entry);
+        get->discarded++;
         return AGAIN;
     }
     atomic_fetch_add(&entry->cache->misses, 1);
@@ -473,7 +477,7 @@ static int get_region(struct get *get, struct hmreg_mr **out)
     bool caching = !(get->domain->flags & HMREG_DOMAIN_NO_CACHE);
     int rc;
 
-    for (int i = 0; caching && i < GET_TRIES; i++) {
+    for (int i = 0; caching && i < MAX_ROUNDS && get->discarded < MAX_DISCARDED; i++) {
         rc = get_round(get, out);
         if (rc != AGAIN)
             return rc;

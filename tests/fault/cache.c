@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The cache when what it needs fails: the fabric, a vendor, memory, descriptors, the kernel's
+ * permission. Nothing is lost, nothing is tried that cannot help, and the reason comes up whole.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/vendors.h"
+
+#include "core/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char memory[64][LEN];
+
+static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+{
+    vendors_reset();
+    bed_open(bed, HMREG_MONITOR_IMPORT, config);
+}
+
+static int try_get(const struct bed *bed, void *addr)
+{
+    struct hmreg_mr *mr = (void *)1;
+    int rc = hmreg_mr_get(bed->domain, addr, LEN, HMREG_ACCESS_REMOTE, &mr);
+
+    if (rc)
+        assert_ptr_equal(mr, (void *)1);
+    else
+        hmreg_mr_put(mr);
+    return rc;
+}
+
+static void fail_reg(int code, int times)
+{
+    atomic_store(&counter.reg_code, code);
+    atomic_store(&counter.reg_times, times);
+}
+
+static void touch(const struct bed *bed, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        bed_key(bed, memory[i], LEN);
+}
+
+/* ---- the fabric ------------------------------------------------------------------------- */
+
+static void reg__each_error__comes_up_whole_after_one_try(void **state)
+{
+    static const int codes[] = {-EINVAL,   -EFAULT, -EACCES, -EOPNOTSUPP, -EIO,   -EPERM,
+                                -ENOTCONN, -EAGAIN, -EMFILE, -EBUSY,      -E2BIG, -EKEYREJECTED};
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    touch(&bed, 3);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        unsigned before = atomic_load(&counter.regs);
+
+        fail_reg(codes[i], -1);
+        assert_int_equal(try_get(&bed, memory[9]), codes[i]);
+        assert_int_equal(hmreg_last_error()->vendor_code, 4711);
+        assert_string_equal(hmreg_last_error()->source, "ofi");
+        assert_int_equal(atomic_load(&counter.regs), before + 1);
+    }
+    assert_int_equal(bed_stats(&bed).evictions, 0);
+    assert_int_equal(bed_stats(&bed).regions, 3);
+    assert_int_equal(bed_stats(&bed).misses, 3);
+    fail_reg(0, 0);
+    bed_close(&bed);
+}
+
+static void reg__failed_once__the_next_get_registers(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    fail_reg(-EINVAL, 1);
+    assert_int_equal(try_get(&bed, memory[0]), -EINVAL);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    bed_close(&bed);
+}
+
+static void reg__no_room__the_least_recently_used_makes_room(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    counter.room = 4;
+    touch(&bed, 4);
+    assert_fails(hmreg_mr_get(bed.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
+    assert_int_equal(bed_key(&bed, memory[5], LEN), 6); /* the fifth registration failed */
+    assert_int_equal(bed_stats(&bed).evictions, 1);
+    assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 8); /* it was the one */
+    assert_string_equal(hmreg_last_error()->text, "range: len is 0; it must be at least 1");
+    bed_close(&bed);
+}
+
+static void reg__no_room_for_long__twice_as_many_go_each_time(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    touch(&bed, 60);
+    counter.room = 30;
+    assert_int_equal(bed_key(&bed, memory[60], LEN), 66); /* after 1, 2, 4, 8 and 16 went */
+    assert_int_equal(bed_stats(&bed).evictions, 31);
+    assert_int_equal(bed_stats(&bed).regions, 30);
+    bed_close(&bed);
+}
+
+static void reg__no_room_and_all_pinned__fails_after_one_try(void **state)
+{
+    struct hmreg_mr *held[2];
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    counter.room = 2;
+    held[0] = bed_get(&bed, memory[0], LEN);
+    held[1] = bed_get(&bed, memory[1], LEN);
+    for (unsigned i = 1; i <= 5; i++) {
+        assert_int_equal(try_get(&bed, memory[2]), -ENOMEM);
+        assert_non_null(strstr(hmreg_last_error()->text, "no room for more than 2"));
+        assert_int_equal(atomic_load(&counter.regs), 2 + i);
+    }
+    hmreg_mr_put(held[0]);
+    hmreg_mr_put(held[1]);
+    bed_close(&bed);
+}
+
+static void reg__no_space__evicts_too(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    touch(&bed, 2);
+    fail_reg(-ENOSPC, 1);
+    assert_int_equal(try_get(&bed, memory[5]), 0);
+    assert_int_equal(bed_stats(&bed).evictions, 1);
+    bed_close(&bed);
+}
+
+static void reg__no_room__other_caches_of_the_domain_make_room(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    vendor_claim(HMREG_IFACE_ZE, memory[8], LEN, HMREG_MEM_DEVICE, 1);
+    counter.room = 2;
+    touch(&bed, 2);
+    assert_int_equal(bed_key(&bed, memory[8], LEN), 4);
+    assert_int_equal(bed_stats(&bed).evictions, 1);
+    bed_close(&bed);
+}
+
+static void reg__no_room_in_a_domain_without_cache__nothing_to_evict(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_bed(&bed, &config);
+    counter.room = 1;
+    held = bed_get(&bed, memory[0], LEN);
+    assert_int_equal(try_get(&bed, memory[1]), -ENOMEM);
+    assert_int_equal(atomic_load(&counter.regs), 2);
+    hmreg_mr_put(held);
+    bed_close(&bed);
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+static int callocs_left = -1; /* -1: all succeed */
+
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (callocs_left == 0)
+        return NULL;
+    if (callocs_left > 0)
+        callocs_left--;
+    return __real_calloc(count, size);
+}
+
+static void calloc__each_fails_in_turn__enomem_and_nothing_lost(void **state)
+{
+    struct bed bed;
+    int failures = 0, rc;
+
+    open_bed(&bed, NULL);
+    do {
+        callocs_left = failures;
+        rc = try_get(&bed, memory[0]);
+        callocs_left = -1;
+        if (rc)
+            assert_int_equal(rc, -ENOMEM);
+        failures += rc != 0;
+    } while (rc);
+    assert_int_equal(failures, 2); /* the entry, the region */
+    assert_int_equal(bed_stats(&bed).regions, 1);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    bed_close(&bed);
+}
+
+static void calloc__fails_in_domain_open__enomem(void **state)
+{
+    struct hmreg *lib;
+
+    vendors_reset();
+    for (int i = 0; i < 2; i++) { /* the domain, its caches */
+        struct hmreg_domain *domain = NULL;
+        struct provider_ops ops = {.name = "test"};
+        struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
+
+        assert_ok(hmreg_open(NULL, &lib));
+        callocs_left = i;
+        assert_int_equal(hmreg_domain_create(lib, &ops, &caps, NULL, NULL, &domain), -ENOMEM);
+        callocs_left = -1;
+        assert_null(domain);
+        assert_ok(hmreg_close(lib));
+    }
+}
+
+static void calloc__fails_in_open__enomem(void **state)
+{
+    struct hmreg *lib = NULL;
+    int rc, failures = -1;
+
+    vendors_reset();
+    do {
+        callocs_left = ++failures;
+        rc = hmreg_open(NULL, &lib);
+        callocs_left = -1;
+        if (rc)
+            assert_int_equal(rc, -ENOMEM);
+    } while (rc);
+    assert_true(failures >= 2); /* the library, the monitor */
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- the kernel ------------------------------------------------------------------------- */
+
+static void refuse_userfaultfd(int errnum)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)errnum),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program))
+        _exit(77);
+}
+
+/* In a child, since there is no way back. 0, or the step that went wrong. */
+static int without_userfaultfd(int errnum)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct hmreg *lib = NULL;
+    struct bed bed;
+
+    refuse_userfaultfd(errnum);
+    if (hmreg_open(&config, &lib) != -errnum || lib)
+        return 1;
+    if (!strstr(hmreg_last_error()->text, "userfaultfd") ||
+        hmreg_last_error()->vendor_code != errnum)
+        return 2;
+    config.monitor = HMREG_MONITOR_DEFAULT;
+    hmreg_copy(NULL, NULL, NULL, 0); /* an error of before, to be left alone */
+    if (hmreg_open(&config, &bed.lib) || hmreg_last_error()->code != -EINVAL)
+        return 3;
+    bed.domain = counter_open(bed.lib, NULL);
+    if (bed_key(&bed, memory[0], LEN) != 1 || bed_key(&bed, memory[0], LEN) != 2)
+        return 4;
+    bed_close(&bed);
+    return 0;
+}
+
+static void run_without_userfaultfd(int errnum)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(without_userfaultfd(errnum));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("this system has no seccomp filters");
+    assert_int_equal(status, 0);
+}
+
+static void open__userfaultfd_not_permitted__eperm_or_no_monitor(void **state)
+{
+    vendors_reset();
+    run_without_userfaultfd(EPERM);
+}
+
+static void open__userfaultfd_not_built_in__enosys_or_no_monitor(void **state)
+{
+    vendors_reset();
+    run_without_userfaultfd(ENOSYS);
+}
+
+static void open__no_descriptor_left__emfile_and_nothing_lost(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct rlimit before, few;
+    struct hmreg *lib = NULL;
+    struct bed bed;
+    int failures = 0, rc = 0;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL); /* skips where there is none */
+    bed_close(&bed);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (few = before; !lib; failures++) {
+        int fd = dup(0);
+
+        close(fd);
+        few.rlim_cur = (rlim_t)(fd + failures);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        rc = hmreg_open(&config, &lib);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        if (rc)
+            assert_int_equal(rc, -EMFILE);
+    }
+    assert_int_equal(failures, 3); /* userfaultfd, eventfd, then it opens */
+    assert_ok(hmreg_close(lib));
+}
+
+/* Another user of userfaultfd in the process has the memory already. */
+static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
+{
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    char *mapped = bed_map(1);
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
+    range.range = (struct uffdio_range){(uintptr_t)mapped, bed_page()};
+    assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+    assert_int_equal(bed_key(&bed, mapped, LEN), 1);
+    assert_int_equal(bed_key(&bed, mapped, LEN), 2);
+    assert_int_equal(bed_stats(&bed).uncached, 2);
+    bed_close(&bed);
+    assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0); /* we have not undone it */
+    munmap(mapped, bed_page());
+    close(fd);
+}
+
+/* ---- vendors ---------------------------------------------------------------------------- */
+
+static void resolve__fails__the_error_comes_up_and_nothing_is_registered(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    vendors[HMREG_IFACE_ROCR].resolve_code = -EIO;
+    assert_int_equal(try_get(&bed, memory[0]), -EIO);
+    assert_int_equal(hmreg_last_error()->vendor_code, 999);
+    assert_int_equal(atomic_load(&counter.regs), 0);
+    bed_close(&bed);
+}
+
+/* The identity after registering cannot be had: there is no saying what was registered. */
+static void identity__fails_after_registering__never_cached(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
+    vendors[HMREG_IFACE_CUDA].identity_code = -EIO;
+    mr = bed_get(&bed, memory[0], LEN);
+    assert_false(bed_is_cached(mr));
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    hmreg_mr_put(mr);
+    assert_int_equal(bed_stats(&bed).regions, 0);
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(reg__each_error__comes_up_whole_after_one_try),
+          TEST(reg__failed_once__the_next_get_registers),
+          TEST(reg__no_room__the_least_recently_used_makes_room),
+          TEST(reg__no_room_for_long__twice_as_many_go_each_time),
+          TEST(reg__no_room_and_all_pinned__fails_after_one_try), TEST(reg__no_space__evicts_too),
+          TEST(reg__no_room__other_caches_of_the_domain_make_room),
+          TEST(reg__no_room_in_a_domain_without_cache__nothing_to_evict),
+          TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost),
+          TEST(calloc__fails_in_domain_open__enomem), TEST(calloc__fails_in_open__enomem),
+          TEST(open__userfaultfd_not_permitted__eperm_or_no_monitor),
+          TEST(open__userfaultfd_not_built_in__enosys_or_no_monitor),
+          TEST(open__no_descriptor_left__emfile_and_nothing_lost),
+          TEST(watch__anothers_userfaultfd_is_there__served_uncached),
+          TEST(resolve__fails__the_error_comes_up_and_nothing_is_registered),
+          TEST(identity__fails_after_registering__never_cached))
