@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * ROCm memory's addresses used again under the cache.
+ */
+#include "tests/gpu/reuse.h"
+#include "tests/gpu/rocr/app.h"
+
+static void *alloc_on(int device, size_t len)
+{
+    return app_alloc((unsigned)device, len);
+}
+
+static const struct reuse rocr = {HMREG_IFACE_ROCR, alloc_on, app_free};
+
+static void reuse__addresses__never_stale(void **state)
+{
+    app_start();
+    reuse_addresses(&rocr, 2000);
+    app_stop();
+}
+
+static void reuse__while_a_region_is_held__never_stale(void **state)
+{
+    app_start();
+    reuse_held(&rocr, 200);
+    app_stop();
+}
+
+TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__while_a_region_is_held__never_stale))

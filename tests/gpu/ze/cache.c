@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Level Zero memory's addresses used again under the cache.
+ */
+#include "tests/gpu/reuse.h"
+#include "tests/gpu/ze/bench.h"
+
+static struct app app;
+
+static void *alloc_on(int device, size_t len)
+{
+    return (void *)(uintptr_t)app_alloc(&app, app.devices[device], len);
+}
+
+static void free_it(void *addr)
+{
+    app_free(&app, (uintptr_t)addr);
+}
+
+static const struct reuse level_zero = {HMREG_IFACE_ZE, alloc_on, free_it};
+
+static void reuse__addresses__never_stale(void **state)
+{
+    app_open(&app, 0);
+    reuse_addresses(&level_zero, 2000);
+    app_close(&app);
+}
+
+static void reuse__while_a_region_is_held__never_stale(void **state)
+{
+    app_open(&app, 0);
+    reuse_held(&level_zero, 200);
+    app_close(&app);
+}
+
+TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__while_a_region_is_held__never_stale))
