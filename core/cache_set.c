@@ -264,10 +264,11 @@ static struct cache_entry *find_anywhere(struct get *get, bool *settled)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Only these may be for lack of something that a cached region occupies. */
+/* Only these may be for lack of something that a cached region occupies: memory, the fabric's
+ * room for regions, a key. */
 static bool eviction_helps(int rc)
 {
-    return rc == -ENOMEM || rc == -ENOSPC;
+    return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
 }
 
 /* So many at the most, of the same cache before others: 0 if there is nothing left to evict. */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <hmreg/loopback.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
@@ -153,6 +154,23 @@ static void reg__no_space__evicts_too(void **state)
     fail_reg(-ENOSPC, 1);
     assert_int_equal(try_get(&bed, memory[5]), 0);
     assert_int_equal(bed_stats(&bed).evictions, 1);
+    bed_close(&bed);
+}
+
+/* Cached regions hold keys, and a fabric with keys of one byte has few. */
+static void reg__no_key_left__evicts_too(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .key_size = 1};
+    struct bed bed;
+
+    vendors_reset();
+    assert_ok(hmreg_open(&config, &bed.lib));
+    assert_ok(hmreg_domain_open_loopback(bed.lib, &loopback, NULL, &bed.domain));
+    for (unsigned i = 0; i < 1000; i++)
+        assert_int_equal(try_get(&bed, memory[0] + i), 0);
+    assert_int_equal(bed_stats(&bed).misses, 1000);
+    assert_in_range(bed_stats(&bed).regions, 1, 256);
     bed_close(&bed);
 }
 
@@ -407,6 +425,7 @@ TEST_MAIN(TEST(reg__each_error__comes_up_whole_after_one_try),
           TEST(reg__no_room__the_least_recently_used_makes_room),
           TEST(reg__no_room_for_long__twice_as_many_go_each_time),
           TEST(reg__no_room_and_all_pinned__fails_after_one_try), TEST(reg__no_space__evicts_too),
+          TEST(reg__no_key_left__evicts_too),
           TEST(reg__no_room__other_caches_of_the_domain_make_room),
           TEST(reg__no_room_in_a_domain_without_cache__nothing_to_evict),
           TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost),
