@@ -75,23 +75,10 @@ static struct worker sum(void)
 
 static char *arena;
 
-/* Far below what is mapped, where nobody else's mapping comes by itself. */
-static void find_arena(void)
-{
-    char *mapped = bed_map(1);
-
-    munmap(mapped, bed_page());
-    arena = mapped - (1ull << 39);
-}
-
 /* The slot's memory, if nobody has it. */
 static char *take_slot(unsigned slot)
 {
-    char *wanted = arena + (size_t)slot * LEN;
-    char *made = mmap(wanted, LEN, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-    return made == wanted ? made : NULL;
+    return bed_map_at(arena + (size_t)slot * LEN, LEN / bed_page());
 }
 
 static void look_for_stale_hits(struct worker *worker, char *memory, uint64_t number)
@@ -151,7 +138,7 @@ static void reuse__host_memory_among_threads__never_a_stale_hit(void **state)
     vendors_reset();
     bed_open(&bed, HMREG_MONITOR_USERFAULTFD, &config);
     counter.look = true;
-    find_arena();
+    arena = bed_reserve(SLOTS * LEN / bed_page());
     run(&bed, reuse_host);
     all = sum();
     assert_int_equal(all.stale, 0);

@@ -68,12 +68,35 @@ size_t bed_page(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+char *bed_reserve(size_t pages)
+{
+    static char *next;
+    char *reserved;
+
+    if (!next) {
+        next = mmap(NULL, bed_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(next != MAP_FAILED);
+        munmap(next, bed_page());
+        next -= 1ull << 39; /* far below what the kernel gives out from the top */
+    }
+    reserved = next;
+    next += (pages + 1) * bed_page();
+    return reserved;
+}
+
+char *bed_map_at(char *addr, size_t pages)
+{
+    char *made = mmap(addr, pages * bed_page(), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    return made == addr ? made : NULL;
+}
+
 char *bed_map(size_t pages)
 {
-    char *made =
-        mmap(NULL, pages * bed_page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *made = bed_map_at(bed_reserve(pages), pages);
 
-    assert_true(made != MAP_FAILED);
+    assert_non_null(made);
     memset(made, 'm', pages * bed_page());
     return made;
 }

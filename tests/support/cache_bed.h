@@ -30,8 +30,12 @@ bool bed_is_cached(const struct hmreg_mr *mr);
 /* When all that has happened is counted. */
 struct hmreg_stats bed_stats(const struct bed *bed);
 
-/* Fresh private memory of whole pages, filled; not from malloc, so that unmapping is the test's. */
 size_t bed_page(void);
+/* Addresses that nobody else gets by chance, so that what was unmapped there stays free. */
+char *bed_reserve(size_t pages);
+/* Private memory there; NULL: something is mapped already. */
+char *bed_map_at(char *addr, size_t pages);
+/* Both, and filled. */
 char *bed_map(size_t pages);
 
 #endif

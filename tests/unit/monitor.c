@@ -28,9 +28,7 @@ static void open_bed(struct bed *bed)
 
 static void map_at(char *addr, size_t len)
 {
-    char *made = mmap(addr, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-    assert_ptr_equal(made, addr);
+    assert_ptr_equal(bed_map_at(addr, len / bed_page()), addr);
 }
 
 static uint64_t events(const struct bed *bed)
@@ -406,7 +404,6 @@ static void get__change_not_even_read__waits_for_it(void **state)
     struct obstacle obstacle;
     struct getting getting;
     struct bed bed;
-    char *made;
 
     open_bed(&bed);
     bed_key(&bed, first, len);
@@ -415,9 +412,8 @@ static void get__change_not_even_read__waits_for_it(void **state)
     munmap(first, len);
     sem_wait(&obstacle.reached); /* the thread that reads is held up */
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
-    do
-        made = mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    while (made != memory);
+    while (!bed_map_at(memory, 1))
+        ;
     getting = (struct getting){&bed, memory, len, 0};
     assert_int_equal(pthread_create(&getter, NULL, get_it, &getting), 0);
     sem_post(&obstacle.go_on);
