@@ -495,7 +495,9 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     struct get get = {
         .domain = domain,
         .request = {.iov = &iov, .count = 1, .access = access, .any_key = true},
-        .want = {(uint64_t)(uintptr_t)addr, (uint64_t)(uintptr_t)addr + len, access},
+        .want = {.start = (uint64_t)(uintptr_t)addr,
+                 .end = (uint64_t)(uintptr_t)addr + len,
+                 .access = access},
     };
     int rc = domain_check(domain);
 
