@@ -329,6 +329,13 @@ static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg
     return 0;
 }
 
+static int get_anew(struct get *get, struct hmreg_mr **out)
+{
+    struct cache_entry *entry = entry_new(get);
+
+    return entry ? get_uncached(get, entry, out) : -ENOMEM;
+}
+
 /* Anonymous memory of this process alone: others' ways to change a page's memory (truncating a
  * file, punching holes in it) give no event. Asked while it is watched, so the answer holds. */
 static bool is_anonymous(struct get *get)
@@ -372,8 +379,8 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
     reap_dead(get->set); /* what had to make room is gone before this comes */
     if (!notice_changes(get, entry)) {
         cache_abandon(entry);
-        monitor_unwatch(get->set->monitor, &entry->watch);
-        return get_uncached(get, entry, out);
+        entry_release(get->set, entry);
+        return get_anew(get, out);
     }
     rc = create(get, entry->cache, &mr);
     if (rc) {
@@ -447,13 +454,6 @@ static bool is_cacheable(const struct get *get, bool settled)
     if (!get->domain->lib->settings.watch[get->found.iface])
         return false;
     return get->found.range.identity || (settled && is_monitors(get));
-}
-
-static int get_anew(struct get *get, struct hmreg_mr **out)
-{
-    struct cache_entry *entry = entry_new(get);
-
-    return entry ? get_uncached(get, entry, out) : -ENOMEM;
 }
 
 static int get_round(struct get *get, struct hmreg_mr **out)

@@ -427,6 +427,43 @@ static void get__change_not_even_read__waits_for_it(void **state)
     bed_close(&bed);
 }
 
+/* Someone unmaps, and nobody reads: a get does not wait for ever, nor does it take the risk. */
+static void get__the_kernel_does_not_settle__served_uncached(void **state)
+{
+    size_t len = bed_page();
+    char *first = bed_map(1), *second = bed_map(1), *memory = bed_map(1);
+    struct unmapping unmapping = {second, len};
+    struct obstacle obstacle;
+    pthread_t unmapper;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, first, len);
+    bed_key(&bed, second, len);
+    assert_int_equal(bed_key(&bed, memory, len), 3);
+    raise_obstacle(&bed, &obstacle);
+    munmap(first, len);
+    sem_wait(&obstacle.reached);
+    assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
+    while (!bed_map_at(second, 1))
+        ;
+    mr = bed_get(&bed, memory, len);
+    assert_false(bed_is_cached(mr));
+    assert_int_equal(hmreg_mr_key(mr), 4);
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.regions), 3);
+    sem_post(&obstacle.go_on);
+    sem_wait(&obstacle.reached);
+    sem_post(&obstacle.go_on);
+    pthread_join(unmapper, NULL);
+    assert_int_equal(bed_key(&bed, memory, len), 3);
+    monitor_detach(bed.lib->monitor, &obstacle.listener);
+    munmap(second, len);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
 /* ---- what watching costs others --------------------------------------------------------- */
 
 static void read__into_watched_memory__works(void **state)
@@ -759,8 +796,9 @@ TEST_MAIN(TEST(munmap__mapped_anew__registered_anew),
           TEST(thread_stack__of_a_dead_thread_reused__registered_anew),
           TEST(munmap__region_in_use__ends_with_its_last_put),
           TEST(get__change_read_but_not_told__waits_for_it),
-          TEST(get__change_not_even_read__waits_for_it), TEST(read__into_watched_memory__works),
-          TEST(munmap__of_unwatched_memory__no_event),
+          TEST(get__change_not_even_read__waits_for_it),
+          TEST(get__the_kernel_does_not_settle__served_uncached),
+          TEST(read__into_watched_memory__works), TEST(munmap__of_unwatched_memory__no_event),
           TEST(munmap__of_what_no_region_covers_any_more__no_event),
           TEST(munmap__of_memory_that_had_moved__no_event),
           TEST(unwatch__page_shared_with_another_region__stays_watched),
