@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # What is installed: libraries, their headers, package files for CMake and pkg-config, the
-# command, man pages, licences. Everything finds everything else relative to itself, so an
+# command, licences; docs/ installs its pages. Everything finds everything else relative to itself, so an
 # installed tree may be moved. Consumers of it are built in tests/package.
 include(CMakePackageConfigHelpers)
 
@@ -75,9 +75,5 @@ if(TARGET hmreg-tool)
   install(TARGETS hmreg-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# docs/ makes its pages as docs/man/man3/hmreg_query.3.
-if(HMREG_DOCS)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
-endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -66,6 +66,15 @@ headers_are_those_of_components() {
     diff <(echo "$expected") <(ls "$prefix/include/hmreg" | sort)
 }
 
+pages_are_those_of_components() {
+    local man=$prefix/share/man component
+    [[ -s $man/man3/hmreg_open.3 && -s $man/man7/hmreg.7 ]] || return
+    [[ -e $man/man1/hmreg.1 || $TOOL == 0 ]] || return
+    for component in ofi verbs; do
+        [[ " $COMPONENTS " == *" $component "* ]] && echo "$component"
+    done | diff - <(cd "$man/man3" && ls | sed -n 's/^hmreg_domain_open_\(ofi\|verbs\)\.3$/\1/p')
+}
+
 versions_agree() {
     grep -F "\"$VERSION\"" "$prefix/include/hmreg/version.h" &&
         [[ -f $prefix/$LIBDIR/libhmreg.so.$VERSION ]] &&
@@ -86,6 +95,7 @@ everything() { # WHERE, for the names of the cases
 prefix=$work/first
 check package__installs "$CMAKE" --install "$BUILD_DIR" --prefix "$prefix"
 check package__headers_are_those_of_components headers_are_those_of_components
+[[ $DOCS == 0 ]] || check package__pages_are_those_of_components pages_are_those_of_components
 check package__versions_agree versions_agree
 check package__licences_are_there test -s "$prefix/share/doc/hmreg/LICENSES/BSD-2-Clause.txt"
 everything installed
