@@ -10,8 +10,9 @@
  * sleep: one may already have new memory at the old address before the event is even queued.
  *
  * So a look-up is right only if all that has happened is known to the caches, and that is what
- * userfault_settle() waits for: the kernel is not changing (asked by an ioctl on a page of our own
- * that never changes), hence every event is read; and no event is between being read and being
+ * userfault_settle() waits for: the kernel is not changing (asked by a copy of nothing, which
+ * answers EAGAIN while it is, and EINVAL for the nothing else; no other ioctl is as cheap, and this
+ * one takes no lock of the address space), hence every event is read; and no event is between being read and being
  * told, which `changes` says by being odd. `changes` becomes odd before the read: the kernel
  * cannot stop changing, and the sleeper cannot run on, until after that.
  *
@@ -50,7 +51,6 @@
 struct userfault {
     int fd;
     int stop;   /* an eventfd */
-    void *page; /* our own, always watched, never changed */
     size_t page_size;
     pthread_t thread;
     atomic_uint changes; /* odd: events are being read and told */
@@ -84,10 +84,10 @@ static void disable(struct userfault *userfault, uint64_t start, uint64_t end)
 /* 0: every event is read. -EAGAIN: one is to come. Else there is no telling. */
 static int ask_changing(const struct userfault *userfault)
 {
-    struct uffdio_writeprotect nothing = {
-        .range = {(uint64_t)(uintptr_t)userfault->page, userfault->page_size}};
+    struct uffdio_copy nothing = {.len = 0};
 
-    return ioctl(userfault->fd, UFFDIO_WRITEPROTECT, &nothing) ? -errno : 0;
+    (void)ioctl(userfault->fd, UFFDIO_COPY, &nothing);
+    return errno == EINVAL ? 0 : -errno;
 }
 
 /* ---- the thread ------------------------------------------------------------------------- */
@@ -189,32 +189,25 @@ static int open_descriptor(struct userfault *userfault)
     return 0;
 }
 
-static int watch_own_page(struct userfault *userfault)
+/* Does this kernel do what we need of it? Tried on a page of our own. */
+static int try_watching(struct userfault *userfault)
 {
-    uint64_t at;
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t at = (uint64_t)(uintptr_t)page;
     int rc;
 
-    userfault->page_size = (size_t)sysconf(_SC_PAGESIZE);
-    userfault->page = mmap(NULL, userfault->page_size, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (userfault->page == MAP_FAILED)
+    if (page == MAP_FAILED)
         return hmreg_fail_os(errno, "no memory for the monitor");
-    at = (uint64_t)(uintptr_t)userfault->page;
-    rc = enable(userfault, at, at + userfault->page_size);
-    if (rc) {
-        munmap(userfault->page, userfault->page_size);
+    userfault->page_size = size;
+    rc = enable(userfault, at, at + size);
+    rc = rc ? rc : ask_changing(userfault);
+    disable(userfault, at, at + size);
+    munmap(page, size);
+    if (rc)
         return hmreg_fail(-ENOSYS, "this kernel's userfaultfd does not watch memory: %s",
                           hmreg_strerror(rc));
-    }
     return 0;
-}
-
-static void unwatch_own_page(struct userfault *userfault)
-{
-    uint64_t at = (uint64_t)(uintptr_t)userfault->page;
-
-    disable(userfault, at, at + userfault->page_size);
-    munmap(userfault->page, userfault->page_size);
 }
 
 static int start(struct userfault **out)
@@ -227,13 +220,13 @@ static int start(struct userfault **out)
     rc = open_descriptor(userfault);
     if (rc)
         goto free_userfault;
-    rc = watch_own_page(userfault);
+    rc = try_watching(userfault);
     if (rc)
         goto close_descriptor;
     userfault->stop = eventfd(0, EFD_CLOEXEC);
     if (userfault->stop < 0) {
         rc = hmreg_fail_os(errno, "no descriptor for the monitor");
-        goto unwatch_page;
+        goto close_descriptor;
     }
     pthread_mutex_init(&userfault->client_lock, NULL);
     pthread_mutex_init(&userfault->watch_lock, NULL);
@@ -245,8 +238,6 @@ static int start(struct userfault **out)
 
 close_stop:
     close(userfault->stop);
-unwatch_page:
-    unwatch_own_page(userfault);
 close_descriptor:
     close(userfault->fd);
 free_userfault:
@@ -254,14 +245,13 @@ free_userfault:
     return rc;
 }
 
-/* Nothing but our own page is watched. A thread still asleep for an event of before is awaited,
+/* Nothing is watched any more. A thread still asleep for an event of before is awaited,
  * and woken by the last close of the descriptor at the latest. */
 static void stop(struct userfault *userfault)
 {
     userfault_settle(userfault);
     eventfd_write(userfault->stop, 1);
     pthread_join(userfault->thread, NULL);
-    unwatch_own_page(userfault);
     close(userfault->fd);
     close(userfault->stop);
     pthread_mutex_destroy(&userfault->client_lock);
