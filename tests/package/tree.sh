@@ -23,7 +23,7 @@ licensed() {
     local file licence bad=0
     while read -r file; do
         licence='BSD-2-Clause OR GPL-2.0-only'
-        [[ $file == tests/guest/module/* ]] && licence='GPL-2.0-only'
+        [[ $file == tests/guest/kmod/* ]] && licence='GPL-2.0-only'
         head -n 8 "$file" | grep -q "SPDX-License-Identifier: $licence" && continue
         echo "$file: no line 'SPDX-License-Identifier: $licence' at its top"
         bad=1

@@ -363,6 +363,7 @@ static bool move(struct physical *piece, int file, size_t offset)
     close(block->fd);
     block->bytes = view;
     block->fd = fcntl(file, F_DUPFD_CLOEXEC, 0);
+    fake_block_moved(block, offset);
     piece->file = last_file;
     piece->file_offset = offset;
     return true;

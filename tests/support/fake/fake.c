@@ -4,19 +4,22 @@
  */
 #include "tests/support/fake/fake.h"
 
+#include "tests/guest/softgpu.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #define MAX_DEVICES 8
-#define MAX_CALLS 256
+#define MAX_CALLS   256
 
 struct arena {
     uint64_t base;
@@ -148,25 +151,55 @@ bool fake_fails(const char *name, long *code)
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-bool fake_is_strict(void)
+bool fake_is_dmabuf(void)
 {
-    static int strict = -1;
+    static int dmabuf = -1;
 
-    if (strict < 0) {
+    if (dmabuf < 0)
+        dmabuf = !access(SOFTGPU_DEVICE, R_OK | W_OK);
+    return dmabuf;
+}
+
+static bool has_secret_memory(void)
+{
+    static int has = -1;
+
+    if (has < 0) {
         int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
 
-        strict = fd >= 0;
+        has = fd >= 0;
         if (fd >= 0)
             close(fd);
     }
-    return strict;
+    return has;
+}
+
+bool fake_is_strict(void)
+{
+    return fake_is_dmabuf() || has_secret_memory();
+}
+
+static int new_dmabuf(size_t len)
+{
+    struct softgpu_alloc request = {.size = len, .fd = -1};
+    int device = open(SOFTGPU_DEVICE, O_RDWR | O_CLOEXEC);
+
+    if (device < 0)
+        return -1;
+    if (ioctl(device, SOFTGPU_ALLOC, &request))
+        request.fd = -1;
+    close(device);
+    return request.fd;
 }
 
 int fake_file(size_t len)
 {
-    int fd = fake_is_strict() ? (int)syscall(SYS_memfd_secret, O_CLOEXEC)
-                              : memfd_create("hmreg-simulated-device", MFD_CLOEXEC);
+    int fd;
 
+    if (fake_is_dmabuf())
+        return new_dmabuf(len);
+    fd = has_secret_memory() ? (int)syscall(SYS_memfd_secret, O_CLOEXEC)
+                             : memfd_create("hmreg-simulated-device", MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)len)) {
         close(fd);
         fd = -1;
@@ -222,6 +255,31 @@ static bool fill_host(struct fake_block *block)
     return block->bytes != MAP_FAILED;
 }
 
+static void show_nothing(uint64_t addr, size_t len)
+{
+    mmap((void *)(uintptr_t)addr, len, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* What the kernel knows of a device's address: peer memory finds the dmabuf under it, and the
+ * CPU still faults. */
+static void show(uint64_t addr, size_t len, const struct fake_block *block, size_t skip)
+{
+    size_t before = skip % fake_page();
+
+    if (addr && fake_is_dmabuf())
+        mmap((void *)(uintptr_t)(addr - before), whole_pages(before + len), PROT_NONE,
+             MAP_SHARED | MAP_FIXED, block->fd, (off_t)(block->start + skip - before));
+}
+
+void fake_block_moved(struct fake_block *block, size_t start)
+{
+    block->start = start;
+    for (struct fake_alloc *a = allocs; a; a = a->next)
+        if (a->block == block)
+            show(a->addr, a->len, block, a->skip);
+}
+
 static bool fill_device(struct fake_block *block)
 {
     block->fd = fake_file(block->len);
@@ -232,6 +290,7 @@ static bool fill_device(struct fake_block *block)
         close(block->fd);
         return false;
     }
+    show(block->addr, block->len, block, 0);
     return true;
 }
 
@@ -269,11 +328,12 @@ static void block_destroy(struct fake_block *block)
 {
     block_unlink(block);
     if (block->fd >= 0) {
+        if (block->addr)
+            show_nothing(block->addr, block->len);
         munmap(block->bytes, block->len);
         close(block->fd);
     } else if (block->bytes) {
-        mmap(block->bytes, block->len, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        show_nothing(block->addr, block->len);
     }
     free(block);
 }
@@ -378,8 +438,13 @@ static struct fake_alloc *enter(struct fake_block *block, uint64_t addr, size_t 
     if (!made)
         return NULL;
     block->users++;
-    *made = (struct fake_alloc){.next = allocs, .addr = addr, .len = len, .id = ++last_id,
-                                .device = block->device, .kind = block->kind, .block = block,
+    *made = (struct fake_alloc){.next = allocs,
+                                .addr = addr,
+                                .len = len,
+                                .id = ++last_id,
+                                .device = block->device,
+                                .kind = block->kind,
+                                .block = block,
                                 .skip = skip};
     allocs = made;
     return made;
@@ -414,6 +479,8 @@ struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block,
 
     fake_lock();
     made = enter(block, addr, len, skip);
+    if (made)
+        show(addr, len, block, skip);
     fake_unlock();
     return made;
 }
@@ -429,6 +496,8 @@ bool fake_free(uint64_t addr)
     gone = *link;
     if (gone) {
         *link = gone->next;
+        if (!gone->block->addr)
+            show_nothing(gone->addr, whole_pages(gone->len));
         fake_block_put(gone->block);
         free(gone);
     }

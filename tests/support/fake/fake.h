@@ -8,7 +8,8 @@
  *  - its bytes live in a descriptor that stands for the dmabuf. Where the kernel has
  *    memfd_secret(2) that is what it is: loads and stores through a mapping work, but the kernel
  *    will not pin its pages, so process_vm_readv(2) and ibv_reg_mr answer EFAULT, exactly as for
- *    a GPU's BAR. Elsewhere it is a memfd, which is kinder; fake_is_strict() says which.
+ *    a GPU's BAR. Elsewhere it is a memfd, which is kinder; fake_is_strict() says which. Where
+ *    there is a /dev/softgpu (tests/guest) it is a real dmabuf of that.
  *  - a freed address is handed out again at the next allocation that fits (first fit, lowest
  *    address), with a new id.
  * A block is what one descriptor names: whole pages. Allocations of a page or more have a block
@@ -25,11 +26,12 @@ enum fake_kind { FAKE_DEVICE, FAKE_HOST, FAKE_MANAGED };
 
 struct fake_block {
     struct fake_block *next;
-    uint64_t addr;    /* where it is mapped for its owner, 0: nowhere of its own (fake_map) */
-    size_t len;       /* whole pages */
-    int fd;           /* the descriptor that stands for the dmabuf; -1: none (CPU memory,
-                         reservations) */
-    char *bytes;      /* the fake's own view of the contents, readable and writable */
+    uint64_t addr; /* where it is mapped for its owner, 0: nowhere of its own (fake_map) */
+    size_t len;    /* whole pages */
+    int fd;        /* the descriptor that stands for the dmabuf; -1: none (CPU memory,
+                      reservations) */
+    char *bytes;   /* the fake's own view of the contents, readable and writable */
+    size_t start;  /* where the contents begin in fd */
     int device;
     enum fake_kind kind;
     unsigned users;
@@ -39,12 +41,12 @@ struct fake_alloc {
     struct fake_alloc *next;
     uint64_t addr;
     size_t len;
-    uint64_t id;      /* never used before in this process */
+    uint64_t id; /* never used before in this process */
     int device;
     enum fake_kind kind;
     struct fake_block *block;
-    size_t skip;      /* where its bytes begin in the block */
-    uint64_t tag;     /* the vendor's own: context, pool, flags */
+    size_t skip;  /* where its bytes begin in the block */
+    uint64_t tag; /* the vendor's own: context, pool, flags */
 };
 
 /* Allocates; NULL when the arena of the device is full. HOST and MANAGED are CPU accessible;
@@ -72,6 +74,9 @@ bool fake_unreserve(uint64_t addr);
  * copied and freed like any other. It holds the block. */
 struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block, size_t skip);
 
+/* The block has another fd and bytes, which begin at start of it. Under fake_lock(). */
+void fake_block_moved(struct fake_block *block, size_t start);
+
 /* Copies as a device's engine does: either side may be device memory of this fake or memory of
  * the CPU. 0, or -1 if a byte of either side is neither (nothing crashes). */
 int fake_copy(uint64_t dst, uint64_t src, size_t len);
@@ -82,6 +87,7 @@ int fake_block_dup(const struct fake_block *block);
 int fake_file(size_t len);
 
 bool fake_is_strict(void);
+bool fake_is_dmabuf(void); /* real ones: the kernel has a simulated GPU */
 size_t fake_page(void);
 
 /* Every entry point of a fake begins with
@@ -101,9 +107,9 @@ long fake_env(const char *name, long otherwise);
 struct fake_control {
     /* After `skip` more calls, fail `times` times (-1: for ever) with the vendor's code. */
     void (*fail)(const char *call, long code, int skip, int times);
-    void (*reset)(void);                       /* forget all requests and counts */
-    unsigned long (*calls)(const char *call);  /* how often it was called since reset */
-    unsigned long (*allocations)(void);        /* live ones */
+    void (*reset)(void);                      /* forget all requests and counts */
+    unsigned long (*calls)(const char *call); /* how often it was called since reset */
+    unsigned long (*allocations)(void);       /* live ones */
     bool (*strict)(void);
     /* A look at device memory's bytes behind the runtime's back, to verify; NULL: not ours. */
     unsigned char *(*peek)(uint64_t addr);

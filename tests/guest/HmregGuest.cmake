@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Tests that make sense only in the guest: built here, run there. They are listed in a folder of
+# CTest's of their own, which tests/guest/suite runs in each guest.
+set(HMREG_GUEST_SUITE ${PROJECT_BINARY_DIR}/tests/guest/suite)
+
+# hmreg_guest_entry(NAME TARGET [LABELS rdma] [ENV A=b ...] [ARGS ...])
+function(hmreg_guest_entry name target)
+  cmake_parse_arguments(arg "" "" "LABELS;ENV;ARGS" ${ARGN})
+  set(command "$<TARGET_FILE:${target}>" ${arg_ARGS})
+  list(JOIN command "\" \"" command)
+  string(CONCAT properties "LABELS \"${arg_LABELS}\" SKIP_RETURN_CODE 77 TIMEOUT 120 RUN_SERIAL ON "
+                           "ENVIRONMENT \"${sanitizer_env};${arg_ENV}\"")
+  set_property(GLOBAL APPEND_STRING PROPERTY HMREG_GUEST_TESTS
+    "add_test(${name} \"${command}\")\nset_tests_properties(${name} PROPERTIES ${properties})\n")
+endfunction()
+
+# hmreg_guest_test(NAME rdma_unplug LABELS rdma SOURCES unplug.c [LINK ...] [ENV A=b ...])
+function(hmreg_guest_test)
+  cmake_parse_arguments(arg "" "NAME" "LABELS;SOURCES;LINK;ENV" ${ARGN})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE test_support ${arg_LINK})
+  hmreg_guest_entry(${arg_NAME} ${arg_NAME} LABELS ${arg_LABELS} ENV ${arg_ENV})
+endfunction()

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * /dev/softgpu, as softgpu.h describes it: a dmabuf exporter of the dynamic kind (importers pin,
+ * or are told of moves), whose failures can be asked for.
+ *
+ * A CPU mapping is filled by page number when touched, so that get_user_pages() refuses it, and
+ * emptied when the buffer moves. The pages of a buffer change only under its reservation lock;
+ * whoever uses them holds that: map_dma_buf is called with it, a fault and a move take it.
+ */
+#include <linux/delay.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
+#include <linux/fs.h>
+#include <linux/highmem.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/version.h>
+
+#include "kmod.h"
+#include "softgpu.h"
+
+#define MAX_PAGES (1ul << 20)
+
+struct buffer {
+    unsigned long pages;
+    u32 flags;
+    atomic_t attached, pinned, mapped, moved;
+    struct page *page[];
+};
+
+static atomic_t buffers_alive;
+
+/* ---- failures on request ---------------------------------------------------------------- */
+
+static struct softgpu_fault faults[SOFTGPU_OPS];
+static DEFINE_SPINLOCK(fault_lock);
+
+static int fault(enum softgpu_op op)
+{
+    struct softgpu_fault now = {};
+
+    spin_lock(&fault_lock);
+    if (faults[op].count) {
+        faults[op].count--;
+        now = faults[op];
+    }
+    spin_unlock(&fault_lock);
+    if (now.delay_ms)
+        msleep(now.delay_ms);
+    return -(int)now.err;
+}
+
+static int ask_fault(const struct softgpu_fault *wanted)
+{
+    if (wanted->op >= SOFTGPU_OPS || wanted->err > MAX_ERRNO)
+        return -EINVAL;
+    spin_lock(&fault_lock);
+    faults[wanted->op] = *wanted;
+    spin_unlock(&fault_lock);
+    return 0;
+}
+
+/* ---- pages ------------------------------------------------------------------------------ */
+
+static struct page *new_page(void)
+{
+    return alloc_page(GFP_HIGHUSER | __GFP_ZERO | __GFP_NOWARN);
+}
+
+static void buffer_free(struct buffer *buffer)
+{
+    for (unsigned long i = 0; i < buffer->pages && buffer->page[i]; i++)
+        put_page(buffer->page[i]);
+    kvfree(buffer);
+    atomic_dec(&buffers_alive);
+}
+
+static struct buffer *buffer_new(unsigned long pages, u32 flags)
+{
+    struct buffer *buffer = kvzalloc(struct_size(buffer, page, pages), GFP_KERNEL);
+
+    if (!buffer)
+        return NULL;
+    buffer->pages = pages;
+    buffer->flags = flags;
+    atomic_inc(&buffers_alive);
+    for (unsigned long i = 0; i < pages; i++) {
+        buffer->page[i] = new_page();
+        if (!buffer->page[i]) {
+            buffer_free(buffer);
+            return NULL;
+        }
+    }
+    return buffer;
+}
+
+/* Other pages with the same bytes. An importer that did not let go keeps the old ones, by holds
+ * of its own. */
+static int exchange_pages(struct buffer *buffer)
+{
+    for (unsigned long i = 0; i < buffer->pages; i++) {
+        struct page *page = new_page();
+
+        if (!page)
+            return -ENOMEM;
+        copy_highpage(page, buffer->page[i]);
+        put_page(buffer->page[i]);
+        buffer->page[i] = page;
+    }
+    return 0;
+}
+
+/* ---- what importers call ---------------------------------------------------------------- */
+
+static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
+{
+    struct buffer *buffer = dmabuf->priv;
+    int rc = fault(SOFTGPU_OP_ATTACH);
+
+    if (!rc)
+        atomic_inc(&buffer->attached);
+    return rc;
+}
+
+static void detach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
+{
+    struct buffer *buffer = dmabuf->priv;
+
+    atomic_dec(&buffer->attached);
+}
+
+static int pin(struct dma_buf_attachment *attachment)
+{
+    struct buffer *buffer = attachment->dmabuf->priv;
+    int rc = fault(SOFTGPU_OP_PIN);
+
+    if (!rc)
+        atomic_inc(&buffer->pinned);
+    return rc;
+}
+
+static void unpin(struct dma_buf_attachment *attachment)
+{
+    struct buffer *buffer = attachment->dmabuf->priv;
+
+    atomic_dec(&buffer->pinned);
+}
+
+static int fill_table(struct sg_table *table, struct buffer *buffer, struct device *device,
+                      enum dma_data_direction direction)
+{
+    int rc = sg_alloc_table_from_pages(table, buffer->page, buffer->pages, 0,
+                                       buffer->pages << PAGE_SHIFT, GFP_KERNEL);
+
+    if (rc)
+        return rc;
+    rc = dma_map_sgtable(device, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
+    if (rc)
+        sg_free_table(table);
+    return rc;
+}
+
+static struct sg_table *map(struct dma_buf_attachment *attachment,
+                            enum dma_data_direction direction)
+{
+    struct buffer *buffer = attachment->dmabuf->priv;
+    struct sg_table *table;
+    int rc = fault(SOFTGPU_OP_MAP);
+
+    if (rc)
+        return ERR_PTR(rc);
+    table = kzalloc(sizeof(*table), GFP_KERNEL);
+    if (!table)
+        return ERR_PTR(-ENOMEM);
+    rc = fill_table(table, buffer, attachment->dev, direction);
+    if (rc) {
+        kfree(table);
+        return ERR_PTR(rc);
+    }
+    atomic_inc(&buffer->mapped);
+    return table;
+}
+
+static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+                  enum dma_data_direction direction)
+{
+    struct buffer *buffer = attachment->dmabuf->priv;
+
+    dma_unmap_sgtable(attachment->dev, table, direction, DMA_ATTR_SKIP_CPU_SYNC);
+    sg_free_table(table);
+    kfree(table);
+    atomic_dec(&buffer->mapped);
+}
+
+static void release(struct dma_buf *dmabuf)
+{
+    buffer_free(dmabuf->priv);
+}
+
+/* ---- what the CPU sees ------------------------------------------------------------------ */
+
+static vm_fault_t touched(struct vm_fault *vmf)
+{
+    struct dma_buf *dmabuf = vmf->vma->vm_private_data;
+    struct buffer *buffer = dmabuf->priv;
+    vm_fault_t result = VM_FAULT_SIGBUS;
+
+    dma_resv_lock(dmabuf->resv, NULL);
+    if (vmf->pgoff < buffer->pages)
+        result = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(buffer->page[vmf->pgoff]));
+    dma_resv_unlock(dmabuf->resv);
+    return result;
+}
+
+static const struct vm_operations_struct vm_ops = {.fault = touched};
+
+static void mark_as_bar(struct vm_area_struct *vma)
+{
+    unsigned long flags = VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP;
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+    vma->vm_flags |= flags;
+#else
+    vm_flags_set(vma, flags);
+#endif
+}
+
+static int map_for_cpu(struct dma_buf *dmabuf, struct vm_area_struct *vma)
+{
+    struct buffer *buffer = dmabuf->priv;
+
+    if (buffer->flags & SOFTGPU_NO_MMAP)
+        return -ENODEV;
+    if (!(vma->vm_flags & VM_SHARED))
+        return -EINVAL;
+    mark_as_bar(vma);
+    vma->vm_private_data = dmabuf;
+    vma->vm_ops = &vm_ops;
+    return 0;
+}
+
+struct dma_buf *memory_at(u64 start, u64 length, u64 *offset)
+{
+    struct dma_buf *dmabuf = NULL;
+    struct vm_area_struct *vma;
+
+    if (!current->mm)
+        return NULL;
+    mmap_read_lock(current->mm);
+    vma = find_vma(current->mm, start);
+    if (vma && vma->vm_ops == &vm_ops && vma->vm_start <= start && length <= vma->vm_end - start) {
+        dmabuf = vma->vm_private_data;
+        get_dma_buf(dmabuf);
+        *offset = start - vma->vm_start + ((u64)vma->vm_pgoff << PAGE_SHIFT);
+    }
+    mmap_read_unlock(current->mm);
+    return dmabuf;
+}
+
+static const struct dma_buf_ops dmabuf_ops = {
+    .attach = attach,
+    .detach = detach,
+    .pin = pin,
+    .unpin = unpin,
+    .map_dma_buf = map,
+    .unmap_dma_buf = unmap,
+    .mmap = map_for_cpu,
+    .release = release,
+};
+
+/* ---- /dev/softgpu ----------------------------------------------------------------------- */
+
+static int export(struct buffer *buffer)
+{
+    DEFINE_DMA_BUF_EXPORT_INFO(info);
+    struct dma_buf *dmabuf;
+    int fd;
+
+    info.ops = &dmabuf_ops;
+    info.size = buffer->pages << PAGE_SHIFT;
+    info.flags = O_RDWR;
+    info.priv = buffer;
+    dmabuf = dma_buf_export(&info);
+    if (IS_ERR(dmabuf)) {
+        buffer_free(buffer);
+        return PTR_ERR(dmabuf);
+    }
+    fd = dma_buf_fd(dmabuf, O_CLOEXEC);
+    if (fd < 0)
+        dma_buf_put(dmabuf);
+    return fd;
+}
+
+static int do_alloc(struct softgpu_alloc *request)
+{
+    unsigned long pages = DIV_ROUND_UP_ULL(request->size, PAGE_SIZE);
+    struct buffer *buffer;
+    int rc = fault(SOFTGPU_OP_ALLOC);
+
+    if (rc)
+        return rc;
+    if (!pages || pages > MAX_PAGES)
+        return -EINVAL;
+    buffer = buffer_new(pages, request->flags);
+    if (!buffer)
+        return -ENOMEM;
+    rc = export(buffer);
+    if (rc < 0)
+        return rc;
+    request->fd = rc;
+    return 0;
+}
+
+static struct dma_buf *get(int fd)
+{
+    struct dma_buf *dmabuf = dma_buf_get(fd);
+
+    if (IS_ERR(dmabuf) || dmabuf->ops == &dmabuf_ops)
+        return dmabuf;
+    dma_buf_put(dmabuf);
+    return ERR_PTR(-EINVAL);
+}
+
+static int do_stat(struct softgpu_stat *stat)
+{
+    struct softgpu_stat found = {.fd = stat->fd};
+    struct dma_buf *dmabuf;
+    struct buffer *buffer;
+
+    if (stat->fd < 0) {
+        found.buffers = atomic_read(&buffers_alive);
+        found.regions = atomic_read(&regions_alive);
+        found.moved = atomic_read(&regions_moved);
+        *stat = found;
+        return 0;
+    }
+    dmabuf = get(stat->fd);
+    if (IS_ERR(dmabuf))
+        return PTR_ERR(dmabuf);
+    buffer = dmabuf->priv;
+    found.attached = atomic_read(&buffer->attached);
+    found.pinned = atomic_read(&buffer->pinned);
+    found.mapped = atomic_read(&buffer->mapped);
+    found.moved = atomic_read(&buffer->moved);
+    *stat = found;
+    dma_buf_put(dmabuf);
+    return 0;
+}
+
+static int move(struct dma_buf *dmabuf, bool force)
+{
+    struct buffer *buffer = dmabuf->priv;
+    int rc = fault(SOFTGPU_OP_MOVE);
+
+    if (rc)
+        return rc;
+    dma_resv_lock(dmabuf->resv, NULL);
+    if (atomic_read(&buffer->pinned) && !force) {
+        dma_resv_unlock(dmabuf->resv);
+        return -EBUSY;
+    }
+    dma_buf_move_notify(dmabuf);
+    unmap_mapping_range(dmabuf->file->f_mapping, 0, 0, 1);
+    rc = exchange_pages(buffer);
+    atomic_inc(&buffer->moved);
+    dma_resv_unlock(dmabuf->resv);
+    return rc;
+}
+
+static int do_move(const struct softgpu_move *request)
+{
+    struct dma_buf *dmabuf = get(request->fd);
+    int rc;
+
+    if (IS_ERR(dmabuf))
+        return PTR_ERR(dmabuf);
+    rc = move(dmabuf, request->force);
+    dma_buf_put(dmabuf);
+    return rc;
+}
+
+union argument {
+    struct softgpu_alloc alloc;
+    struct softgpu_stat stat;
+    struct softgpu_move move;
+    struct softgpu_fault fault;
+};
+
+static int dispatch(unsigned int command, union argument *argument)
+{
+    switch (command) {
+    case SOFTGPU_ALLOC:
+        return do_alloc(&argument->alloc);
+    case SOFTGPU_STAT:
+        return do_stat(&argument->stat);
+    case SOFTGPU_MOVE:
+        return do_move(&argument->move);
+    case SOFTGPU_FAULT:
+        return ask_fault(&argument->fault);
+    default:
+        return -ENOTTY;
+    }
+}
+
+static long asked(struct file *file, unsigned int command, unsigned long address)
+{
+    void __user *user = (void __user *)address;
+    size_t size = _IOC_SIZE(command);
+    union argument argument;
+    int rc;
+
+    if (size > sizeof(argument))
+        return -ENOTTY;
+    if (copy_from_user(&argument, user, size))
+        return -EFAULT;
+    rc = dispatch(command, &argument);
+    if (rc || !(command & IOC_OUT))
+        return rc;
+    return copy_to_user(user, &argument, size) ? -EFAULT : 0;
+}
+
+static const struct file_operations device_ops = {.owner = THIS_MODULE, .unlocked_ioctl = asked};
+static struct miscdevice device = {
+    .minor = MISC_DYNAMIC_MINOR,
+    .name = "softgpu",
+    .fops = &device_ops,
+    .mode = 0666,
+};
+
+int memory_init(void)
+{
+    return misc_register(&device);
+}
+
+void memory_exit(void)
+{
+    misc_deregister(&device);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * Soft-RoCE devices take dmabufs: their registration calls are replaced by these.
+ *
+ * A dmabuf is attached, pinned and mapped as a driver of hardware does. Its pages are put into a
+ * short-lived mapping of the calling process, rxe registers that mapping, by which it takes holds
+ * on the pages of its own, and the mapping goes; the attachment lives as long as the region. It
+ * works with every exporter whose table has pages: softgpu, udmabuf, the dma-heaps, vgem. With
+ * peers_enabled() a CPU mapping of softgpu's memory is registered in the same way.
+ *
+ * Also, uverbs may now take a device away from processes that have it open, as it does for
+ * hardware; for plain rxe it waits until they close it.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
+#include <linux/file.h>
+#include <linux/hashtable.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/module.h>
+#include <linux/platform_device.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "kmod.h"
+
+struct region {
+    struct hlist_node node;
+    struct ib_mr *mr;
+    struct dma_buf *dmabuf;
+    struct dma_buf_attachment *attachment;
+    struct sg_table *table;
+};
+
+atomic_t regions_alive, regions_moved;
+
+static struct platform_device *dma_device; /* what attachments are made for */
+static DEFINE_HASHTABLE(regions, 6);
+static DEFINE_SPINLOCK(regions_lock);
+/* The driver's own calls: one set, as every rxe device has the same. */
+static struct ib_mr *(*driver_reg)(struct ib_pd *, u64, u64, u64, int, struct ib_udata *);
+static int (*driver_dereg)(struct ib_mr *, struct ib_udata *);
+
+/* ---- the import ------------------------------------------------------------------------- */
+
+/* A pinned region cannot follow; drivers of hardware do no more than this. */
+static void on_move(struct dma_buf_attachment *attachment)
+{
+    atomic_inc(&regions_moved);
+}
+
+static const struct dma_buf_attach_ops attach_ops = {
+    .allow_peer2peer = true,
+    .move_notify = on_move,
+};
+
+static int pin_and_map(struct region *region)
+{
+    int rc = dma_buf_pin(region->attachment);
+
+    if (rc)
+        return rc;
+    region->table = dma_buf_map_attachment(region->attachment, DMA_BIDIRECTIONAL);
+    if (!IS_ERR(region->table))
+        return 0;
+    rc = PTR_ERR(region->table);
+    region->table = NULL;
+    dma_buf_unpin(region->attachment);
+    return rc;
+}
+
+static int import(struct region *region)
+{
+    struct dma_buf *dmabuf = region->dmabuf;
+    struct dma_buf_attachment *attachment;
+    int rc;
+
+    attachment = dma_buf_dynamic_attach(dmabuf, &dma_device->dev, &attach_ops, region);
+    if (IS_ERR(attachment))
+        return PTR_ERR(attachment);
+    region->attachment = attachment;
+    dma_resv_lock(dmabuf->resv, NULL);
+    rc = pin_and_map(region);
+    dma_resv_unlock(dmabuf->resv);
+    return rc;
+}
+
+static void region_free(struct region *region)
+{
+    struct dma_buf *dmabuf = region->dmabuf;
+
+    if (region->table) {
+        dma_resv_lock(dmabuf->resv, NULL);
+        dma_buf_unmap_attachment(region->attachment, region->table, DMA_BIDIRECTIONAL);
+        dma_buf_unpin(region->attachment);
+        dma_resv_unlock(dmabuf->resv);
+    }
+    if (region->attachment)
+        dma_buf_detach(dmabuf, region->attachment);
+    dma_buf_put(dmabuf);
+    kfree(region);
+}
+
+/* ---- the short-lived mapping ------------------------------------------------------------ */
+
+static int fill_window(struct file *file, struct vm_area_struct *vma)
+{
+    struct region *region = file->private_data;
+    unsigned long left = vma_pages(vma), addr = vma->vm_start;
+    struct sg_page_iter iter;
+
+    for_each_sgtable_page(region->table, &iter, vma->vm_pgoff)
+    {
+        struct page *page = sg_page_iter_page(&iter);
+        int rc;
+
+        if (!left--)
+            break;
+        rc = page ? vm_insert_page(vma, addr, page) : -EFAULT;
+        if (rc)
+            return rc;
+        addr += PAGE_SIZE;
+    }
+    return 0;
+}
+
+static const struct file_operations window_ops = {.owner = THIS_MODULE, .mmap = fill_window};
+
+/* What is registered, in the caller's words. */
+struct span {
+    u64 offset, length, iova;
+    int access;
+};
+
+static struct ib_mr *register_pages(struct ib_pd *pd, struct region *region,
+                                    const struct span *span, struct ib_udata *udata)
+{
+    u64 first = span->offset & PAGE_MASK;
+    unsigned long len = PAGE_ALIGN(span->offset + span->length) - first, addr;
+    struct file *file = anon_inode_getfile("softgpu-region", &window_ops, region, O_RDWR);
+    struct ib_mr *mr;
+
+    if (IS_ERR(file))
+        return ERR_CAST(file);
+    addr = vm_mmap(file, 0, len, PROT_READ | PROT_WRITE, MAP_SHARED, first);
+    if (IS_ERR_VALUE(addr)) {
+        mr = ERR_PTR((long)addr);
+    } else {
+        mr = driver_reg(pd, addr + offset_in_page(span->offset), span->length, span->iova,
+                        span->access, udata);
+        vm_munmap(addr, len);
+    }
+    fput(file);
+    return mr;
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+static void enter(struct region *region, struct ib_mr *mr)
+{
+    region->mr = mr;
+    spin_lock(&regions_lock);
+    hash_add(regions, &region->node, (unsigned long)mr);
+    spin_unlock(&regions_lock);
+}
+
+static struct region *leave(struct ib_mr *mr)
+{
+    struct region *region, *found = NULL;
+
+    spin_lock(&regions_lock);
+    hash_for_each_possible(regions, region, node, (unsigned long)mr) if (region->mr == mr) found =
+        region;
+    if (found)
+        hash_del(&found->node);
+    spin_unlock(&regions_lock);
+    return found;
+}
+
+static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct span *span,
+                          struct ib_udata *udata)
+{
+    struct ib_mr *mr;
+    u64 end;
+    int rc;
+
+    if (!span->length || check_add_overflow(span->offset, span->length, &end) ||
+        end > region->dmabuf->size)
+        return ERR_PTR(-EINVAL);
+    rc = import(region);
+    if (rc)
+        return ERR_PTR(rc);
+    mr = register_pages(pd, region, span, udata);
+    if (IS_ERR(mr))
+        return mr;
+    /* rxe checks accesses against these; uverbs sets them for regions by address only. */
+    mr->iova = span->iova;
+    mr->length = span->length;
+    return mr;
+}
+
+/* Takes over the hold on dmabuf. */
+static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct span *span,
+                         struct ib_udata *udata)
+{
+    struct region *region = kzalloc(sizeof(*region), GFP_KERNEL);
+    struct ib_mr *mr;
+
+    if (!region) {
+        dma_buf_put(dmabuf);
+        return ERR_PTR(-ENOMEM);
+    }
+    region->dmabuf = dmabuf;
+    mr = make(pd, region, span, udata);
+    if (IS_ERR(mr)) {
+        region_free(region);
+        return mr;
+    }
+    __module_get(THIS_MODULE);
+    atomic_inc(&regions_alive);
+    enter(region, mr);
+    return mr;
+}
+
+/* ---- the device's calls, replaced ------------------------------------------------------- */
+
+static struct ib_mr *reg_fd(struct ib_pd *pd, int fd, const struct span *span,
+                            struct ib_udata *udata)
+{
+    struct dma_buf *dmabuf = dma_buf_get(fd);
+
+    if (IS_ERR(dmabuf))
+        return ERR_CAST(dmabuf);
+    return reg(pd, dmabuf, span, udata);
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+static struct ib_mr *hook_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+                                     int access, struct ib_udata *udata)
+{
+    struct span span = {offset, length, iova, access};
+
+    return reg_fd(pd, fd, &span, udata);
+}
+#else
+static struct ib_mr *hook_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+                                     int access, struct uverbs_attr_bundle *attrs)
+{
+    struct span span = {offset, length, iova, access};
+
+    return reg_fd(pd, fd, &span, &attrs->driver_udata);
+}
+#endif
+
+static struct ib_mr *hook_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
+                              struct ib_udata *udata)
+{
+    struct span span = {.length = length, .iova = iova, .access = access};
+    struct dma_buf *dmabuf = NULL;
+
+    if (peers_enabled())
+        dmabuf = memory_at(start, length, &span.offset);
+    if (dmabuf)
+        return reg(pd, dmabuf, &span, udata);
+    return driver_reg(pd, start, length, iova, access, udata);
+}
+
+/* Out of the table first: the driver frees mr, and its address can come again. */
+static int hook_dereg(struct ib_mr *mr, struct ib_udata *udata)
+{
+    struct region *region = leave(mr);
+    int rc = driver_dereg(mr, udata);
+
+    if (!region)
+        return rc;
+    if (rc) {
+        enter(region, mr);
+        return rc;
+    }
+    region_free(region);
+    atomic_dec(&regions_alive);
+    module_put(THIS_MODULE);
+    return 0;
+}
+
+static void hook_disassociate(struct ib_ucontext *context)
+{
+}
+
+/* ---- devices ---------------------------------------------------------------------------- */
+
+static bool unloading;
+
+static int device_comes(struct ib_device *device)
+{
+    if (device->ops.driver_id != RDMA_DRIVER_RXE || device->ops.reg_user_mr_dmabuf)
+        return -EOPNOTSUPP;
+    driver_reg = device->ops.reg_user_mr;
+    driver_dereg = device->ops.dereg_mr;
+    device->ops.reg_user_mr = hook_reg;
+    device->ops.dereg_mr = hook_dereg;
+    device->ops.reg_user_mr_dmabuf = hook_reg_dmabuf;
+    if (!device->ops.disassociate_ucontext)
+        device->ops.disassociate_ucontext = hook_disassociate;
+    return 0;
+}
+
+/* A device that goes away needs our dereg still: uverbs may be told of it after us. */
+static void device_goes(struct ib_device *device, void *data)
+{
+    if (!unloading)
+        return;
+    if (device->ops.disassociate_ucontext == hook_disassociate)
+        device->ops.disassociate_ucontext = NULL;
+    device->ops.reg_user_mr = driver_reg;
+    device->ops.dereg_mr = driver_dereg;
+    device->ops.reg_user_mr_dmabuf = NULL;
+}
+
+static struct ib_client client = {
+    .name = "softgpu",
+    .add = device_comes,
+    .remove = device_goes,
+};
+
+int regions_init(void)
+{
+    int rc;
+
+    dma_device = platform_device_register_simple("softgpu", -1, NULL, 0);
+    if (IS_ERR(dma_device))
+        return PTR_ERR(dma_device);
+    rc = dma_coerce_mask_and_coherent(&dma_device->dev, DMA_BIT_MASK(64));
+    rc = rc ? rc : ib_register_client(&client);
+    if (rc)
+        platform_device_unregister(dma_device);
+    return rc;
+}
+
+void regions_exit(void)
+{
+    unloading = true; /* no region is left: each holds the module */
+    ib_unregister_client(&client);
+    platform_device_unregister(dma_device);
+}

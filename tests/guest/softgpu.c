@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The simulated GPU and Soft-RoCE's dmabufs, by themselves: what other tests take for granted. */
+#include "tests/support/softgpu.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES  (64u << 10)
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+struct device {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+};
+
+static struct device open_device(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct device device;
+
+    assert_non_null(list);
+    assert_non_null(list[0]);
+    device.context = ibv_open_device(list[0]);
+    assert_non_null(device.context);
+    device.pd = ibv_alloc_pd(device.context);
+    assert_non_null(device.pd);
+    ibv_free_device_list(list);
+    return device;
+}
+
+static void close_device(const struct device *device)
+{
+    assert_int_equal(ibv_dealloc_pd(device->pd), 0);
+    assert_int_equal(ibv_close_device(device->context), 0);
+}
+
+static char *map(int fd)
+{
+    char *bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    assert_ptr_not_equal(bytes, MAP_FAILED);
+    return bytes;
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+static void memory__cpu_loads_and_stores(void **state)
+{
+    int fd = softgpu_alloc(BYTES, 0);
+    char *one = map(fd), *other = map(fd);
+
+    assert_int_equal(one[BYTES - 1], 0);
+    memset(one, 7, BYTES);
+    assert_memory_equal(one, other, BYTES);
+    assert_int_equal(softgpu_stat(-1).buffers, 1);
+    close(fd);
+    assert_int_equal(other[1], 7);
+    munmap(one, BYTES);
+    munmap(other, BYTES);
+    softgpu_assert_clean();
+}
+
+static void memory__pinned_by_its_address__efault(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    char *bytes = map(fd), byte;
+    struct iovec to = {&byte, 1}, from = {bytes, 1};
+
+    bytes[0] = 1;
+    assert_int_equal(process_vm_readv(getpid(), &to, 1, &from, 1, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_null(ibv_reg_mr(device.pd, bytes, BYTES, ACCESS));
+    assert_int_equal(errno, EFAULT);
+    munmap(bytes, BYTES);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+static void memory__not_for_the_cpu__enodev(void **state)
+{
+    int fd = softgpu_alloc(BYTES, SOFTGPU_NO_MMAP);
+
+    assert_ptr_equal(mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0), MAP_FAILED);
+    assert_int_equal(errno, ENODEV);
+    close(fd);
+    softgpu_assert_clean();
+}
+
+static void move__bytes_stay_and_holders_are_told(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    char *bytes = map(fd);
+    struct ibv_mr *mr;
+
+    memset(bytes, 9, BYTES);
+    assert_int_equal(softgpu_move(fd, false), 0);
+    assert_int_equal(bytes[BYTES - 1], 9);
+    assert_int_equal(softgpu_stat(fd).moved, 1);
+    mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS);
+    assert_non_null(mr);
+    assert_int_equal(softgpu_move(fd, false), -1);
+    assert_int_equal(errno, EBUSY);
+    assert_int_equal(softgpu_stat(fd).moved, 1);
+    assert_int_equal(softgpu_stat(-1).moved, 0);
+    assert_int_equal(softgpu_move(fd, true), 0);
+    assert_int_equal(softgpu_stat(-1).moved, 1);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(bytes, BYTES);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+static void reg__attached_pinned_and_mapped_while_registered(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(device.pd, 4097, 100, 1, fd, ACCESS);
+    struct softgpu_stat stat;
+
+    assert_non_null(mr);
+    stat = softgpu_stat(fd);
+    assert_int_equal(stat.attached, 1);
+    assert_true(stat.pinned >= 1); /* a kernel without move notices pins to map, too */
+    assert_int_equal(stat.mapped, 1);
+    assert_int_equal(softgpu_stat(-1).regions, 1);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    stat = softgpu_stat(fd);
+    assert_int_equal(stat.attached + stat.pinned + stat.mapped, 0);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+static void reg__descriptor_closed__memory_lives_as_long_as_the_region(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS);
+
+    assert_non_null(mr);
+    close(fd);
+    assert_int_equal(softgpu_stat(-1).buffers, 1);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+static void reg__wrong_argument__refused(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    int file = memfd_create("no dmabuf", MFD_CLOEXEC);
+    const struct {
+        uint64_t offset, length, iova;
+        int fd, errnum;
+    } cases[] = {
+        {4096, BYTES, 0, fd, EINVAL}, {UINT64_MAX - 4095, 8192, 0, fd, EINVAL},
+        {1, 100, 0, fd, EINVAL}, /* iova and offset differ within their pages */
+        {0, 4096, 0, file, EINVAL},   {0, 4096, 0, -1, EBADF},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        errno = 0;
+        assert_null(ibv_reg_dmabuf_mr(device.pd, cases[i].offset, cases[i].length, cases[i].iova,
+                                      cases[i].fd, ACCESS));
+        assert_int_equal(errno, cases[i].errnum);
+    }
+    close(file);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+static void fault__each_step__is_what_the_caller_sees(void **state)
+{
+    static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    struct ibv_mr *mr;
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        softgpu_fail(steps[i], ENOSPC);
+        errno = 0;
+        assert_null(ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS));
+        assert_int_equal(errno, ENOSPC);
+        mr = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS);
+        assert_non_null(mr);
+        assert_int_equal(ibv_dereg_mr(mr), 0);
+    }
+    softgpu_fail(SOFTGPU_OP_MOVE, EIO);
+    assert_int_equal(softgpu_move(fd, false), -1);
+    assert_int_equal(errno, EIO);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+/* ---- peer memory ------------------------------------------------------------------------ */
+
+static void peermem__on__mappings_are_registered(void **state)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    char *bytes = map(fd);
+    struct ibv_mr *mr;
+
+    assert_int_equal(access("/sys/kernel/mm/memory_peers/softgpu/version", R_OK), -1);
+    softgpu_peermem(true);
+    assert_int_equal(access("/sys/kernel/mm/memory_peers/softgpu/version", R_OK), 0);
+    mr = ibv_reg_mr(device.pd, bytes + 100, BYTES - 200, ACCESS);
+    assert_non_null(mr);
+    assert_int_equal(softgpu_stat(fd).attached, 1);
+    assert_null(ibv_reg_mr(device.pd, bytes + BYTES - 4096, 8192, ACCESS));
+    softgpu_peermem(false);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_null(ibv_reg_mr(device.pd, bytes, BYTES, ACCESS));
+    assert_int_equal(errno, EFAULT);
+    munmap(bytes, BYTES);
+    close(fd);
+    close_device(&device);
+    softgpu_assert_clean();
+}
+
+/* ---- processes -------------------------------------------------------------------------- */
+
+static void hold_a_region_for_ever(int ready)
+{
+    struct device device = open_device();
+    int fd = softgpu_alloc(BYTES, 0);
+    char held = ibv_reg_dmabuf_mr(device.pd, 0, BYTES, 0, fd, ACCESS) != NULL;
+
+    if (write(ready, &held, 1) == 1)
+        pause();
+    _exit(0);
+}
+
+static void process_killed__nothing_is_left(void **state)
+{
+    int ready[2], status;
+    char held = 0;
+    pid_t child;
+
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    child = fork();
+    if (!child)
+        hold_a_region_for_ever(ready[1]);
+    assert_int_equal(read(ready[0], &held, 1), 1);
+    assert_int_equal(held, 1);
+    assert_int_equal(softgpu_stat(-1).regions, 1);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(ready[0]);
+    close(ready[1]);
+    softgpu_assert_clean();
+}
+
+TEST_MAIN(TEST(memory__cpu_loads_and_stores), TEST(memory__pinned_by_its_address__efault),
+          TEST(memory__not_for_the_cpu__enodev), TEST(move__bytes_stay_and_holders_are_told),
+          TEST(reg__attached_pinned_and_mapped_while_registered),
+          TEST(reg__descriptor_closed__memory_lives_as_long_as_the_region),
+          TEST(reg__wrong_argument__refused), TEST(fault__each_step__is_what_the_caller_sees),
+          TEST(peermem__on__mappings_are_registered), TEST(process_killed__nothing_is_left))
