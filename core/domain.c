@@ -164,7 +164,8 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     if (callers)
         rc = validate_copy_in(&config, sizeof(config), callers, sizeof(config),
                               "struct hmreg_domain_config");
-    rc = rc ? rc : validate_flags(config.flags, KNOWN_FLAGS, "config->flags");
+    rc = rc ? rc : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags,
+                                  "config->flags");
     rc = rc ? rc : check_order(config.order);
     if (rc)
         return rc;

@@ -29,6 +29,7 @@ struct provider_caps {
     uint32_t iov_limit; /* at least 1 */
     uint64_t max_len;   /* UINT64_MAX: no limit known */
     uint64_t flags;     /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
+    uint32_t domain_flags; /* flags of hmreg_domain_config of its own, besides HMREG_DOMAIN_* */
     bool async;         /* registrations complete in a queue of the fabric's own */
     bool local_keys;    /* regions without remote access need a unique requested_key as well */
     bool caches;        /* the fabric remembers registrations itself, and cannot be told not to:

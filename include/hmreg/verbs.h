@@ -13,6 +13,15 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* Flags of a verbs domain's config, besides HMREG_DOMAIN_*. What the device or its kernel does not
+ * have is left out. */
+#define HMREG_VERBS_RELAXED_ORDERING (1u << 16) /* the device may write out of order */
+#define HMREG_VERBS_ON_DEMAND        (1u << 17) /* host memory is paged in, not pinned */
+#define HMREG_VERBS_MEMORY_WINDOWS                                                                 \
+    (1u << 18) /* memory windows can be bound to regions, which                                    \
+                  are -EBUSY to close meanwhile; all can then be                                   \
+                  written locally. Not to dmabufs' regions */
+
 /*
  * Opens a domain on a protection domain, which is borrowed and must outlive *out. Of its regions
  * hmreg_mr_native() and hmreg_mr_desc() are the struct ibv_mr *. A program that forks sees to

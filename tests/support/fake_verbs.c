@@ -4,8 +4,10 @@
  */
 #include "tests/support/fake_verbs.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #undef ibv_reg_mr /* a macro that chooses between the two functions below */
 #define INTERPOSED __attribute__((visibility("default")))
@@ -17,8 +19,21 @@
 struct fake_verbs fake_verbs;
 
 static struct ibv_device device;
-static struct ibv_context context = {.device = &device};
-static struct ibv_pd pd = {.context = &context};
+static int query_device_ex(struct ibv_context *of, const struct ibv_query_device_ex_input *input,
+                           struct ibv_device_attr_ex *out, size_t size)
+{
+    memset(out, 0, size);
+    out->orig_attr = fake_verbs.limits;
+    out->odp_caps.general_caps = fake_verbs.odp ? IBV_ODP_SUPPORT : 0;
+    return 0;
+}
+
+static struct verbs_context extended = {
+    .sz = sizeof(extended),
+    .query_device_ex = query_device_ex,
+    .context = {.device = &device, .abi_compat = __VERBS_ABI_IS_EXTENDED},
+};
+static struct ibv_pd pd = {.context = &extended.context};
 static uint32_t last_key;
 
 struct ibv_device *fake_verbs_device(void)
@@ -30,7 +45,10 @@ struct ibv_pd *fake_verbs_reset(void)
 {
     device = (struct ibv_device){
         .node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "fake0"};
-    fake_verbs = (struct fake_verbs){.limits = {.max_mr_size = 1u << 30, .max_mr = 4711}};
+    fake_verbs = (struct fake_verbs){.limits = {.max_mr_size = 1u << 30, .max_mr = 4711},
+                                     .takes = IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND,
+                                     .dmabuf_probe = EBADF,
+                                     .fd = -1};
     return &pd;
 }
 
@@ -42,17 +60,23 @@ INTERPOSED int ibv_query_device(struct ibv_context *of, struct ibv_device_attr *
     return 0;
 }
 
+void *test_dlsym(void *handle, const char *name)
+{
+    return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
+}
+
 static bool takes(size_t length, unsigned access)
 {
     bool writes = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
-    return length && length <= fake_verbs.limits.max_mr_size && !(access & ~DEVICE_ACCESS) &&
+    return length && length <= fake_verbs.limits.max_mr_size &&
+           !(access & ~(DEVICE_ACCESS | fake_verbs.takes)) &&
            !(writes && !(access & IBV_ACCESS_LOCAL_WRITE));
 }
 
 static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned access)
 {
-    bool remote = access & ~(unsigned)IBV_ACCESS_LOCAL_WRITE;
+    bool remote = access & DEVICE_ACCESS & ~(unsigned)IBV_ACCESS_LOCAL_WRITE;
     struct ibv_mr *mr;
 
     fake_verbs.regs++;
@@ -60,6 +84,7 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned acc
     fake_verbs.length = length;
     fake_verbs.iova = iova;
     fake_verbs.access = access;
+    fake_verbs.fd = -1;
     if (!takes(length, access) || fake_verbs.reg_fails) {
         errno = fake_verbs.reg_fails ? fake_verbs.reg_error : EINVAL;
         return NULL;
@@ -67,7 +92,7 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned acc
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return NULL;
-    *mr = (struct ibv_mr){.context = &context, .pd = &pd, .addr = addr, .length = length};
+    *mr = (struct ibv_mr){.context = pd.context, .pd = &pd, .addr = addr, .length = length};
     mr->lkey = ++last_key << 8;
     mr->rkey = remote ? mr->lkey | 1 : fake_verbs.local_rkey;
     fake_verbs.live++;
@@ -83,6 +108,28 @@ INTERPOSED struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *on, void *addr, size_t
                                            uint64_t iova, unsigned access)
 {
     return reg(addr, length, iova, access);
+}
+
+INTERPOSED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *on, uint64_t offset, size_t length,
+                                            uint64_t iova, int fd, int access)
+{
+    struct ibv_mr *mr;
+
+    if (fd < 0) {
+        fake_verbs.probes++;
+        errno = fake_verbs.dmabuf_probe;
+        return NULL;
+    }
+    /* As libibverbs has it, the region's address is its offset. */
+    mr = reg((void *)(uintptr_t)offset, length, iova, (unsigned)access);
+    fake_verbs.fd = fd;
+    fake_verbs.offset = offset;
+    if (!mr || !fake_verbs.dmabuf_error)
+        return mr;
+    ibv_dereg_mr(mr);
+    fake_verbs.deregs--;
+    errno = fake_verbs.dmabuf_error;
+    return NULL;
 }
 
 INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)

@@ -12,6 +12,11 @@
 struct fake_verbs {
     struct ibv_device_attr limits; /* what the device says it can do */
     int query_error;               /* ibv_query_device() answers this */
+    unsigned takes;                /* access bits the device takes besides the usual */
+    bool odp;                      /* it pages on demand */
+    bool no_reg_dmabuf;            /* libibverbs is too old for it */
+    int dmabuf_probe;              /* errno for descriptor -1 */
+    int dmabuf_error;              /* not 0: ibv_reg_dmabuf_mr() fails with it */
     int reg_error;                 /* errno of the next ibv_reg_mr() */
     bool reg_fails;                /* ...which fails even with errno 0 */
     int dereg_result;              /* ibv_dereg_mr() returns this while it is not 0... */
@@ -22,12 +27,17 @@ struct fake_verbs {
     size_t length;
     uint64_t iova;
     unsigned access;
-    unsigned regs, deregs, live;
+    int fd; /* of a dmabuf, -1: none */
+    uint64_t offset;
+    unsigned regs, deregs, live, probes;
 };
 extern struct fake_verbs fake_verbs;
 
 /* As new: one device named "fake0" of transport IB. Borrowed. */
 struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);
+
+/* What the provider is compiled with for dlsym(). */
+void *test_dlsym(void *handle, const char *name);
 
 #endif

@@ -430,35 +430,7 @@ static void close__device_answers_minus_one__errno_is_its_error(void **state)
     dereg_fails(-1, 0, -EIO);
 }
 
-/* ---- device memory ---------------------------------------------------------------------- */
-
-static void reg__device_memory__each_path_refused_with_its_reason(void **state)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
-    void *there;
-
-    open_bed(&bed);
-    there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, 65536);
-    assert_fails(hmreg_mr_reg(bed.domain, there, 65536, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EOPNOTSUPP, "no path to this cuda memory on fake0");
-    assert_ptr_equal(mr, (void *)1);
-    assert_ok(hmreg_explain(NULL, &why));
-    assert_int_equal(why.refused, 3);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(why.reasons[i].code, -EOPNOTSUPP);
-    assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
-    assert_non_null(strstr(why.reasons[0].text, "registers host memory only on verbs"));
-    assert_int_equal(why.reasons[1].path, HMREG_PATH_PEERMEM);
-    assert_non_null(strstr(why.reasons[1].text, "registers host memory only on verbs"));
-    assert_int_equal(why.reasons[2].path, HMREG_PATH_MAPPED);
-    assert_non_null(strstr(why.reasons[2].text, "cannot be pinned"));
-    assert_int_equal(fake_verbs.regs, 0);
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
-    vendor_memory_free(there);
-    close_bed(&bed);
-}
+/* ---- memory of vendors ---------------------------------------------------------------------- */
 
 static void reg__managed_memory__refused(void **state)
 {
@@ -506,5 +478,4 @@ TEST_MAIN(TEST(open__null_argument__inval), TEST(open__bad_config__refused),
           TEST(close__window_bound__busy_and_the_region_stays),
           TEST(close__device_fails__its_error),
           TEST(close__device_answers_minus_one__errno_is_its_error),
-          TEST(reg__device_memory__each_path_refused_with_its_reason),
           TEST(reg__managed_memory__refused), TEST(reg__pinned_host_memory__by_the_cpus_address))

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The verbs provider and device memory, against a fake libibverbs: which path is taken, what is
+ * asked of the device, and the reason of each refusal. */
+#include "providers/verbs_peers.h"
+#include "tests/support/fake_verbs.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hmreg/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES 65536
+
+/* In place of the provider's look at sysfs. */
+static unsigned peers; /* HMREG_IFACE_BIT()s */
+
+bool peers_serve(const char *sys, enum hmreg_iface iface)
+{
+    assert_string_equal(sys, "/sys");
+    return peers & HMREG_IFACE_BIT(iface);
+}
+
+const char *peers_remedy(enum hmreg_iface iface)
+{
+    return "get a client";
+}
+
+/* ---- a domain and a device's memory ----------------------------------------------------- */
+
+struct bed {
+    struct hmreg *lib;
+    struct ibv_pd *pd;
+    struct hmreg_domain *domain;
+    char *there;
+};
+
+static void begin(struct bed *bed)
+{
+    vendors_reset();
+    bed->pd = fake_verbs_reset();
+    bed->domain = NULL;
+    peers = 0;
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    bed->there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+}
+
+static void open_with(struct bed *bed, uint32_t flags)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+
+    assert_ok(hmreg_domain_open_verbs(bed->lib, bed->pd, &config, &bed->domain));
+}
+
+static void open_bed(struct bed *bed)
+{
+    begin(bed);
+    open_with(bed, 0);
+}
+
+static void close_bed(struct bed *bed)
+{
+    vendor_memory_free(bed->there);
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_close(bed->lib));
+    assert_int_equal(fake_verbs.live, 0);
+}
+
+static int reg(struct bed *bed, void *addr, size_t len, uint64_t access, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(bed->domain, addr, len, access, 0, 0, 0, mr, NULL);
+}
+
+static enum hmreg_path path_of(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    return info.path;
+}
+
+/* Every path is refused; the reason of one of them. */
+static struct hmreg_reason refused(struct bed *bed, enum hmreg_path path)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = (void *)1;
+
+    assert_fails(reg(bed, bed->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP, "no path to this cuda");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_explain(NULL, &why));
+    for (uint32_t i = 0; i < why.refused; i++)
+        if (why.reasons[i].path == path)
+            return why.reasons[i];
+    fail_msg("%s was not refused", hmreg_path_name(path));
+    return (struct hmreg_reason){.code = 0};
+}
+
+static void assert_reason(struct hmreg_reason reason, const char *slug, int code, int64_t vendor,
+                          const char *words)
+{
+    assert_string_equal(reason.slug, slug);
+    assert_int_equal(reason.code, code);
+    assert_int_equal(reason.vendor_code, vendor);
+    if (!strstr(reason.text, words))
+        fail_msg("\"%s\" is without \"%s\"", reason.text, words);
+}
+
+/* ---- dmabuf ----------------------------------------------------------------------------- */
+
+static void reg__dmabuf__range_by_its_offset_and_address(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, bed.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
+    assert_int_equal(fake_verbs.offset, 4099);
+    assert_int_equal(fake_verbs.length, 5000);
+    assert_int_equal(fake_verbs.iova, (uintptr_t)bed.there + 4099);
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void reg__dmabuf__descriptor_is_closed_at_once(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+    int fds;
+
+    open_bed(&bed);
+    fds = test_count_fds();
+    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(test_count_fds(), fds);
+    assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+/* libibverbs writes the offset into the address of the ibv_mr. */
+static void token__dmabuf__names_the_devices_address(void **state)
+{
+    uint64_t addr = 0, key = 0;
+    struct hmreg_remote *remote;
+    char token[256];
+    size_t size = sizeof(token);
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, bed.there + 8192, 100, HMREG_REMOTE_READ, &mr));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(bed.domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 7, 1, &addr, &key));
+    assert_int_equal(addr, (uintptr_t)bed.there + 8192 + 7);
+    assert_int_equal(key, hmreg_mr_rkey(mr));
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static int reg_callers(struct bed *bed, uint64_t base, struct hmreg_mr **mr)
+{
+    int fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0), rc;
+    struct hmreg_mr_dmabuf dmabuf = {
+        .fd = fd, .offset = 100, .len = 64, .base_addr = (void *)(uintptr_t)base};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
+
+    assert_true(fd >= 0);
+    rc = hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, mr);
+    close(fd);
+    return rc;
+}
+
+static void regattr__callers_dmabuf__by_its_base(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg_callers(&bed, 0, &mr));
+    assert_int_equal(fake_verbs.iova, 100);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(reg_callers(&bed, 0x7000, &mr));
+    assert_int_equal(fake_verbs.iova, 0x7000 + 100);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void regattr__base_of_no_page__refused_before_the_device_is_asked(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_fails(reg_callers(&bed, 0x7008, &mr), -EOPNOTSUPP, "no path");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_reason(why.reasons[0], "page-offset-differs", -EINVAL, 0, "108 bytes into a page");
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+static void reg__device_does_not_import__reason_and_remedy(void **state)
+{
+    static const struct {
+        int errnum, code;
+        const char *words;
+    } cases[] = {
+        {EINVAL, -EINVAL, "is no dmabuf, or is shorter"},
+        {EOPNOTSUPP, -EOPNOTSUPP, "imports no dmabufs"},
+        {EBADF, -EBADF, "the descriptor is none"},
+        {524, -EOPNOTSUPP, "below one PCI switch"},
+        {ENOSPC, -ENOSPC, "No space left"},
+    };
+    struct bed bed;
+
+    open_bed(&bed);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fake_verbs.dmabuf_error = cases[i].errnum;
+        assert_reason(refused(&bed, HMREG_PATH_DMABUF), "dmabuf-import-failed", cases[i].code,
+                      cases[i].errnum, cases[i].words);
+    }
+    close_bed(&bed);
+}
+
+/* Another path would fail too: what is short is the machine's, or the device is gone. */
+static void reg__failure_of_the_request__is_the_answer(void **state)
+{
+    static const int errors[] = {ENOMEM, EAGAIN, EMFILE, ENFILE, EIO, ENODEV};
+    struct bed bed;
+
+    open_bed(&bed);
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct hmreg_mr *mr = (void *)1;
+
+        fake_verbs.regs = 0;
+        fake_verbs.dmabuf_error = errors[i];
+        assert_fails(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr), -errors[i], "");
+        assert_int_equal(hmreg_last_error()->vendor_code, errors[i]);
+        assert_ptr_equal(mr, (void *)1);
+        assert_int_equal(fake_verbs.regs, 1);
+    }
+    close_bed(&bed);
+}
+
+/* ---- the probe -------------------------------------------------------------------------- */
+
+static void open__device_is_asked_once(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+        assert_ok(hmreg_mr_close(mr));
+    }
+    assert_int_equal(fake_verbs.probes, 1);
+    close_bed(&bed);
+}
+
+static void probe_says(int errnum, const char *slug, int code, const char *words)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.dmabuf_probe = errnum;
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_DMABUF), slug, code, errnum, words);
+    assert_int_equal(fake_verbs.regs, 0);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
+    close_bed(&bed);
+}
+
+static void probe__each_answer__reason_and_remedy(void **state)
+{
+    probe_says(EOPNOTSUPP, "nic-imports-no-dmabuf", -EOPNOTSUPP, "those of mlx5, efa");
+    probe_says(EPROTONOSUPPORT, "kernel-too-old", -EOPNOTSUPP, "5.12 or newer");
+    probe_says(EACCES, "dmabuf-probe-failed", -EACCES, "Permission denied");
+}
+
+static void open__libibverbs_without_the_call__reason_and_remedy(void **state)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.no_reg_dmabuf = true;
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_DMABUF), "libibverbs-too-old", -EOPNOTSUPP, ENOSYS,
+                  "rdma-core 34");
+    assert_int_equal(fake_verbs.probes, 0);
+    close_bed(&bed);
+}
+
+static void explain__device__says_the_path_without_registering(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    vendors[HMREG_IFACE_CUDA].dmabuf = true;
+    open_with(&bed, 0);
+    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+    assert_string_equal(why.reasons[0].slug, "nic-imports-no-dmabuf");
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+/* ---- peer memory ------------------------------------------------------------------------ */
+
+static void reg__peer_memory__by_the_devices_address(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    open_with(&bed, 0);
+    assert_ok(reg(&bed, bed.there + 1, 100, HMREG_REMOTE_READ, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+    assert_ptr_equal(fake_verbs.addr, bed.there + 1);
+    assert_int_equal(fake_verbs.fd, -1);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void reg__no_client_for_peer_memory__device_is_not_asked(void **state)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_ROCR);
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_PEERMEM), "no-peer-memory", -EOPNOTSUPP, 0,
+                  "get a client");
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+static void reg__client_refuses__reason_and_remedy(void **state)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    fake_verbs.reg_fails = true;
+    fake_verbs.reg_error = EFAULT;
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
+                  "dmesg may say more");
+    close_bed(&bed);
+}
+
+static void reg__dmabuf_fails__peer_memory_is_tried(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    fake_verbs.dmabuf_error = EINVAL;
+    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.refused, 1);
+    assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
+    assert_ok(hmreg_mr_close(mr));
+    fake_verbs.dmabuf_error = 0; /* what failed once is tried again */
+    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+/* The pages of a mapping cannot be pinned, whatever the device. */
+static void reg__mapped__refused(void **state)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_MAPPED), "fabric-pins-pages", -EOPNOTSUPP, 0,
+                  "cannot be pinned");
+    close_bed(&bed);
+}
+
+static void reg__one_devices_export_fails__another_is_as_it_was(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+    void *other;
+
+    open_bed(&bed);
+    other = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, BYTES);
+    vendors[HMREG_IFACE_CUDA].export_code = -EIO;
+    assert_int_equal(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP);
+    assert_ok(reg(&bed, other, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
+    assert_ok(hmreg_mr_close(mr));
+    vendor_memory_free(other);
+    close_bed(&bed);
+}
+
+static void open__order_of_the_caller__is_kept(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .order = {HMREG_PATH_PEERMEM, HMREG_PATH_DMABUF}};
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed);
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    assert_ok(hmreg_domain_open_verbs(bed.lib, bed.pd, &config, &bed.domain));
+    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+/* ---- flags of the domain ---------------------------------------------------------------- */
+
+static char host[8192];
+
+static void relaxed_ordering__is_asked_for_and_dropped_where_refused(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed);
+    open_with(&bed, HMREG_VERBS_RELAXED_ORDERING);
+    for (int device = 0; device < 2; device++) {
+        fake_verbs.takes = IBV_ACCESS_RELAXED_ORDERING;
+        assert_ok(reg(&bed, device ? bed.there : host, 4096, HMREG_RECV, &mr));
+        assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+        assert_ok(hmreg_mr_close(mr));
+        fake_verbs.takes = 0;
+        assert_ok(reg(&bed, device ? bed.there : host, 4096, HMREG_RECV, &mr));
+        assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    close_bed(&bed);
+}
+
+static void on_demand__host_memory_where_the_device_has_it(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    for (int odp = 0; odp < 2; odp++) {
+        begin(&bed);
+        fake_verbs.odp = odp;
+        fake_verbs.takes = odp ? IBV_ACCESS_ON_DEMAND : 0;
+        open_with(&bed, HMREG_VERBS_ON_DEMAND);
+        assert_ok(reg(&bed, host, 4096, HMREG_SEND, &mr));
+        assert_int_equal(fake_verbs.access, odp ? IBV_ACCESS_ON_DEMAND : 0);
+        assert_ok(hmreg_mr_close(mr));
+        assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+        assert_int_equal(fake_verbs.access, 0);
+        assert_ok(hmreg_mr_close(mr));
+        close_bed(&bed);
+    }
+}
+
+/* Soft-RoCE says EINVAL while a window is bound. */
+static void memory_windows__einval_is_busy(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed);
+    open_with(&bed, HMREG_VERBS_MEMORY_WINDOWS);
+    assert_ok(reg(&bed, host, 4096, HMREG_SEND, &mr));
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE);
+    fake_verbs.dereg_result = EINVAL;
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
+    fake_verbs.dereg_result = 0;
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(reg(&bed, bed.there, 4096, HMREG_SEND, &mr)); /* no kernel takes it of a dmabuf */
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void no_memory_windows__einval_is_final(void **state)
+{
+    struct ibv_mr *native;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, host, 4096, HMREG_SEND, &mr));
+    native = hmreg_mr_native(mr);
+    fake_verbs.dereg_result = EINVAL;
+    assert_fails(hmreg_mr_close(mr), -EINVAL, "could not deregister");
+    fake_verbs.dereg_result = 0;
+    assert_int_equal(ibv_dereg_mr(native), 0);
+    close_bed(&bed);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **state)
+{
+    struct hmreg_mr *mr[3] = {NULL, NULL, (void *)1};
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.limits.max_mr = 2;
+    open_with(&bed, 0);
+    assert_ok(reg(&bed, host, 64, HMREG_SEND, &mr[0]));
+    fake_verbs.dmabuf_error = EINVAL; /* what fails is not counted */
+    assert_int_equal(reg(&bed, bed.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);
+    fake_verbs.dmabuf_error = 0;
+    assert_ok(reg(&bed, bed.there, 64, HMREG_SEND, &mr[1]));
+    assert_fails(reg(&bed, host, 64, HMREG_SEND, &mr[2]), -ENOMEM, "all 2 regions that fake0");
+    assert_ptr_equal(mr[2], (void *)1);
+    assert_int_equal(fake_verbs.regs, 3);
+    assert_ok(hmreg_mr_close(mr[0]));
+    assert_ok(reg(&bed, host, 64, HMREG_SEND, &mr[2]));
+    assert_ok(hmreg_mr_close(mr[1]));
+    assert_ok(hmreg_mr_close(mr[2]));
+    close_bed(&bed);
+}
+
+TEST_MAIN(TEST(reg__dmabuf__range_by_its_offset_and_address),
+          TEST(reg__dmabuf__descriptor_is_closed_at_once),
+          TEST(token__dmabuf__names_the_devices_address),
+          TEST(regattr__callers_dmabuf__by_its_base),
+          TEST(regattr__base_of_no_page__refused_before_the_device_is_asked),
+          TEST(reg__device_does_not_import__reason_and_remedy),
+          TEST(reg__failure_of_the_request__is_the_answer), TEST(open__device_is_asked_once),
+          TEST(probe__each_answer__reason_and_remedy),
+          TEST(open__libibverbs_without_the_call__reason_and_remedy),
+          TEST(explain__device__says_the_path_without_registering),
+          TEST(reg__peer_memory__by_the_devices_address),
+          TEST(reg__no_client_for_peer_memory__device_is_not_asked),
+          TEST(reg__client_refuses__reason_and_remedy),
+          TEST(reg__dmabuf_fails__peer_memory_is_tried), TEST(reg__mapped__refused),
+          TEST(reg__one_devices_export_fails__another_is_as_it_was),
+          TEST(open__order_of_the_caller__is_kept),
+          TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused),
+          TEST(on_demand__host_memory_where_the_device_has_it),
+          TEST(memory_windows__einval_is_busy), TEST(no_memory_windows__einval_is_final),
+          TEST(reg__more_than_max_mr__enomem_before_the_device_is_asked))

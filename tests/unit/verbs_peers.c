@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What the kernel shows of peer memory, in a sysfs made in the test. */
+#include "providers/verbs_peers.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ALL                                                                                        \
+    (HMREG_IFACE_BIT(HMREG_IFACE_CUDA) | HMREG_IFACE_BIT(HMREG_IFACE_ROCR) |                       \
+     HMREG_IFACE_BIT(HMREG_IFACE_ZE))
+
+static const char *const folders[] = {"kernel", "kernel/mm", "kernel/mm/memory_peers", "module"};
+#define FOLDERS (sizeof(folders) / sizeof(folders[0]))
+
+static void make(const char *sys, const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", sys, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void take_away(const char *sys, const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", sys, name);
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* The ifaces served where sysfs has this folder. */
+static unsigned served(const char *name)
+{
+    char sys[] = "/tmp/hmreg-sysXXXXXX";
+    unsigned found = 0;
+
+    assert_non_null(mkdtemp(sys));
+    for (size_t i = 0; i < FOLDERS; i++)
+        make(sys, folders[i]);
+    if (name)
+        make(sys, name);
+    for (int iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++)
+        if (peers_serve(sys, (enum hmreg_iface)iface))
+            found |= HMREG_IFACE_BIT(iface);
+    if (name)
+        take_away(sys, name);
+    for (size_t i = FOLDERS; i > 0; i--)
+        take_away(sys, folders[i - 1]);
+    rmdir(sys);
+    return found;
+}
+
+static void serve__no_client__nobody(void **state)
+{
+    assert_int_equal(served(NULL), 0);
+}
+
+static void serve__no_sysfs__nobody(void **state)
+{
+    assert_false(peers_serve("/nonexistent", HMREG_IFACE_CUDA));
+}
+
+static void serve__client_of_a_vendor__its_memory_only(void **state)
+{
+    assert_int_equal(served("kernel/mm/memory_peers/nv_mem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
+    assert_int_equal(served("kernel/mm/memory_peers/nvidia-peermem"),
+                     HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
+    assert_int_equal(served("kernel/mm/memory_peers/amdkfd"), HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
+}
+
+static void serve__client_of_nobody_we_know__any(void **state)
+{
+    assert_int_equal(served("kernel/mm/memory_peers/softgpu"), ALL);
+}
+
+static void serve__nvidias_module_alone__cuda(void **state)
+{
+    assert_int_equal(served("module/nvidia_peermem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
+    assert_int_equal(served("module/nv_peer_mem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
+}
+
+static void remedy__names_what_to_do(void **state)
+{
+    assert_non_null(strstr(peers_remedy(HMREG_IFACE_CUDA), "modprobe nvidia-peermem"));
+    assert_non_null(strstr(peers_remedy(HMREG_IFACE_ROCR), "amdgpu-dkms"));
+    assert_non_null(strstr(peers_remedy(HMREG_IFACE_ZE), "use dmabuf"));
+}
+
+TEST_MAIN(TEST(serve__no_client__nobody), TEST(serve__no_sysfs__nobody),
+          TEST(serve__client_of_a_vendor__its_memory_only),
+          TEST(serve__client_of_nobody_we_know__any), TEST(serve__nvidias_module_alone__cuda),
+          TEST(remedy__names_what_to_do))
