@@ -28,7 +28,7 @@ static void to_init(struct bench *bench, struct ibv_qp *qp)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .port_num = bench->port,
-        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND,
     };
 
     assert_int_equal(
@@ -144,6 +144,11 @@ static void find_device(struct bench *bench)
 
 void bench_open(struct bench *bench)
 {
+    bench_open_with(bench, NULL);
+}
+
+void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config)
+{
     *bench = (struct bench){.port = 0};
     find_device(bench);
     bench->pd = ibv_alloc_pd(bench->device);
@@ -152,7 +157,7 @@ void bench_open(struct bench *bench)
     assert_non_null(bench->cq);
     connect_pair(bench);
     assert_ok(hmreg_open(NULL, &bench->lib));
-    assert_ok(hmreg_domain_open_verbs(bench->lib, bench->pd, NULL, &bench->domain));
+    assert_ok(hmreg_domain_open_verbs(bench->lib, bench->pd, config, &bench->domain));
 }
 
 void bench_close(struct bench *bench)

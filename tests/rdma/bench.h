@@ -20,6 +20,8 @@ struct bench {
 
 /* On the first device with an active port; skips the test, saying why, where there is none. */
 void bench_open(struct bench *bench);
+/* The same, with a domain of this config. */
+void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config);
 void bench_close(struct bench *bench);
 
 /* One RDMA operation of len bytes between local memory under mr and raddr under rkey, waited

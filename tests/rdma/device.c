@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Device memory on a real kernel: RDMA lands in it through hmreg's regions, by a dmabuf and by
+ * peer memory, and nowhere else; what cannot be registered says why; nothing is left behind. */
+#include "tests/rdma/device.h"
+#include "tests/support/softgpu.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM};
+#define PATHS (sizeof(paths) / sizeof(paths[0]))
+
+static void assert_path(const struct hmreg_mr *mr, enum hmreg_path path)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, path);
+    assert_int_equal(info.iface, device_iface());
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+static void write_on(enum hmreg_path path)
+{
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, path);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE);
+    assert_path(target.mr, path);
+    memcpy(target.expected + TARGET_SKEW + 4097, target.source, 50021);
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 4097, 50021), IBV_WC_SUCCESS);
+    target_assert_expected(&bench, &target);
+    memcpy(target.expected + TARGET_SKEW, target.source, TARGET_BYTES);
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, TARGET_BYTES),
+                     IBV_WC_SUCCESS);
+    target_assert_expected(&bench, &target);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+static void rdma_write__lands_and_neighbours_stay(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        write_on(paths[i]);
+}
+
+static void read_on(enum hmreg_path path)
+{
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, path);
+    target_open(&bench, &target, HMREG_REMOTE_READ);
+    target.source[TARGET_BYTES - 1] = 0x5a;
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_READ, 1, TARGET_BYTES - 1),
+                     IBV_WC_SUCCESS);
+    assert_memory_equal(target.source, target.expected + TARGET_SKEW + 1, TARGET_BYTES - 1);
+    assert_int_equal(target.source[TARGET_BYTES - 1], 0x5a);
+    target_assert_expected(&bench, &target);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+static void rdma_read__brings_the_devices_bytes(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        read_on(paths[i]);
+}
+
+/* A refused operation ends the queue pair, so each has a bench of its own. */
+static void refused_on(enum hmreg_path path, enum ibv_wr_opcode opcode, uint64_t access,
+                       int64_t offset)
+{
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, path);
+    target_open(&bench, &target, access);
+    assert_int_equal(target_rdma(&bench, &target, opcode, (uint64_t)offset, 64),
+                     IBV_WC_REM_ACCESS_ERR);
+    target_assert_expected(&bench, &target);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+static void rdma__outside_or_not_granted__device_refuses(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++) {
+        refused_on(paths[i], IBV_WR_RDMA_WRITE, HMREG_REMOTE_WRITE, TARGET_BYTES - 63);
+        refused_on(paths[i], IBV_WR_RDMA_WRITE, HMREG_REMOTE_WRITE, -1);
+        refused_on(paths[i], IBV_WR_RDMA_READ, HMREG_REMOTE_READ, TARGET_BYTES - 63);
+        refused_on(paths[i], IBV_WR_RDMA_WRITE, HMREG_REMOTE_READ, 0);
+    }
+}
+
+/* Device to device: both sides of the operation are regions of ours. */
+static void rdma_write__from_device_memory(void **state)
+{
+    struct target from, to;
+    struct bench bench;
+
+    for (size_t i = 0; i < PATHS; i++) {
+        device_open(&bench, paths[i]);
+        target_open(&bench, &from, HMREG_WRITE);
+        target_open(&bench, &to, HMREG_REMOTE_WRITE);
+        assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, from.memory + TARGET_SKEW, 5000,
+                                    from.mr, (uintptr_t)to.memory + TARGET_SKEW + 3,
+                                    hmreg_mr_rkey(to.mr)),
+                         IBV_WC_SUCCESS);
+        memcpy(to.expected + TARGET_SKEW + 3, from.expected + TARGET_SKEW, 5000);
+        target_assert_expected(&bench, &to);
+        target_close(&bench, &from);
+        target_close(&bench, &to);
+        device_close(&bench);
+    }
+}
+
+static void get__region_serves_rdma(void **state)
+{
+    struct target target;
+    struct hmreg_mr *mr;
+    struct bench bench;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    target_alloc(&bench, &target);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(
+            hmreg_mr_get(bench.domain, target.memory + 100 + i, 1000, HMREG_REMOTE_WRITE, &mr));
+        assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, target.source, 1000,
+                                    target.source_mr, (uintptr_t)target.memory + 100 + i,
+                                    hmreg_mr_rkey(mr)),
+                         IBV_WC_SUCCESS);
+        memcpy(target.expected + 100 + i, target.source, 1000);
+        target_assert_expected(&bench, &target);
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_domain_flush(bench.domain));
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+/* ---- which path ------------------------------------------------------------------------- */
+
+static void reg__while_registered__attached_once_and_pinned(void **state)
+{
+    struct softgpu_stat stat;
+    struct target target;
+    struct bench bench;
+    int fd;
+
+    for (size_t i = 0; i < PATHS; i++) {
+        device_open(&bench, paths[i]);
+        target_open(&bench, &target, HMREG_REMOTE_WRITE);
+        fd = target_descriptor(&bench, &target);
+        stat = softgpu_stat(fd);
+        assert_int_equal(stat.attached, 1);
+        assert_true(stat.pinned >= 1);
+        assert_ok(hmreg_mr_close(target.mr));
+        target.mr = NULL;
+        stat = softgpu_stat(fd);
+        assert_int_equal(stat.attached + stat.pinned + stat.mapped, 0);
+        close(fd);
+        target_close(&bench, &target);
+        device_close(&bench);
+    }
+}
+
+static struct hmreg_reason refused(struct bench *bench, struct target *target)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = (void *)1;
+
+    assert_fails(
+        hmreg_mr_reg(bench->domain, target->memory, 5000, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+        -EOPNOTSUPP, "no path to this");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_int_equal(why.refused, 1);
+    return why.reasons[0];
+}
+
+static void reg__no_peer_memory__refused_with_the_remedy(void **state)
+{
+    struct hmreg_reason reason;
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, HMREG_PATH_PEERMEM);
+    softgpu_peermem(false);
+    target_alloc(&bench, &target);
+    reason = refused(&bench, &target);
+    assert_string_equal(reason.slug, "no-peer-memory");
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+static void reg__mapped__refused(void **state)
+{
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, HMREG_PATH_MAPPED);
+    target_alloc(&bench, &target);
+    assert_string_equal(refused(&bench, &target).slug, "fabric-pins-pages");
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+/* ---- failures of the exporter ----------------------------------------------------------- */
+
+static void alloc_fails__the_vendors_error(void **state)
+{
+    struct bench bench;
+    void *memory = (void *)1;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    softgpu_fail(SOFTGPU_OP_ALLOC, ENOMEM);
+    assert_fails(
+        hmreg_mem_alloc(bench.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &memory),
+        -ENOMEM, "");
+    assert_ptr_equal(memory, (void *)1);
+    device_close(&bench);
+}
+
+static void import_fails__reason_then_works_again(void **state)
+{
+    static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
+    struct hmreg_reason reason;
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        target_alloc(&bench, &target);
+        softgpu_fail(steps[i], ENOSPC);
+        reason = refused(&bench, &target);
+        assert_string_equal(reason.slug, "dmabuf-import-failed");
+        assert_int_equal(reason.code, -ENOSPC);
+        assert_int_equal(reason.vendor_code, ENOSPC);
+        assert_int_equal(softgpu_stat(-1).regions, 0);
+        assert_ok(hmreg_mr_reg(bench.domain, target.memory + TARGET_SKEW, TARGET_BYTES,
+                               HMREG_REMOTE_WRITE, 0, 0, 0, &target.mr, NULL));
+        target_close(&bench, &target);
+    }
+    device_close(&bench);
+}
+
+static void import_fails__next_path_is_taken(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct target target;
+    struct bench bench;
+
+    softgpu_need();
+    softgpu_peermem(true);
+    bench_open_with(&bench, &config);
+    softgpu_fail(SOFTGPU_OP_PIN, ENOSPC);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE);
+    assert_path(target.mr, HMREG_PATH_PEERMEM);
+    assert_ok(hmreg_explain(target.mr, &why));
+    assert_int_equal(why.refused, 1);
+    assert_int_equal(why.reasons[0].code, -ENOSPC);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+static void out_of_memory__is_the_answer(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct target target;
+    struct bench bench;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    target_alloc(&bench, &target);
+    softgpu_fail(SOFTGPU_OP_PIN, ENOMEM);
+    assert_fails(
+        hmreg_mr_reg(bench.domain, target.memory, 5000, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+        -ENOMEM, "cannot be pinned");
+    assert_ptr_equal(mr, (void *)1);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+/* A region holds its memory in place; without one it moves, and the next finds it. */
+static void move__while_registered__refused_then_followed(void **state)
+{
+    struct target target;
+    struct bench bench;
+    int fd;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE);
+    fd = target_descriptor(&bench, &target);
+    assert_int_equal(softgpu_move(fd, false), -1);
+    assert_int_equal(errno, EBUSY);
+    assert_ok(hmreg_mr_close(target.mr));
+    assert_int_equal(softgpu_move(fd, false), 0);
+    assert_ok(hmreg_mr_reg(bench.domain, target.memory + TARGET_SKEW, TARGET_BYTES,
+                           HMREG_REMOTE_WRITE, 0, 0, 0, &target.mr, NULL));
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, 5000), IBV_WC_SUCCESS);
+    memcpy(target.expected + TARGET_SKEW, target.source, 5000);
+    target_assert_expected(&bench, &target);
+    close(fd);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+/* As by a reset of the GPU: the region is of no use any more, but does no harm and closes. */
+static void move__forced__region_still_closes(void **state)
+{
+    unsigned told = softgpu_stat(-1).moved;
+    struct target target;
+    struct bench bench;
+    int fd;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    target_open(&bench, &target, HMREG_REMOTE_WRITE);
+    fd = target_descriptor(&bench, &target);
+    assert_int_equal(softgpu_move(fd, true), 0);
+    assert_int_equal(softgpu_stat(-1).moved, told + 1);
+    assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, 5000), IBV_WC_SUCCESS);
+    target_assert_expected(&bench, &target);
+    close(fd);
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
+/* ---- processes and threads -------------------------------------------------------------- */
+
+/* HOLDER's process has nothing of ours: a runtime that a parent has used works in no child. */
+static pid_t start_holder(int *ready)
+{
+    int ends[2];
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (!child) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl(HOLDER, HOLDER, NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    *ready = ends[0];
+    return child;
+}
+
+static void killed__nothing_is_left(void **state)
+{
+    struct softgpu_stat stat;
+    int ready = -1, status;
+    pid_t child;
+    char byte;
+
+    softgpu_need();
+    child = start_holder(&ready);
+    assert_int_equal(read(ready, &byte, 1), 1);
+    stat = softgpu_stat(-1);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(stat.regions, 1);
+    assert_true(WIFSIGNALED(status));
+    close(ready);
+    softgpu_assert_clean();
+}
+
+/* The child is refused everything, and its end takes nothing from the parent. */
+static int try_as_child(struct bench *bench, struct target *target)
+{
+    struct hmreg_mr *mr = NULL;
+    int code = hmreg_mr_reg(bench->domain, target->memory, 64, HMREG_SEND, 0, 0, 0, &mr, NULL);
+
+    return code == -EPERM && !mr && hmreg_mr_close(target->mr) == -EPERM ? 0 : 1;
+}
+
+static void fork__parents_region_goes_on(void **state)
+{
+    struct target target;
+    struct bench bench;
+    pid_t child;
+    int status;
+
+    for (size_t i = 0; i < PATHS; i++) {
+        device_open(&bench, paths[i]);
+        target_open(&bench, &target, HMREG_REMOTE_WRITE);
+        child = fork();
+        if (!child)
+            _exit(try_as_child(&bench, &target));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, TARGET_BYTES),
+                         IBV_WC_SUCCESS);
+        memcpy(target.expected + TARGET_SKEW, target.source, TARGET_BYTES);
+        target_assert_expected(&bench, &target);
+        target_close(&bench, &target);
+        device_close(&bench);
+    }
+}
+
+#define THREADS 4
+#define ROUNDS  40
+
+/* How many calls failed. */
+static void *register_often(void *argument)
+{
+    struct bench *bench = argument;
+    uintptr_t failed = 0;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct hmreg_mr *mr = NULL, *cached = NULL;
+        void *memory = NULL;
+
+        failed += hmreg_mem_alloc(bench->lib, device_iface(), i & 1, HMREG_MEM_DEVICE, 20000,
+                                  &memory) != 0;
+        failed += hmreg_mr_reg(bench->domain, (char *)memory + i, 10000, HMREG_REMOTE_WRITE, 0, 0,
+                               0, &mr, NULL) != 0;
+        failed += hmreg_mr_get(bench->domain, memory, 20000, HMREG_REMOTE_READ, &cached) != 0;
+        hmreg_mr_put(cached);
+        failed += hmreg_mr_close(mr) != 0;
+        failed += hmreg_mem_free(bench->lib, memory) != 0;
+    }
+    return (void *)failed;
+}
+
+static void four_threads__nothing_fails_and_nothing_is_left(void **state)
+{
+    pthread_t threads[THREADS];
+    struct bench bench;
+    void *failed;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, register_often, &bench), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &failed);
+        assert_int_equal((uintptr_t)failed, 0);
+    }
+    device_close(&bench);
+}
+
+TEST_MAIN(TEST(rdma_write__lands_and_neighbours_stay), TEST(rdma_read__brings_the_devices_bytes),
+          TEST(rdma__outside_or_not_granted__device_refuses), TEST(rdma_write__from_device_memory),
+          TEST(get__region_serves_rdma), TEST(reg__while_registered__attached_once_and_pinned),
+          TEST(reg__no_peer_memory__refused_with_the_remedy), TEST(reg__mapped__refused),
+          TEST(alloc_fails__the_vendors_error), TEST(import_fails__reason_then_works_again),
+          TEST(import_fails__next_path_is_taken), TEST(out_of_memory__is_the_answer),
+          TEST(move__while_registered__refused_then_followed),
+          TEST(move__forced__region_still_closes), TEST(killed__nothing_is_left),
+          TEST(fork__parents_region_goes_on), TEST(four_threads__nothing_fails_and_nothing_is_left))
