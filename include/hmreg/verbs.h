@@ -17,10 +17,9 @@ extern "C" {
  * have is left out. */
 #define HMREG_VERBS_RELAXED_ORDERING (1u << 16) /* the device may write out of order */
 #define HMREG_VERBS_ON_DEMAND        (1u << 17) /* host memory is paged in, not pinned */
-#define HMREG_VERBS_MEMORY_WINDOWS                                                                 \
-    (1u << 18) /* memory windows can be bound to regions, which                                    \
-                  are -EBUSY to close meanwhile; all can then be                                   \
-                  written locally. Not to dmabufs' regions */
+/* Memory windows can be bound to regions, but those of dmabufs: to close one is -EBUSY meanwhile,
+ * and all can be written locally. */
+#define HMREG_VERBS_MEMORY_WINDOWS (1u << 18)
 
 /*
  * Opens a domain on a protection domain, which is borrowed and must outlive *out. Of its regions

@@ -26,6 +26,7 @@ static const struct hmreg_loopback_config variants[] = {
     {.key_size = 7, .mr_mode = HMREG_MR_VIRT_ADDR},
 };
 const unsigned under_variants = sizeof(variants) / sizeof(variants[0]);
+const uint32_t under_flags = 0;
 
 static struct hmreg_loopback_config current;
 

@@ -17,6 +17,7 @@ struct under {
 };
 
 extern const unsigned under_variants; /* 0 <= variant < under_variants */
+extern const uint32_t under_flags;    /* flags of a domain's config of the provider's own */
 
 /* A library and a domain. The test is skipped, with the reason, where the fabric is not here. */
 void under_open(struct under *under, unsigned variant);
