@@ -505,6 +505,9 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : validate_access(access);
     rc = rc ? rc : request_check_length(domain, &iov, 1);
+    if (!rc && domain->caps.async)
+        rc = hmreg_fail(-EOPNOTSUPP, "registrations of this domain complete in an event queue, "
+                                     "which is yours to read: use hmreg_mr_reg()");
     if (rc)
         return rc;
     get.set = domain->caches;

@@ -66,8 +66,11 @@ static int no_bind_domain(void *self, void *object, uint64_t flags)
     return absent("event queues that can be bound here");
 }
 
-static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *region,
-                         void *context)
+static void no_look(void *self, struct provider_mr *mr)
+{
+}
+
+static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context)
 {
 }
 
@@ -100,6 +103,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.enable = ops.enable ? ops.enable : no_enable;
     ops.refresh = ops.refresh ? ops.refresh : no_refresh;
     ops.bind_domain = ops.bind_domain ? ops.bind_domain : no_bind_domain;
+    ops.look = ops.look ? ops.look : no_look;
     ops.published = ops.published ? ops.published : no_published;
     ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
     ops.map_key = ops.map_key ? ops.map_key : no_map_key;
@@ -205,7 +209,8 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     domain->lib = lib;
     domain->ops = full;
     domain->caps = *caps;
-    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range is one, where they have addresses */
+    if (domain->caps.iov_limit >
+        TOKEN_MAX_SEGMENTS) /* each range is one, where they have addresses */
         domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
     domain->self = self;
     rc = configure(domain, config);
@@ -243,8 +248,7 @@ static int check_closed(const struct hmreg_domain *domain)
 
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
         if (open[i].count)
-            return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count,
-                              open[i].what);
+            return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count, open[i].what);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,8 +89,7 @@ static int check_claim(const struct hmreg_domain *domain, const struct hmreg_mr_
     if (!runtime->present)
         return hmreg_fail(-EINVAL, "iface %s is not usable: %s", hmreg_iface_name(attr->iface),
                           runtime->why);
-    if (attr->device != HMREG_DEVICE_ANY &&
-        (attr->device < 0 || attr->device >= runtime->devices))
+    if (attr->device != HMREG_DEVICE_ANY && (attr->device < 0 || attr->device >= runtime->devices))
         return hmreg_fail(-EINVAL, "device is %d; %s has %d devices", attr->device,
                           hmreg_iface_name(attr->iface), runtime->devices);
     return 0;
@@ -100,8 +100,9 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
 {
     int rc = validate_pointer(callers, "attr");
 
-    rc = rc ? rc : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
-                                    "struct hmreg_mr_attr");
+    rc = rc ? rc
+            : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
+                               "struct hmreg_mr_attr");
     rc = rc ? rc : check_claim(domain, attr);
     if (rc)
         return rc;
@@ -174,6 +175,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     rc = domain_check(domain);
     if (rc)
         return rc;
+    mr_settle(mr);
     if (mr->entry)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
     rc = mr->pieces ? composite_destroy(mr) : region_destroy(mr);
@@ -186,9 +188,41 @@ void region_publish(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
 
+    struct hmreg_mr *last = mr->pieces ? mr->pieces[mr->count - 1] : mr;
+
     atomic_fetch_add(&domain->regions, 1);
-    if (!mr->pieces)
-        domain->ops.published(domain->self, &mr->made, mr, mr->context);
+    domain->ops.published(domain->self, &last->made, mr, mr->context);
+    if (domain->caps.async)
+        atomic_store(&mr->published, true);
+}
+
+void mr_settle(const struct hmreg_mr *mr)
+{
+    while (mr->domain->caps.async && !atomic_load(&mr->published))
+        sched_yield();
+}
+
+struct provider_mr mr_now(const struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    struct provider_mr now;
+
+    mr_settle(mr);
+    now = mr->made;
+    if (domain->caps.async && !mr->pieces)
+        domain->ops.look(domain->self, &now);
+    if (atomic_load(&mr->pending))
+        now.key = HMREG_KEY_NOTAVAIL;
+    return now;
+}
+
+int mr_check_complete(const struct hmreg_mr *mr)
+{
+    bool keyed = !mr->pieces && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
+
+    if (!atomic_load(&mr->pending) && !(keyed && mr_now(mr).key == HMREG_KEY_NOTAVAIL))
+        return 0;
+    return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
 }
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
@@ -206,6 +240,8 @@ int mr_check(const struct hmreg_mr *mr)
     int rc = validate_pointer(mr, "mr");
 
     rc = rc ? rc : domain_check(mr->domain);
+    if (!rc)
+        mr_settle(mr);
     if (!rc && mr->closing)
         rc = hmreg_fail(-EINVAL, "mr is partly closed (a piece was busy): close it again");
     return rc;
@@ -215,12 +251,12 @@ int mr_check(const struct hmreg_mr *mr)
 
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
 {
-    return mr ? mr->made.desc : NULL;
+    return mr ? mr_now(mr).desc : NULL;
 }
 
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 {
-    return mr && !atomic_load(&mr->pending) ? mr->made.key : HMREG_KEY_NOTAVAIL;
+    return mr ? mr_now(mr).key : HMREG_KEY_NOTAVAIL;
 }
 
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
@@ -235,7 +271,7 @@ uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 
 void *hmreg_mr_native(const struct hmreg_mr *mr)
 {
-    return mr ? mr->made.native : NULL;
+    return mr ? mr_now(mr).native : NULL;
 }
 
 void *hmreg_mr_context(const struct hmreg_mr *mr)

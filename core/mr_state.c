@@ -114,13 +114,14 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
     const struct hmreg_domain *domain = mr->domain;
+    uint64_t key = mr_now(mr).key;
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
         return domain->ops.raw_key(domain->self, &mr->made, base, raw, size);
     for (int i = 0; i < 8; i++)
-        raw[i] = (uint8_t)(mr->made.key >> (8 * i));
-    *base = domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr->iov[0].iov_base
-                                                      : 0;
+        raw[i] = (uint8_t)(key >> (8 * i));
+    *base =
+        domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr->iov[0].iov_base : 0;
     *size = 8;
     return 0;
 }
@@ -140,9 +141,7 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
         return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
     if (!(mr->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
-    if (atomic_load(&mr->pending))
-        return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
-    return 0;
+    return mr_check_complete(mr);
 }
 
 int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *raw, size_t *size,

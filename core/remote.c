@@ -27,13 +27,15 @@ struct hmreg_remote {
 /* Ranges have addresses of their own where peers name virtual addresses; else one space from 0. */
 static void add_segments(const struct hmreg_mr *mr, struct token *token)
 {
+    uint64_t key = mr_now(mr).key;
+
     if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
-        token->segment[token->segments++] = (struct token_segment){0, mr->len, mr->made.key};
+        token->segment[token->segments++] = (struct token_segment){0, mr->len, key};
         return;
     }
     for (size_t i = 0; i < mr->count; i++)
         token->segment[token->segments++] = (struct token_segment){
-            (uint64_t)(uintptr_t)mr->iov[i].iov_base, mr->iov[i].iov_len, mr->made.key};
+            (uint64_t)(uintptr_t)mr->iov[i].iov_base, mr->iov[i].iov_len, key};
 }
 
 /* One registration: its segments and, where keys are raw, its key's bytes. */
@@ -100,9 +102,7 @@ static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *
     if (!(mr->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access: register it with "
                                    "HMREG_REMOTE_READ or HMREG_REMOTE_WRITE");
-    if (atomic_load(&mr->pending))
-        return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
-    return 0;
+    return mr_check_complete(mr);
 }
 
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
@@ -132,8 +132,7 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 static void unmap_keys(struct hmreg_remote *remote)
 {
     while (remote->mapped_count)
-        remote->domain->ops.unmap_key(remote->domain->self,
-                                      remote->mapped[--remote->mapped_count]);
+        remote->domain->ops.unmap_key(remote->domain->self, remote->mapped[--remote->mapped_count]);
 }
 
 /* Makes the raw keys usable; segments name them by index. */
@@ -145,9 +144,8 @@ static int map_keys(struct hmreg_remote *remote)
 
     for (unsigned i = 0; i < token->segments; i++)
         if (token->segment[i].key >= keys)
-            keys = token->segment[i].key < TOKEN_MAX_SEGMENTS
-                       ? (unsigned)token->segment[i].key + 1
-                       : TOKEN_MAX_SEGMENTS + 1;
+            keys = token->segment[i].key < TOKEN_MAX_SEGMENTS ? (unsigned)token->segment[i].key + 1
+                                                              : TOKEN_MAX_SEGMENTS + 1;
     if (keys > TOKEN_MAX_SEGMENTS || token->raw_size % keys)
         return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
     bytes = token->raw_size / keys;
@@ -178,13 +176,11 @@ static int open_token(struct hmreg_remote *remote)
                           token->provider, domain->ops.name);
     if (!token->raw_size != !(domain->caps.mr_mode & HMREG_MR_RAW))
         return hmreg_fail(-EXDEV, "token: %s raw keys, this domain has %s (HMREG_MR_RAW)",
-                          token->raw_size ? "with" : "without",
-                          token->raw_size ? "none" : "them");
+                          token->raw_size ? "with" : "without", token->raw_size ? "none" : "them");
     rc = token->raw_size ? map_keys(remote) : 0;
     if (rc)
         return rc;
-    rc = domain->ops.remote_open(domain->self, token->address, token->address_size,
-                                 &remote->priv);
+    rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &remote->priv);
     if (rc)
         unmap_keys(remote);
     return rc;
@@ -260,8 +256,8 @@ static int check_place(const struct hmreg_remote *remote, uint64_t offset, size_
     if (!len)
         return hmreg_fail(-EINVAL, "len is 0; it must be at least 1");
     if (offset >= remote->token.len || len > remote->token.len - offset)
-        return hmreg_fail(-ERANGE, "offset %" PRIu64 " + len %zu is outside the region of %" PRIu64
-                                   " bytes",
+        return hmreg_fail(-ERANGE,
+                          "offset %" PRIu64 " + len %zu is outside the region of %" PRIu64 " bytes",
                           offset, len, remote->token.len);
     return 0;
 }
@@ -282,8 +278,9 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
     for (segment = remote->token.segment; offset - begins >= segment->len; segment++)
         begins += segment->len;
     if (len > segment->len - (offset - begins))
-        return hmreg_fail(-EXDEV, "offset %" PRIu64 " + len %zu runs over two segments: split it "
-                                  "at offset %" PRIu64,
+        return hmreg_fail(-EXDEV,
+                          "offset %" PRIu64 " + len %zu runs over two segments: split it "
+                          "at offset %" PRIu64,
                           offset, len, begins + segment->len);
     *addr = segment->base + (offset - begins);
     *key = segment->key;

@@ -36,8 +36,9 @@ static int check_segments(const struct hmreg_domain *domain, const struct hmreg_
                           HMREG_SEGMENTS_MAX);
     for (size_t i = 0; i < count; i++)
         if (segments[i].kind != HMREG_SEGMENT_MEMORY && segments[i].kind != HMREG_SEGMENT_DMABUF)
-            return hmreg_fail(-EINVAL, "segments[%zu].kind is %u; accepted are 0 (memory) and 1 "
-                                       "(dmabuf)",
+            return hmreg_fail(-EINVAL,
+                              "segments[%zu].kind is %u; accepted are 0 (memory) and 1 "
+                              "(dmabuf)",
                               i, segments[i].kind);
     return 0;
 }
@@ -91,9 +92,8 @@ static int check_mix(const struct gathering *gathering, size_t index)
     return hmreg_fail(-EINVAL,
                       "segments[%zu] is %s memory of %s, segments[0] is %s memory of %s; one "
                       "region has one iface and kind",
-                      index, hmreg_mem_kind_name(other->range.kind),
-                      hmreg_iface_name(other->iface), hmreg_mem_kind_name(first->range.kind),
-                      hmreg_iface_name(first->iface));
+                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+                      hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface));
 }
 
 static int resolve_segments(struct gathering *gathering)
@@ -168,6 +168,12 @@ static int create_composite(struct gathering *gathering, struct hmreg_mr **out)
     struct hmreg_mr *mr;
     int rc;
 
+    if (gathering->domain->caps.async)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "%zu segments are as many registrations on %s, and would complete one "
+                          "by one in its event queue: register each by itself",
+                          gathering->count, gathering->domain->caps.fabric);
+
     whole.iov = gathering->iov;
     whole.count = gathering->count;
     mr = region_new(gathering->domain, &whole, gathering->found);
@@ -209,15 +215,17 @@ static int gather(struct gathering *gathering, struct hmreg_mr **out)
     return rc;
 }
 
-int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments,
-                    size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
-                    uint64_t flags, struct hmreg_mr **mr, void *context)
+int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
+                    uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                    struct hmreg_mr **mr, void *context)
 {
     struct gathering gathering = {
         .domain = domain,
         .segments = segments,
         .count = count,
-        .request = {.access = access, .requested_key = requested_key, .flags = flags,
+        .request = {.access = access,
+                    .requested_key = requested_key,
+                    .flags = flags,
                     .context = context},
     };
     int rc = domain_check(domain);
@@ -246,13 +254,14 @@ static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segme
 {
     const struct hmreg_mr *owner = mr->pieces ? mr->pieces[index] : mr;
     const struct iovec *iov = mr->pieces ? &owner->iov[0] : &mr->iov[index];
+    struct provider_mr now = mr_now(owner);
 
     *out = (struct hmreg_segment_info){
         .local_addr = (uint64_t)(uintptr_t)iov->iov_base,
         .len = iov->iov_len,
-        .desc = owner->made.desc,
-        .key = hmreg_mr_key(owner),
-        .native = owner->made.native,
+        .desc = now.desc,
+        .key = atomic_load(&mr->pending) ? HMREG_KEY_NOTAVAIL : now.key,
+        .native = now.native,
     };
 }
 

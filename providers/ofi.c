@@ -12,6 +12,8 @@
 
 #include <errno.h>
 #include <hmreg/ofi.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,9 +85,21 @@ struct ofi {
     char name[64];
     uint32_t api_version; /* the application's, given to fi_getinfo() */
     bool hmem;
-    bool pins; /* the fabric needs pages */
-    bool auth; /* it has authorization keys */
+    bool pins;  /* the fabric needs pages */
+    bool auth;  /* it has authorization keys */
+    bool async; /* regions complete in a queue */
+    uint32_t mr_mode;
+    pthread_mutex_t lock; /* the states of regions */
 };
+
+/* How far a region is, where the mode makes that a question. */
+struct state {
+    bool keyed; /* peers may reach it */
+    bool event; /* HMREG_RMA_EVENT */
+    bool bound; /* to an endpoint */
+    bool enabled;
+};
+#define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
 
 /* Do both the library loaded and the application's version have what came with this one? */
 static bool has(const struct ofi *ofi, uint32_t version)
@@ -250,7 +264,10 @@ static void describe(const struct ofi *ofi, const struct provider_request *req, 
 static int call_regattr(const struct ofi *ofi, const struct provider_request *req,
                         struct fid_mr **mr)
 {
-    uint64_t flags = req->path == HMREG_PATH_PEERMEM ? req->flags : 0;
+    /* Claims about the memory are of use to who looks at it, with the address alone. */
+    uint64_t known =
+        req->path == HMREG_PATH_PEERMEM ? UINT64_MAX : HMREG_RMA_EVENT | HMREG_RMA_PMEM;
+    uint64_t flags = req->flags & known;
     struct dmabuf dmabuf;
     union attr attr;
 
@@ -263,9 +280,32 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
             .base_addr = (char *)req->iov[0].iov_base - req->dmabuf->offset,
         };
         attr.known.mr_iov = (const void *)&dmabuf; /* a union since 1.20 */
-        flags = HMREG_MR_DMABUF;
+        flags |= HMREG_MR_DMABUF;
     }
     return negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
+}
+
+static bool starts_enabled(const struct ofi *ofi, const struct provider_request *req)
+{
+    return !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
+           !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && (req->flags & HMREG_RMA_EVENT));
+}
+
+/* NULL where regions have none. */
+static int state_new(const struct ofi *ofi, const struct provider_request *req, struct state **out)
+{
+    struct state *state = NULL;
+
+    if (ofi->async || (ofi->mr_mode & STATEFUL)) {
+        state = calloc(1, sizeof(*state));
+        if (!state)
+            return hmreg_fail(-ENOMEM, "no memory for a region's state");
+        state->keyed = req->access & HMREG_ACCESS_REMOTE;
+        state->event = req->flags & HMREG_RMA_EVENT;
+        state->enabled = starts_enabled(ofi, req);
+    }
+    *out = state;
+    return 0;
 }
 
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
@@ -273,6 +313,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
 {
     const struct ofi *ofi = self;
     struct fid_mr *mr = NULL; /* some providers write it on failure too */
+    struct state *state;
     int rc = 0;
 
     /* It would take the key, and let everybody in. */
@@ -283,11 +324,17 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         rc = probe_pages(ofi, req, why);
     if (rc)
         return rc;
-    rc = call_regattr(ofi, req, &mr);
+    rc = state_new(ofi, req, &state);
     if (rc)
+        return rc;
+    rc = call_regattr(ofi, req, &mr);
+    if (rc) {
+        free(state);
         return registration_failed(ofi, req, rc, why);
+    }
     *out = (struct provider_mr){
         .native = mr,
+        .priv = state,
         .desc = fi_mr_desc(mr),
         .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
     };
@@ -299,7 +346,126 @@ static int dereg(void *self, struct provider_mr *mr)
     struct fid_mr *native = mr->native;
     int rc = negative(fi_close(&native->fid));
 
+    if (rc != -EBUSY)
+        free(mr->priv);
     return rc ? fail(self, rc, "fi_close() of a memory region") : 0;
+}
+
+/* Of a registration that completes later: they come with its event. */
+static void look(void *self, struct provider_mr *mr)
+{
+    const struct state *state = mr->priv;
+
+    mr->desc = fi_mr_desc(mr->native);
+    mr->key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
+}
+
+/* ---- binding, enabling, refreshing ------------------------------------------------------ */
+
+static int check_ep(const struct ofi *ofi, const struct state *state, uint64_t flags)
+{
+    if (flags)
+        return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for an endpoint they are 0",
+                          flags);
+    if (!(ofi->mr_mode & HMREG_MR_ENDPOINT))
+        return hmreg_fail(-EINVAL, "object: this domain binds no endpoints (no FI_MR_ENDPOINT)");
+    if (state->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+    if (state->bound)
+        return hmreg_fail(-EBUSY, "the region is bound to an endpoint already");
+    return 0;
+}
+
+static int check_counter(const struct ofi *ofi, const struct state *state, uint64_t flags)
+{
+    if (flags != HMREG_REMOTE_WRITE)
+        return hmreg_fail(-HMREG_EBADFLAGS,
+                          "flags are %#" PRIx64 "; for a counter they are HMREG_REMOTE_WRITE",
+                          flags);
+    if ((ofi->mr_mode & HMREG_MR_RMA_EVENT) && !state->event)
+        return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
+                                   "domain needs for a counter");
+    if ((ofi->mr_mode & STATEFUL) && state->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+    return 0;
+}
+
+static int check_object(const struct ofi *ofi, const struct state *state, const struct fid *object,
+                        uint64_t flags)
+{
+    switch (object->fclass) {
+    case FI_CLASS_EP:
+    case FI_CLASS_SEP:
+        return check_ep(ofi, state, flags);
+    case FI_CLASS_CNTR:
+        return check_counter(ofi, state, flags);
+    default:
+        return hmreg_fail(-EINVAL,
+                          "object is no endpoint or counter of libfabric: its class is %zu",
+                          object->fclass);
+    }
+}
+
+static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+{
+    struct ofi *ofi = self;
+    struct state *state = mr->priv;
+    struct fid *fid = object;
+    int rc;
+
+    pthread_mutex_lock(&ofi->lock);
+    rc = check_object(ofi, state, fid, flags);
+    if (!rc) {
+        rc = negative(fi_mr_bind(mr->native, fid, flags));
+        if (rc)
+            fail(ofi, rc, "fi_mr_bind()");
+        else if (state && fid->fclass != FI_CLASS_CNTR)
+            state->bound = true;
+    }
+    pthread_mutex_unlock(&ofi->lock);
+    return rc;
+}
+
+static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct state *state)
+{
+    int rc;
+
+    if (state->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
+    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
+    rc = negative(fi_mr_enable(mr->native));
+    if (rc)
+        return fail(ofi, rc, "fi_mr_enable()");
+    state->enabled = true;
+    return 0;
+}
+
+/* Regions that were never disabled are left alone. */
+static int enable(void *self, struct provider_mr *mr)
+{
+    struct ofi *ofi = self;
+    struct state *state = mr->priv;
+    int rc;
+
+    if (!(ofi->mr_mode & STATEFUL) || (!(ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->event))
+        return 0;
+    pthread_mutex_lock(&ofi->lock);
+    rc = enable_now(ofi, mr, state);
+    pthread_mutex_unlock(&ofi->lock);
+    return rc;
+}
+
+static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                   uint64_t flags)
+{
+    const struct ofi *ofi = self;
+    int rc;
+
+    if (!(ofi->mr_mode & HMREG_MR_MMU_NOTIFY))
+        return 0;
+    rc = negative(fi_mr_refresh(mr->native, iov, count, flags));
+    return rc ? fail(ofi, rc, "fi_mr_refresh()") : 0;
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -342,29 +508,32 @@ static int unmap_key(void *self, uint64_t key)
 
 /* ---- the domain ------------------------------------------------------------------------- */
 
+static void destroy(void *self)
+{
+    struct ofi *ofi = self;
+
+    pthread_mutex_destroy(&ofi->lock);
+    free(ofi);
+}
+
 static const struct provider_ops ofi_ops = {
     .name = "ofi",
     .can = can,
     .reg = reg,
     .dereg = dereg,
+    .look = look,
+    .bind = bind,
+    .enable = enable,
+    .refresh = refresh,
     .raw_key = raw_key,
     .map_key = map_key,
     .unmap_key = unmap_key,
-    .destroy = free,
-};
-
-/* Modes in which a region is not usable as it comes from fi_mr_regattr(). */
-static const struct {
-    uint64_t mode;
-    const char *name;
-} unmet[] = {
-    {FI_MR_MMU_NOTIFY, "FI_MR_MMU_NOTIFY"},
-    {FI_MR_RMA_EVENT, "FI_MR_RMA_EVENT"},
-    {FI_MR_ENDPOINT, "FI_MR_ENDPOINT"},
+    .destroy = destroy,
 };
 
 #define MET_MODES                                                                                  \
-    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM)
+    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
+     FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
 #define OLD_LOCAL (UINT64_C(1) << 55) /* FI_LOCAL_MR of fi_info's mode, of the time of MR_BASIC */
 
 static int translate_mode(const struct fi_info *info, uint32_t *out)
@@ -376,12 +545,6 @@ static int translate_mode(const struct fi_info *info, uint32_t *out)
         mode = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY | local;
     else if (mode == HMREG_MR_SCALABLE)
         mode = local;
-    for (size_t i = 0; i < sizeof(unmet) / sizeof(unmet[0]); i++)
-        if (mode & unmet[i].mode)
-            return hmreg_fail(-EOPNOTSUPP,
-                              "info->domain_attr->mr_mode has %s, which this layer cannot meet: "
-                              "leave it out of fi_getinfo()'s hints",
-                              unmet[i].name);
     if (mode & ~(uint32_t)MET_MODES)
         return hmreg_fail(-EOPNOTSUPP,
                           "info->domain_attr->mr_mode has %#x, which this layer does not know; it "
@@ -405,7 +568,7 @@ static int check_arguments(const struct fid_domain *domain, const struct fi_info
     return 0;
 }
 
-static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info)
+static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info, uint32_t mr_mode)
 {
     const char *name = info->fabric_attr->prov_name;
     struct ofi *ofi = calloc(1, sizeof(*ofi));
@@ -418,6 +581,8 @@ static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info
     ofi->api_version = info->fabric_attr->api_version;
     ofi->hmem = (info->caps | info->domain_attr->caps) & FI_HMEM;
     ofi->auth = info->domain_attr->auth_key_size;
+    ofi->mr_mode = mr_mode;
+    pthread_mutex_init(&ofi->lock, NULL);
     ofi->pins = ofi->fabric && ofi_fabric_pins(ofi->fabric, ofi->hmem);
     return ofi;
 }
@@ -429,23 +594,32 @@ static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
     return one ? 1 : stated < UINT32_MAX ? (uint32_t)stated : UINT32_MAX;
 }
 
+/* A config too short to say so is refused by who knows its size. */
+static bool is_async(const struct hmreg_domain_config *config)
+{
+    return config && config->size >= sizeof(*config) && (config->flags & HMREG_OFI_ASYNC);
+}
+
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
     /* libfabric states no longest region. Many of its versions want unique keys of all regions. */
-    struct provider_caps caps = {.max_len = UINT64_MAX, .local_keys = true};
+    struct provider_caps caps = {
+        .domain_flags = HMREG_OFI_ASYNC, .max_len = UINT64_MAX, .local_keys = true};
     struct ofi *ofi;
     int rc = check_arguments(domain, info);
 
     rc = rc ? rc : translate_mode(info, &caps.mr_mode);
     if (rc)
         return rc;
-    ofi = ofi_new(domain, info);
+    ofi = ofi_new(domain, info, caps.mr_mode);
     if (!ofi)
         return hmreg_fail(-ENOMEM, "no memory for a libfabric domain");
     snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
     caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
     caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
+    caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
+    caps.async = ofi->async = is_async(config);
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
 }

@@ -58,10 +58,10 @@ struct provider_request {
 
 /* A registration made. */
 struct provider_mr {
-    void *native;     /* fid_mr * or ibv_mr *, shown to the caller */
-    void *priv;       /* the provider's own */
-    void *desc;       /* for local operations */
-    uint64_t key;     /* for peers; HMREG_KEY_NOTAVAIL: none */
+    void *native; /* fid_mr * or ibv_mr *, shown to the caller */
+    void *priv;   /* the provider's own */
+    void *desc;   /* for local operations */
+    uint64_t key; /* for peers; HMREG_KEY_NOTAVAIL: none */
     uint32_t lkey, rkey;
 };
 
@@ -79,6 +79,10 @@ struct provider_ops {
 
     /* Deregisters. -EBUSY: still in use below; the region is as it was and will be tried again. */
     int (*dereg)(void *self, struct provider_mr *mr);
+
+    /* Looks up mr's desc and key as they are now: asked for where caps.async says that they may
+     * come later than reg() returned. No key yet: HMREG_KEY_NOTAVAIL. */
+    void (*look)(void *self, struct provider_mr *mr);
 
     /* Ties the region to an object of the fabric; makes it usable; looks its pages up again (iov
      * NULL: all of it). As hmreg_mr_bind(), _enable() and _refresh() say. */

@@ -444,7 +444,7 @@ int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key);
  *   registered for it (HMREG_RMA_EVENT where the domain has HMREG_MR_RMA_EVENT).
  * -HMREG_EBADFLAGS: flags. -HMREG_EOPBADSTATE: the region is enabled already where that ends
  *   binding. -ENOSYS: this fabric counts no accesses to regions. -EOPNOTSUPP: nor does this
- *   provider. -EBUSY: an endpoint, or this counter, is bound already.
+ *   provider. -EBUSY: an endpoint, or on loopback this counter, is bound already.
  */
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags);
 
@@ -465,7 +465,8 @@ int hmreg_mr_enable(struct hmreg_mr *mr);
  * Binds an event queue to a domain: with HMREG_REG_MR, registrations complete there. The call
  * that registers then returns before it is done: *mr is written before the event can be read,
  * and a failing call leaves no event and *mr as it was. object: struct hmreg_loopback_eq *; on
- * libfabric bind the fid_domain itself before opening ours, and say so to hmreg_domain_open_ofi().
+ * libfabric bind the fid_domain itself before opening ours, with HMREG_OFI_ASYNC: the queue is
+ * the caller's to read, so hmreg_mr_get() and composites answer -EOPNOTSUPP there.
  * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not HMREG_REG_MR.
  * -EBUSY: one is bound. -EOPNOTSUPP: the provider has none.
  */
@@ -481,7 +482,8 @@ int hmreg_mr_close(struct hmreg_mr *mr);
 
 /* What local operations need. For libfabric fi_mr_desc()'s value, NULL where not needed. */
 void *hmreg_mr_desc(const struct hmreg_mr *mr);
-/* What a peer needs; HMREG_KEY_NOTAVAIL for regions without remote access. */
+/* What a peer needs; HMREG_KEY_NOTAVAIL for regions without remote access, with raw keys, or whose
+ * registration is not complete. */
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
 /* The verbs keys; for other providers 0. */
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);

@@ -14,6 +14,9 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* A flag of config->flags: domain was bound to an event queue with FI_REG_MR. */
+#define HMREG_OFI_ASYNC (1u << 16)
+
 /*
  * Opens a domain on a libfabric domain. domain is borrowed and must outlive *out; info is the
  * one it was opened with, read during the call only. Its threading model is the caller's to
@@ -30,10 +33,13 @@ extern "C" {
  * To use hmreg's: FI_MR_CACHE_MAX_COUNT=0 in the environment, and config->max_regions and
  * config->max_bytes (that 0 is hmreg's default as well).
  *
+ * FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT and FI_MR_ENDPOINT ask for hmreg_mr_refresh(), hmreg_mr_bind()
+ * (with the struct fid of an endpoint or counter) and hmreg_mr_enable() of the caller. A domain that
+ * was bound to an event queue with FI_REG_MR is opened with HMREG_OFI_ASYNC.
+ *
  * -EINVAL: lib, domain, info or out is NULL, domain is none, or info lacks its fabric or domain
- * attributes. -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode this layer cannot meet:
- * FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT or an unknown one; the sentence names it.
- * -ENOMEM.
+ * attributes. -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode this layer does not know;
+ * the sentence names it. -ENOMEM.
  */
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out);

@@ -11,7 +11,7 @@
 
 static const int old_modes[] = {0, FI_MR_BASIC, FI_MR_SCALABLE};
 const unsigned under_variants = 3;
-const uint32_t under_flags = 0;
+const uint32_t under_flags = HMREG_OFI_ASYNC;
 
 int under_open_more(struct under *under, const struct hmreg_domain_config *config,
                     struct hmreg_domain **out)

@@ -28,8 +28,8 @@ static struct hmreg_segment of_dmabuf(int fd, uint64_t offset, size_t len)
 /* Offsets of a peer count through the segments, in their order. */
 static void check_host_segments(uint32_t mr_mode, uint32_t iov_limit, int composite)
 {
-    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode,
-                                           .iov_limit = iov_limit};
+    struct hmreg_loopback_config config = {
+        .size = sizeof(config), .mr_mode = mr_mode, .iov_limit = iov_limit};
     struct hmreg_segment_info info = {.size = sizeof(info)};
     struct hmreg_segment segments[2];
     struct hmreg_domain *domain;
@@ -98,6 +98,45 @@ static void regsgl__dmabufs__are_pieces_with_neighbours_untouched(void **state)
     bed_close(&bed);
 }
 
+static void regsgl__composite_on_a_domain_with_a_queue__one_event(void **state)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
+    struct hmreg_loopback_event event = {.size = sizeof(event)};
+    struct hmreg_segment_info info = {.size = sizeof(info)};
+    struct hmreg_loopback_eq *eq = NULL;
+    struct hmreg_segment segments[3];
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr = NULL;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+    struct bed bed;
+
+    bed_open(&bed, 0);
+    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    assert_ok(hmreg_loopback_eq_open(domain, &eq));
+    assert_ok(hmreg_domain_bind(domain, eq, HMREG_REG_MR));
+    for (int i = 0; i < 3; i++)
+        segments[i] = of_memory(bed.memory + 100 * i, 50);
+    assert_ok(hmreg_mr_regsgl(domain, segments, 3, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, &bed));
+    assert_fails(hmreg_mr_pack(mr, token, &size), -EAGAIN, "event");
+    assert_ok(hmreg_mr_segment(mr, 0, &info));
+    assert_true(info.key == HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_loopback_eq_read(eq, &event, 0));
+    assert_ptr_equal(event.mr, mr);
+    assert_ptr_equal(event.context, &bed);
+    assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EAGAIN, "no registration");
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_mr_segment(mr, 0, &info));
+    assert_int_equal(info.key, 9);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_mr_regsgl(domain, segments, 3, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, &bed));
+    assert_ok(hmreg_mr_close(mr)); /* and its event is gone */
+    assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EAGAIN, "no registration");
+    assert_ok(hmreg_loopback_eq_close(eq));
+    assert_ok(hmreg_domain_close(domain));
+    bed_close(&bed);
+}
+
 static void regsgl__host_and_dmabuf_mixed__inval(void **state)
 {
     struct hmreg_segment segments[2];
@@ -150,8 +189,8 @@ static void regsgl__a_piece_fails__nothing_stays(void **state)
 static void regattr__callers_dmabuf__is_mapped_where_the_fabric_imports_none(void **state)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 5000, .len = 64, .base_addr = NULL};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_ACCESS_REMOTE,
-                                 .requested_key = 3, .dmabuf = &dmabuf};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_REMOTE, .requested_key = 3, .dmabuf = &dmabuf};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_remote *remote;
@@ -186,9 +225,12 @@ static void regattr__callers_dmabuf__is_mapped_where_the_fabric_imports_none(voi
 static void regattr__attributes_of_an_older_caller__are_taken(void **state)
 {
     struct iovec iov;
-    struct hmreg_mr_attr attr = {.size = offsetof(struct hmreg_mr_attr, dmabuf), .iov = &iov,
-                                 .iov_count = 1, .access = HMREG_SEND,
-                                 .dmabuf = (void *)1, .page_size = 3};
+    struct hmreg_mr_attr attr = {.size = offsetof(struct hmreg_mr_attr, dmabuf),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_SEND,
+                                 .dmabuf = (void *)1,
+                                 .page_size = 3};
     struct hmreg_mr *mr = NULL;
     struct bed bed;
 
@@ -205,6 +247,7 @@ static void regattr__attributes_of_an_older_caller__are_taken(void **state)
 TEST_MAIN(TEST(regsgl__host_segments__as_one_registration),
           TEST(regsgl__host_segments__as_a_composite),
           TEST(regsgl__dmabufs__are_pieces_with_neighbours_untouched),
+          TEST(regsgl__composite_on_a_domain_with_a_queue__one_event),
           TEST(regsgl__host_and_dmabuf_mixed__inval), TEST(regsgl__a_piece_fails__nothing_stays),
           TEST(regattr__callers_dmabuf__is_mapped_where_the_fabric_imports_none),
           TEST(regattr__attributes_of_an_older_caller__are_taken))

@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 {
     static const struct suite_cases *const all[] = {&suite_keys, &suite_access,     &suite_modes,
                                                     &suite_door, &suite_attributes, &suite_segments,
-                                                    &suite_raw,  &suite_life};
+                                                    &suite_raw,  &suite_life,       &suite_async};
     struct test_case cases[MAX_CASES];
     size_t count = 0;
     int rc;

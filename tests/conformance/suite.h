@@ -70,6 +70,12 @@ struct suite_fabric {
     void *(*counter_open)(struct suite_bed *bed);
     uint64_t (*counter_read)(void *counter);
     void (*counter_close)(void *counter);
+    /* A domain beside the target's, on the same of the fabric's, whose registrations complete in
+     * a queue; false: the fabric has none. */
+    bool (*async_open)(struct suite_bed *bed, struct hmreg_domain **out);
+    void (*async_close)(struct suite_bed *bed, struct hmreg_domain *domain);
+    /* Is there an event, and whose? */
+    bool (*async_event)(struct suite_bed *bed, void **context);
 };
 
 /* The fabric this program runs on; defined by its harness. name: argv[1]. */
@@ -100,7 +106,7 @@ struct suite_cases {
     const struct suite_cases file = {file##_list, sizeof(file##_list) / sizeof(file##_list[0])}
 
 extern const struct suite_cases suite_keys, suite_access, suite_modes, suite_door, suite_attributes,
-    suite_segments, suite_raw, suite_life;
+    suite_segments, suite_raw, suite_life, suite_async;
 
 /* What else than "passed" this mode is; the case goes on. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));

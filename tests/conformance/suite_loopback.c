@@ -80,6 +80,36 @@ static void counter_close(void *counter)
     assert_ok(hmreg_loopback_counter_close(counter));
 }
 
+/* ---- events ----------------------------------------------------------------------------- */
+
+static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = bed->info.mr_mode};
+    struct hmreg_loopback_eq *eq = NULL;
+
+    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, out));
+    assert_ok(hmreg_loopback_eq_open(*out, &eq));
+    assert_ok(hmreg_domain_bind(*out, eq, HMREG_REG_MR));
+    bed->own = eq;
+    return true;
+}
+
+static void async_close(struct suite_bed *bed, struct hmreg_domain *domain)
+{
+    assert_ok(hmreg_loopback_eq_close(bed->own));
+    assert_ok(hmreg_domain_close(domain));
+}
+
+static bool async_event(struct suite_bed *bed, void **context)
+{
+    struct hmreg_loopback_event event = {.size = sizeof(event)};
+
+    if (hmreg_loopback_eq_read(bed->own, &event, 0))
+        return false;
+    *context = event.context;
+    return true;
+}
+
 const struct suite_fabric *suite_fabric(const char *name)
 {
     static const struct suite_fabric loopback = {
@@ -98,6 +128,9 @@ const struct suite_fabric *suite_fabric(const char *name)
         .counter_open = counter_open,
         .counter_read = counter_read,
         .counter_close = counter_close,
+        .async_open = async_open,
+        .async_close = async_close,
+        .async_event = async_event,
     };
 
     return &loopback;

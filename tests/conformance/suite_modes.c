@@ -142,9 +142,14 @@ CASE(rma_event__counter_counts_remote_writes)
     }
     suite_ready(bed, bed->domain, mr);
     check_counting(bed, mr, counter);
-    assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
-    bed->fabric->counter_close(counter);
-    suite_close(bed, mr);
+    if (bed->fabric->thorough) {
+        assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
+        bed->fabric->counter_close(counter);
+        suite_close(bed, mr);
+    } else { /* libfabric's business, whose counters do not tell us when they are closed */
+        suite_close(bed, mr);
+        bed->fabric->counter_close(counter);
+    }
 }
 
 CASE(rma_event__region_unusable_until_enabled)

@@ -8,6 +8,7 @@
 #include <hmreg/ofi.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <time.h>
@@ -49,20 +50,28 @@ static bool mode(unsigned index, uint32_t *mr_mode)
     return true;
 }
 
-static struct fi_info *find(uint32_t mr_mode)
+/* Counters of regions need FI_RMA_EVENT of endpoints; not every fabric has it. */
+static struct fi_info *find_with(uint32_t mr_mode, uint64_t caps)
 {
     const char *node = strcmp(self.name, "shm") ? "127.0.0.1" : NULL;
     struct fi_info *hints = fi_allocinfo(), *found = NULL;
 
     hints->fabric_attr->prov_name = strdup(self.name);
     hints->ep_attr->type = FI_EP_RDM;
-    hints->caps = FI_RMA;
+    hints->caps = FI_RMA | caps;
     hints->domain_attr->mr_mode = (int)mr_mode;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     if (fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &found))
         found = NULL;
     fi_freeinfo(hints);
     return found;
+}
+
+static struct fi_info *find(uint32_t mr_mode)
+{
+    struct fi_info *found = find_with(mr_mode, FI_RMA_EVENT);
+
+    return found ? found : find_with(mr_mode, 0);
 }
 
 static void open_ep(struct side *side)
@@ -96,6 +105,8 @@ static void close_side(struct side *side)
 {
     close_ep(side);
     assert_int_equal(fi_close(&side->domain->fid), 0);
+    if (side->eq)
+        assert_int_equal(fi_close(&side->eq->fid), 0);
     assert_int_equal(fi_close(&side->fabric->fid), 0);
     fi_freeinfo(side->info);
 }
@@ -260,6 +271,40 @@ static void counter_close(void *counter)
     assert_int_equal(fi_close(counter), 0);
 }
 
+/* ---- events ----------------------------------------------------------------------------- */
+
+static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
+    struct fi_eq_attr attr = {.size = 16, .wait_obj = FI_WAIT_NONE};
+    struct pair *pair = bed->own;
+    struct side *side = &pair->target;
+
+    if (fi_eq_open(side->fabric, &attr, &side->eq, NULL) ||
+        fi_domain_bind(side->domain, &side->eq->fid, FI_REG_MR))
+        return false;
+    assert_ok(hmreg_domain_open_ofi(bed->lib, side->domain, side->info, &config, out));
+    return true;
+}
+
+static void async_close(struct suite_bed *bed, struct hmreg_domain *domain)
+{
+    assert_ok(hmreg_domain_close(domain));
+}
+
+static bool async_event(struct suite_bed *bed, void **context)
+{
+    struct pair *pair = bed->own;
+    struct fi_eq_entry entry;
+    uint32_t event = 0;
+
+    if (fi_eq_read(pair->target.eq, &event, &entry, sizeof(entry), 0) != sizeof(entry))
+        return false;
+    assert_int_equal(event, FI_MR_COMPLETE);
+    *context = entry.context;
+    return true;
+}
+
 const struct suite_fabric *suite_fabric(const char *name)
 {
     struct fi_info *info = NULL;
@@ -278,10 +323,11 @@ const struct suite_fabric *suite_fabric(const char *name)
         .counter_open = counter_open,
         .counter_read = counter_read,
         .counter_close = counter_close,
+        .async_open = async_open,
+        .async_close = async_close,
+        .async_event = async_event,
     };
     snprintf(self.name, sizeof(self.name), "%s", name);
-    if (strchr(self.name, '+')) /* CMake has other plans with a semicolon */
-        *strchr(self.name, '+') = ';';
     /* What libfabric opens once and keeps comes before the first count of descriptors. */
     if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info) == 0)
         fi_freeinfo(info);

@@ -45,12 +45,38 @@ static int raw_attr(struct fi_mr_raw_attr *attr)
     return 0;
 }
 
-static int control_mr(struct fid *fid, int command, void *arg)
+static int refresh(const struct fi_mr_modify *modify)
 {
-    return command == FI_GET_RAW_MR ? raw_attr(arg) : -FI_ENOSYS;
+    fake_fabric.refreshes++;
+    fake_fabric.refreshed = *modify;
+    return fake_fabric.refresh_code;
 }
 
-static struct fi_ops mr_ops = {.size = sizeof(mr_ops), .close = close_mr, .control = control_mr};
+static int control_mr(struct fid *fid, int command, void *arg)
+{
+    switch (command) {
+    case FI_GET_RAW_MR:
+        return raw_attr(arg);
+    case FI_ENABLE:
+        fake_fabric.enables++;
+        return fake_fabric.enable_code;
+    case FI_REFRESH:
+        return refresh(arg);
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static int bind_mr(struct fid *fid, struct fid *object, uint64_t flags)
+{
+    fake_fabric.binds++;
+    fake_fabric.bound = object;
+    fake_fabric.bind_flags = flags;
+    return fake_fabric.bind_code;
+}
+
+static struct fi_ops mr_ops = {
+    .size = sizeof(mr_ops), .close = close_mr, .bind = bind_mr, .control = control_mr};
 
 /* ---- registering ------------------------------------------------------------------------ */
 
@@ -90,6 +116,8 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
                   : attr->requested_key;
     fake_fabric.live++;
     *out = mr;
+    if (fake_fabric.registered)
+        fake_fabric.registered(mr);
     return 0;
 }
 

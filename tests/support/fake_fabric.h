@@ -33,6 +33,9 @@ struct fake_fabric {
     bool litter;      /* a failing fi_mr_regattr() writes its output all the same */
     int close_code, raw_code, map_code, unmap_code;
     uint64_t key; /* fi_mr_key(), where the caller's is not taken */
+    int bind_code, enable_code, refresh_code;
+    /* Called at the end of each fi_mr_regattr() that works: other threads may see its event. */
+    void (*registered)(struct fid_mr *mr);
 
     /* What the last fi_mr_regattr() was given. */
     union {
@@ -48,8 +51,12 @@ struct fake_fabric {
     unsigned char raw[FAKE_RAW_BYTES];
     size_t raw_size;
     uint64_t unmapped;
+    /* What the last fi_mr_bind() and fi_mr_refresh() were given. */
+    const struct fid *bound;
+    uint64_t bind_flags;
+    struct fi_mr_modify refreshed;
 
-    unsigned regs, live, maps, mapped;
+    unsigned regs, live, maps, mapped, binds, enables, refreshes;
 };
 extern struct fake_fabric fake_fabric;
 

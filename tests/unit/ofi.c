@@ -138,21 +138,6 @@ static void assert_unmet(int mode, const char *words)
     end(&bed);
 }
 
-static void open__mmu_notify__opnotsupp(void **state)
-{
-    assert_unmet(FI_MR_MMU_NOTIFY | FI_MR_LOCAL, "FI_MR_MMU_NOTIFY");
-}
-
-static void open__rma_event__opnotsupp(void **state)
-{
-    assert_unmet(FI_MR_RMA_EVENT, "FI_MR_RMA_EVENT");
-}
-
-static void open__endpoint__opnotsupp(void **state)
-{
-    assert_unmet(FI_MR_ENDPOINT | FI_MR_PROV_KEY, "FI_MR_ENDPOINT");
-}
-
 static void open__unknown_mode__opnotsupp(void **state)
 {
     assert_unmet(FI_MR_COLLECTIVE, "0x800");
@@ -601,11 +586,10 @@ static void unmap_key__fails__the_fabrics_code(void **state)
 
 TEST_MAIN(TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
           TEST(open__info_without_attributes__inval), TEST(open__unknown_config_flag__badflags),
-          TEST(open__mmu_notify__opnotsupp), TEST(open__rma_event__opnotsupp),
-          TEST(open__endpoint__opnotsupp), TEST(open__unknown_mode__opnotsupp),
-          TEST(open__old_mode_with_another__opnotsupp), TEST(open__modes_that_can_be_met__kept),
-          TEST(open__old_modes__translated), TEST(query__domain__as_fi_info_says),
-          TEST(query__iov_limit_0__1), TEST(query__fabric_that_checks_the_first_range_only__1),
+          TEST(open__unknown_mode__opnotsupp), TEST(open__old_mode_with_another__opnotsupp),
+          TEST(open__modes_that_can_be_met__kept), TEST(open__old_modes__translated),
+          TEST(query__domain__as_fi_info_says), TEST(query__iov_limit_0__1),
+          TEST(query__fabric_that_checks_the_first_range_only__1),
           TEST(open__no_provider_name__opens), TEST(open__libfabric_caches__ours_is_off),
           TEST(open__libfabric_caches_but_limits_are_set__ours_is_on),
           TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on),

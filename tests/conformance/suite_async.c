@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Registrations that complete in a queue: the region is there before its event, and an error has
+ * none. */
+#include "tests/conformance/suite.h"
+
+#include <time.h>
+
+#define KEY              99
+#define PATIENCE_SECONDS 60
+
+static bool begin(struct suite_bed *bed, struct hmreg_domain **domain)
+{
+    if (bed->fabric->async_open(bed, domain))
+        return true;
+    suite_impossible("the fabric registers in the call: FI_REG_MR is refused when the queue is "
+                     "bound");
+    return false;
+}
+
+static void *await_event(struct suite_bed *bed)
+{
+    time_t until = time(NULL) + PATIENCE_SECONDS;
+    void *context = NULL;
+
+    while (!bed->fabric->async_event(bed, &context) && time(NULL) < until)
+        bed->fabric->progress(bed);
+    return context;
+}
+
+CASE(async__event_brings_the_callers_context)
+{
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+    uint8_t raw[64];
+    size_t size = sizeof(raw);
+
+    if (!begin(bed, &domain))
+        return;
+    assert_ok(hmreg_mr_reg(domain, bed->memory, 64, HMREG_REMOTE_READ, 0, suite_key(bed, KEY), 0,
+                           &mr, &mr));
+    assert_non_null(mr);
+    assert_ptr_equal(await_event(bed), &mr);
+    assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0));
+    assert_true(suite_has(bed, HMREG_MR_RAW) || hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_close(mr));
+    bed->fabric->async_close(bed, domain);
+}
+
+CASE(async__error__no_event)
+{
+    struct hmreg_mr *mr = NULL, *none = (void *)1;
+    struct hmreg_domain *domain = NULL;
+    void *context = NULL;
+
+    if (!begin(bed, &domain))
+        return;
+    assert_fails(hmreg_mr_reg(domain, bed->memory, 64, 0, 0, 0, 0, &none, &none), -EINVAL,
+                 "access");
+    assert_ok(hmreg_mr_reg(domain, bed->memory, 64, HMREG_REMOTE_READ, 0, suite_key(bed, KEY), 0,
+                           &mr, &mr));
+    if (!suite_has(bed, HMREG_MR_PROV_KEY))
+        assert_fails(
+            hmreg_mr_reg(domain, bed->memory, 64, HMREG_REMOTE_READ, 0, KEY, 0, &none, &none),
+            -HMREG_ENOKEY, "in use");
+    assert_ptr_equal(none, (void *)1);
+    assert_ptr_equal(await_event(bed), &mr);
+    assert_false(bed->fabric->async_event(bed, &context));
+    assert_ok(hmreg_mr_close(mr));
+    bed->fabric->async_close(bed, domain);
+}
+
+SUITE_CASES(suite_async, TEST(async__event_brings_the_callers_context),
+            TEST(async__error__no_event));

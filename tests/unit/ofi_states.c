@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The libfabric provider's regions after registration: bound, enabled, refreshed, complete later.
+ * On a fid_domain made here, since no fabric of a common machine has these modes. */
+#include "core/domain.h"
+#include "tests/support/fake_fabric.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/loopback.h>
+#include <hmreg/ofi.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char memory[8192];
+static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};
+
+struct bed {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+};
+
+static int open_as(struct bed *bed, int mr_mode, uint64_t caps, uint32_t flags)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+
+    vendors_reset();
+    fake_fabric_begin();
+    fake_fabric.info->domain_attr->mr_mode = mr_mode;
+    fake_fabric.info->caps = caps;
+    bed->domain = NULL;
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    return hmreg_domain_open_ofi(bed->lib, &fake_fabric.domain, fake_fabric.info, &config,
+                                 &bed->domain);
+}
+
+static void begin(struct bed *bed, int mr_mode)
+{
+    assert_ok(open_as(bed, mr_mode, FI_RMA | FI_RMA_EVENT, 0));
+}
+
+static void end(struct bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_close(bed->lib));
+    fake_fabric_end();
+}
+
+static struct hmreg_mr *reg(struct bed *bed, uint64_t flags)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(
+        hmreg_mr_reg(bed->domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
+    return mr;
+}
+
+/* ---- modes ------------------------------------------------------------------------------ */
+
+static void open__modes_that_are_passed_on__shown(void **state)
+{
+    static const int modes[] = {FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT};
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    for (int i = 0; i < 3; i++) {
+        begin(&bed, modes[i] | FI_MR_LOCAL);
+        assert_ok(hmreg_domain_query(bed.domain, &info));
+        assert_int_equal(info.mr_mode, modes[i] | FI_MR_LOCAL);
+        end(&bed);
+    }
+}
+
+/* Once a region is bound to all it will be bound to, it is enabled, and not bound again. */
+static void endpoint__bound_then_enabled_once(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, FI_MR_ENDPOINT);
+    mr = reg(&bed, 0);
+    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "no endpoint");
+    assert_fails(hmreg_mr_bind(mr, &ep, HMREG_REMOTE_WRITE), -HMREG_EBADFLAGS, "endpoint");
+    assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
+    assert_ok(hmreg_mr_bind(mr, &ep, 0));
+    assert_ptr_equal(fake_fabric.bound, &ep);
+    assert_int_equal(fake_fabric.bind_flags, 0);
+    assert_fails(hmreg_mr_bind(mr, &ep, 0), -EBUSY, "already");
+    assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
+    assert_ok(hmreg_mr_enable(mr));
+    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
+    assert_fails(hmreg_mr_bind(mr, &ep, 0), -HMREG_EOPBADSTATE, "enabled");
+    assert_fails(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE), -HMREG_EOPBADSTATE, "enabled");
+    assert_int_equal(fake_fabric.binds, 2);
+    assert_int_equal(fake_fabric.enables, 1);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+static void endpoint__without_the_mode__inval(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, 0);
+    mr = reg(&bed, 0);
+    assert_fails(hmreg_mr_bind(mr, &ep, 0), -EINVAL, "FI_MR_ENDPOINT");
+    assert_ok(hmreg_mr_enable(mr));
+    assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+static void bind__another_class__inval(void **state)
+{
+    struct fid queue = {.fclass = FI_CLASS_CQ};
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, FI_MR_ENDPOINT);
+    mr = reg(&bed, 0);
+    assert_fails(hmreg_mr_bind(mr, &queue, 0), -EINVAL, "no endpoint or counter");
+    assert_int_equal(fake_fabric.binds, 0);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+static void rma_event__only_regions_made_for_it(void **state)
+{
+    struct hmreg_mr *mr, *plain;
+    struct bed bed;
+
+    begin(&bed, FI_MR_RMA_EVENT | FI_MR_PROV_KEY);
+    mr = reg(&bed, HMREG_RMA_EVENT);
+    assert_int_equal(fake_fabric.flags, FI_RMA_EVENT);
+    assert_fails(hmreg_mr_bind(mr, &counter, 0), -HMREG_EBADFLAGS, "counter");
+    assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
+    assert_int_equal(fake_fabric.bind_flags, FI_REMOTE_WRITE);
+    assert_ok(hmreg_mr_enable(mr));
+    assert_fails(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE), -HMREG_EOPBADSTATE, "enabled");
+    plain = reg(&bed, 0);
+    assert_fails(hmreg_mr_bind(plain, &counter, HMREG_REMOTE_WRITE), -EINVAL, "HMREG_RMA_EVENT");
+    assert_ok(hmreg_mr_enable(plain));
+    assert_int_equal(fake_fabric.enables, 1);
+    assert_ok(hmreg_mr_close(plain));
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+static void counter__without_the_mode__any_time(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, 0);
+    mr = reg(&bed, 0);
+    assert_ok(hmreg_mr_enable(mr));
+    assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
+    assert_int_equal(fake_fabric.binds, 1);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, FI_MR_ENDPOINT);
+    mr = reg(&bed, 0);
+    fake_fabric.bind_code = -FI_ENOSYS;
+    assert_fails(hmreg_mr_bind(mr, &ep, 0), -ENOSYS, "fi_mr_bind()");
+    assert_string_equal(hmreg_last_error()->source, "ofi");
+    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "no endpoint");
+    fake_fabric.bind_code = 0;
+    assert_ok(hmreg_mr_bind(mr, &ep, 0));
+    fake_fabric.enable_code = -FI_EIO;
+    assert_fails(hmreg_mr_enable(mr), -EIO, "fi_mr_enable()");
+    fake_fabric.enable_code = 0;
+    assert_ok(hmreg_mr_enable(mr));
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+static void refresh__as_the_mode_says(void **state)
+{
+    struct iovec part = {memory + 2, 7};
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed, 0);
+    mr = reg(&bed, 0);
+    assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
+    assert_int_equal(fake_fabric.refreshes, 0);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+    begin(&bed, FI_MR_MMU_NOTIFY);
+    mr = reg(&bed, 0);
+    assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
+    assert_int_equal(fake_fabric.refreshed.attr.iov_count, 1);
+    assert_ptr_equal(fake_fabric.refreshed.attr.mr_iov, &part);
+    assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
+    assert_int_equal(fake_fabric.refreshed.attr.iov_count, 0);
+    fake_fabric.refresh_code = -FI_EFAULT;
+    assert_fails(hmreg_mr_refresh(mr, NULL, 0, 0), -EFAULT, "fi_mr_refresh()");
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+/* ---- flags ------------------------------------------------------------------------------ */
+
+static void flags__only_those_of_the_infos_capabilities(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    assert_ok(open_as(&bed, 0, FI_RMA, 0));
+    assert_fails(hmreg_mr_reg(bed.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
+                 -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_reg(bed.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
+                 -HMREG_EBADFLAGS, "flags");
+    assert_int_equal(fake_fabric.regs, 0);
+    end(&bed);
+    assert_ok(open_as(&bed, 0, FI_RMA | FI_RMA_PMEM, 0));
+    mr = reg(&bed, HMREG_RMA_PMEM);
+    assert_int_equal(fake_fabric.flags, FI_RMA_PMEM);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+/* ---- asynchronous registration ---------------------------------------------------------- */
+
+static void begin_async(struct bed *bed, int mr_mode)
+{
+    assert_ok(open_as(bed, mr_mode, FI_RMA, HMREG_OFI_ASYNC));
+}
+
+static void async__key_comes_with_the_event(void **state)
+{
+    unsigned char token[512], raw[8];
+    size_t size = sizeof(token), raw_size = sizeof(raw);
+    struct fid_mr *native;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin_async(&bed, FI_MR_PROV_KEY);
+    fake_fabric.key = FI_KEY_NOTAVAIL;
+    mr = reg(&bed, 0);
+    native = hmreg_mr_native(mr);
+    native->mem_desc = NULL;
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_null(hmreg_mr_desc(mr));
+    assert_fails(hmreg_mr_pack(mr, token, &size), -EAGAIN, "read its event");
+    assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &raw_size, 0), -EAGAIN, "read its event");
+    native->key = 0x77;
+    native->mem_desc = token;
+    assert_int_equal(hmreg_mr_key(mr), 0x77);
+    assert_ptr_equal(hmreg_mr_desc(mr), token);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &raw_size, 0));
+    assert_int_equal(raw[0], 0x77);
+    assert_ok(hmreg_mr_close(mr));
+    end(&bed);
+}
+
+/* The thread that reads the event, while the call that registers is not back yet. */
+static struct {
+    struct hmreg_mr *mr; /* the caller's variable */
+    pthread_t thread;
+    uint64_t key;
+} early;
+
+static void *read_event(void *arg)
+{
+    early.key = hmreg_mr_key(early.mr);
+    return NULL;
+}
+
+static void event_comes(struct fid_mr *mr)
+{
+    assert_non_null(early.mr); /* written before the event can be read */
+    assert_int_equal(pthread_create(&early.thread, NULL, read_event, NULL), 0);
+}
+
+static void async__event_is_read_before_the_call_returns__region_is_there(void **state)
+{
+    struct bed bed;
+
+    begin_async(&bed, FI_MR_PROV_KEY);
+    fake_fabric.key = 0x4711;
+    fake_fabric.registered = event_comes;
+    early.mr = NULL;
+    assert_ok(hmreg_mr_reg(bed.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
+    pthread_join(early.thread, NULL);
+    assert_int_equal(early.key, 0x4711);
+    assert_ok(hmreg_mr_close(early.mr));
+    end(&bed);
+}
+
+static void async__failure__output_untouched(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    begin_async(&bed, 0);
+    fake_fabric.reg_code = -FI_EIO;
+    assert_fails(hmreg_mr_reg(bed.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL), -EIO,
+                 "fi_mr_regattr()");
+    assert_ptr_equal(mr, (void *)1);
+    end(&bed);
+}
+
+static void async__get_and_composites__opnotsupp(void **state)
+{
+    struct hmreg_segment segments[2] = {
+        {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory, 10}},
+        {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory + 20, 10}},
+    };
+    struct hmreg_mr *mr = (void *)1;
+    struct bed bed;
+
+    begin_async(&bed, 0);
+    assert_fails(hmreg_mr_get(bed.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
+                 "event queue");
+    assert_fails(hmreg_mr_regsgl(bed.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EOPNOTSUPP, "one by one");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_fabric.regs, 0);
+    end(&bed);
+}
+
+static void async__flag_where_no_provider_takes_it__badflags(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_fails(hmreg_domain_open_loopback(lib, NULL, &config, &domain), -HMREG_EBADFLAGS,
+                 "config->flags");
+    assert_null(domain);
+    assert_ok(hmreg_close(lib));
+}
+
+TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then_enabled_once),
+          TEST(endpoint__without_the_mode__inval), TEST(bind__another_class__inval),
+          TEST(rma_event__only_regions_made_for_it), TEST(counter__without_the_mode__any_time),
+          TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays),
+          TEST(refresh__as_the_mode_says), TEST(flags__only_those_of_the_infos_capabilities),
+          TEST(async__key_comes_with_the_event),
+          TEST(async__event_is_read_before_the_call_returns__region_is_there),
+          TEST(async__failure__output_untouched), TEST(async__get_and_composites__opnotsupp),
+          TEST(async__flag_where_no_provider_takes_it__badflags))
