@@ -4,10 +4,14 @@
 # CTest's of their own, which tests/guest/suite runs in each guest.
 set(HMREG_GUEST_SUITE ${PROJECT_BINARY_DIR}/tests/guest/suite)
 
-# hmreg_guest_entry(NAME TARGET [LABELS rdma] [ENV A=b ...] [ARGS ...])
+# hmreg_guest_entry(NAME TARGET-OR-SCRIPT [LABELS rdma] [ENV A=b ...] [ARGS ...])
 function(hmreg_guest_entry name target)
   cmake_parse_arguments(arg "" "" "LABELS;ENV;ARGS" ${ARGN})
-  set(command "$<TARGET_FILE:${target}>" ${arg_ARGS})
+  set(command ${target})
+  if(TARGET ${target})
+    set(command "$<TARGET_FILE:${target}>")
+  endif()
+  list(APPEND command ${arg_ARGS})
   list(JOIN command "\" \"" command)
   string(CONCAT properties "LABELS \"${arg_LABELS}\" SKIP_RETURN_CODE 77 TIMEOUT 120 RUN_SERIAL ON "
                            "ENVIRONMENT \"${sanitizer_env};${arg_ENV}\"")

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See pair.h.
+ */
+#include "pair.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SERVICE       "18520"
+#define CONNECT_TRIES 200 /* of 50 ms: the other process may start later */
+#define FIRST_PSN     1
+
+/* What one queue pair must know of the other. */
+struct card {
+    uint32_t number;
+    uint16_t lid;
+    union ibv_gid gid;
+};
+
+/* ---- TCP -------------------------------------------------------------------------------- */
+
+static int listen_once(const struct addrinfo *at)
+{
+    int listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), socket, on = 1;
+
+    if (listener < 0)
+        return -errno;
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(listener, at->ai_addr, at->ai_addrlen) || listen(listener, 1))
+        socket = -errno;
+    else if ((socket = accept(listener, NULL, NULL)) < 0)
+        socket = -errno;
+    close(listener);
+    return socket;
+}
+
+static int connect_to(const struct addrinfo *at)
+{
+    int rc = -ECONNREFUSED;
+
+    for (int i = 0; i < CONNECT_TRIES && rc == -ECONNREFUSED; i++) {
+        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+            return -errno;
+        if (!connect(fd, at->ai_addr, at->ai_addrlen))
+            return fd;
+        rc = -errno;
+        close(fd);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return rc;
+}
+
+static int meet(const char *host)
+{
+    struct addrinfo hints = {
+        .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = host ? 0 : AI_PASSIVE};
+    struct addrinfo *at;
+    int rc;
+
+    if (getaddrinfo(host, SERVICE, &hints, &at))
+        return -EHOSTUNREACH;
+    rc = host ? connect_to(at) : listen_once(at);
+    freeaddrinfo(at);
+    return rc;
+}
+
+int pair_tell(struct pair *pair, const void *bytes, size_t len)
+{
+    ssize_t sent = send(pair->socket, bytes, len, MSG_NOSIGNAL);
+
+    return sent == (ssize_t)len ? 0 : sent < 0 ? -errno : -EPIPE;
+}
+
+int pair_hear(struct pair *pair, void *bytes, size_t len)
+{
+    ssize_t heard = recv(pair->socket, bytes, len, MSG_WAITALL);
+
+    return heard == (ssize_t)len ? 0 : heard < 0 ? -errno : -EPIPE;
+}
+
+/* ---- the device ------------------------------------------------------------------------- */
+
+static bool find_port(struct pair *pair)
+{
+    struct ibv_device_attr limits;
+    struct ibv_port_attr port;
+
+    if (ibv_query_device(pair->device, &limits))
+        return false;
+    for (uint8_t i = 1; i <= limits.phys_port_cnt && !pair->port; i++)
+        if (!ibv_query_port(pair->device, i, &port) && port.state == IBV_PORT_ACTIVE)
+            pair->port = i;
+    return pair->port;
+}
+
+static int find_device(struct pair *pair)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+
+    for (int i = 0; list && list[i] && !pair->port; i++) {
+        pair->device = ibv_open_device(list[i]);
+        if (!pair->device || find_port(pair))
+            continue;
+        ibv_close_device(pair->device);
+        pair->device = NULL;
+    }
+    if (list)
+        ibv_free_device_list(list);
+    return pair->port ? 0 : -ENODEV;
+}
+
+static int make_queue_pair(struct pair *pair)
+{
+    struct ibv_qp_init_attr init = {
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+    };
+
+    pair->pd = ibv_alloc_pd(pair->device);
+    pair->cq = ibv_create_cq(pair->device, 4, NULL, NULL, 0);
+    if (!pair->pd || !pair->cq)
+        return -errno;
+    init.send_cq = init.recv_cq = pair->cq;
+    pair->qp = ibv_create_qp(pair->pd, &init);
+    return pair->qp ? 0 : -errno;
+}
+
+/* A RoCE port is reached by the GID made of its IPv4 address, where it has one. */
+static int our_card(struct pair *pair, struct card *card)
+{
+    struct ibv_port_attr port;
+
+    if (ibv_query_port(pair->device, pair->port, &port))
+        return -EIO;
+    *card = (struct card){.number = pair->qp->qp_num, .lid = port.lid};
+    for (int i = 0; i < port.gid_tbl_len; i++)
+        if (!ibv_query_gid(pair->device, pair->port, i, &card->gid) && card->gid.raw[10] == 0xff) {
+            pair->gid_index = i;
+            return 0;
+        }
+    return ibv_query_gid(pair->device, pair->port, 0, &card->gid) ? -EIO : 0;
+}
+
+static int to_init(struct pair *pair)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = pair->port,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+    };
+
+    return -ibv_modify_qp(pair->qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_receive(struct pair *pair, const struct card *peer)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer->number,
+        .rq_psn = FIRST_PSN,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 12,
+        .ah_attr = {.dlid = peer->lid,
+                    .port_num = pair->port,
+                    .is_global = !peer->lid,
+                    .grh = {.dgid = peer->gid,
+                            .sgid_index = (uint8_t)pair->gid_index,
+                            .hop_limit = 64}},
+    };
+
+    return -ibv_modify_qp(pair->qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_send(struct pair *pair)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+                               .timeout = 14,
+                               .retry_cnt = 7,
+                               .rnr_retry = 7,
+                               .sq_psn = FIRST_PSN,
+                               .max_rd_atomic = 1};
+
+    return -ibv_modify_qp(pair->qp, &attr,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* ---- the pair --------------------------------------------------------------------------- */
+
+int pair_open(const char *host, struct pair *out)
+{
+    struct card ours, peers;
+    char ready;
+    int rc;
+
+    *out = (struct pair){.socket = -1};
+    rc = find_device(out);
+    rc = rc ? rc : make_queue_pair(out);
+    rc = rc ? rc : our_card(out, &ours);
+    if (rc)
+        return rc;
+    out->socket = meet(host);
+    if (out->socket < 0)
+        return out->socket;
+    rc = pair_tell(out, &ours, sizeof(ours));
+    rc = rc ? rc : pair_hear(out, &peers, sizeof(peers));
+    rc = rc ? rc : to_init(out);
+    rc = rc ? rc : to_receive(out, &peers);
+    rc = rc ? rc : to_send(out);
+    /* Nobody sends before both can receive. */
+    rc = rc ? rc : pair_tell(out, "!", 1);
+    return rc ? rc : pair_hear(out, &ready, 1);
+}
+
+void pair_close(struct pair *pair)
+{
+    if (pair->qp)
+        ibv_destroy_qp(pair->qp);
+    if (pair->cq)
+        ibv_destroy_cq(pair->cq);
+    if (pair->pd)
+        ibv_dealloc_pd(pair->pd);
+    if (pair->device)
+        ibv_close_device(pair->device);
+    if (pair->socket >= 0)
+        close(pair->socket);
+}
+
+int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, size_t len,
+              uint32_t lkey, uint64_t addr, uint32_t rkey)
+{
+    struct ibv_sge sge = {(uintptr_t)local, (uint32_t)len, lkey};
+    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = opcode,
+                                   .send_flags = IBV_SEND_SIGNALED,
+                                   .wr.rdma = {.remote_addr = addr, .rkey = rkey}};
+    struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+    int polled, rc = ibv_post_send(pair->qp, &wr, &bad);
+
+    if (rc)
+        return -rc;
+    do {
+        polled = ibv_poll_cq(pair->cq, 1, &wc);
+    } while (!polled);
+    return wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
+}
