@@ -12,41 +12,43 @@ files() {
 }
 
 text_files() {
-    local file
-    while read -r file; do
-        [[ $file == LICENSES/* || ! -s $file ]] || ! grep -qI . "$file" || echo "$file"
-    done < <(files)
+    files | grep -v '^LICENSES/' | xargs -d '\n' grep -Il .
 }
 
 # The licence of the library, or of a kernel module in the folder of its own.
 licensed() {
-    local file licence bad=0
-    while read -r file; do
-        licence='BSD-2-Clause OR GPL-2.0-only'
-        [[ $file == tests/guest/kmod/* ]] && licence='GPL-2.0-only'
-        head -n 8 "$file" | grep -q "SPDX-License-Identifier: $licence" && continue
-        echo "$file: no line 'SPDX-License-Identifier: $licence' at its top"
-        bad=1
-    done < <(text_files)
-    return $bad
+    text_files | xargs -d '\n' awk '
+        function licence() {
+            return FILENAME ~ /^tests\/guest\/kmod\// ? "GPL-2.0-only" \
+                                                        : "BSD-2-Clause OR GPL-2.0-only"
+        }
+        index($0, "SPDX-License-Identifier: " licence()) { found[FILENAME]; nextfile }
+        FNR == 8 { nextfile }
+        END {
+            for (i = 1; i < ARGC; i++) {
+                FILENAME = ARGV[i]
+                if (FILENAME in found)
+                    continue
+                print FILENAME ": no line \"SPDX-License-Identifier: " licence() "\" at its top"
+                bad = 1
+            }
+            exit bad
+        }'
 }
 
 # Data, such as plots and captured tables, may be longer.
 short() {
-    local file lines bad=0
-    while read -r file; do
-        case $file in *.c | *.h | *.in | *.map | *.cmake | *.txt | *.sh | *.awk | *.md | run) ;;
-        *) continue ;; esac
-        lines=$(wc -l <"$file")
-        ((lines <= 800)) && continue
-        echo "$file: $lines lines, more than 800"
-        bad=1
-    done < <(text_files)
-    return $bad
+    text_files | grep -E '\.(c|h|in|map|cmake|txt|sh|awk|md|py)$|^run$|^\.ci/' |
+        xargs -d '\n' wc -l |
+        awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines, more than 800"; bad = 1 }
+             END { exit bad }'
 }
 
 some() {
-    (($(text_files | wc -l) > 20)) || ! echo "only $(text_files | wc -l) files were found"
+    local count
+    count=$(text_files | wc -l)
+    echo "$count files"
+    ((count > 20))
 }
 
 check tree__is_found some

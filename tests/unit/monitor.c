@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
@@ -678,111 +677,6 @@ static void get__heap_stack_and_several_mappings__cached(void **state)
     free(on_heap);
 }
 
-/* ---- several libraries, several processes ----------------------------------------------- */
-
-static void two_libraries__same_memory__both_cache_and_both_notice(void **state)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
-    char *memory = bed_map(1);
-    struct bed bed, other;
-
-    open_bed(&bed);
-    assert_ok(hmreg_open(&config, &other.lib));
-    other.domain = counter_open_more(other.lib, NULL);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    assert_int_equal(bed_key(&other, memory, 10), 2);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    assert_int_equal(bed_key(&other, memory, 10), 2);
-    munmap(memory, bed_page());
-    map_at(memory, bed_page());
-    assert_int_equal(bed_key(&other, memory, 10), 3);
-    assert_ok(hmreg_domain_close(other.domain));
-    assert_ok(hmreg_close(other.lib));
-    assert_int_equal(bed_key(&bed, memory, 10), 4);
-    munmap(memory, bed_page());
-    assert_int_equal(bed_stats(&bed).invalidations, 2);
-    bed_close(&bed);
-}
-
-static bool has_userfaultfd(void)
-{
-    for (int fd = 0; fd < 256; fd++) {
-        char path[64], target[64] = "";
-
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "userfaultfd"))
-            return true;
-    }
-    return false;
-}
-
-/* ThreadSanitizer gives up on threads that a forked child starts. */
-static bool child_may_have_threads(void)
-{
-#if defined(__SANITIZE_THREAD__)
-    return false;
-#elif defined(__has_feature)
-    return !__has_feature(thread_sanitizer);
-#else
-    return true;
-#endif
-}
-
-static int childs_part(char *memory)
-{
-    struct bed bed;
-
-    if (has_userfaultfd())
-        return 1;
-    munmap(memory, bed_page()); /* its own copy: nothing to the parent */
-    open_bed(&bed);
-    memory = bed_map(1);
-    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
-        return 2;
-    munmap(memory, bed_page());
-    if (bed_stats(&bed).invalidations != 1)
-        return 3;
-    bed_close(&bed);
-    return 0;
-}
-
-static void fork__child_lives_on__parent_is_told_and_child_has_its_own(void **state)
-{
-    char *memory = bed_map(1);
-    struct bed bed;
-    int status;
-    pid_t child;
-
-    if (!child_may_have_threads())
-        test_skip("ThreadSanitizer forbids threads in a forked child");
-    open_bed(&bed);
-    assert_true(has_userfaultfd());
-    bed_key(&bed, memory, 10);
-    child = fork();
-    if (child == 0)
-        _exit(childs_part(memory));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    munmap(memory, bed_page());
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    bed_close(&bed);
-}
-
-static void close__nothing_is_watched_and_no_thread_is_left(void **state)
-{
-    char *memory = bed_map(1);
-    struct bed bed;
-
-    for (int i = 0; i < 20; i++) {
-        open_bed(&bed);
-        bed_key(&bed, memory, 10);
-        bed_close(&bed);
-        assert_false(has_userfaultfd());
-    }
-    munmap(memory, bed_page()); /* would sleep for ever if someone still watched */
-}
-
 TEST_MAIN(TEST(munmap__mapped_anew__registered_anew),
           TEST(munmap__raw_system_call__registered_anew),
           TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes),
@@ -806,7 +700,4 @@ TEST_MAIN(TEST(munmap__mapped_anew__registered_anew),
           TEST(get__shared_anonymous__not_cached), TEST(get__data_section__not_cached),
           TEST(get__range_with_a_hole__not_cached),
           TEST(get__range_over_anonymous_and_shared__not_cached),
-          TEST(get__heap_stack_and_several_mappings__cached),
-          TEST(two_libraries__same_memory__both_cache_and_both_notice),
-          TEST(fork__child_lives_on__parent_is_told_and_child_has_its_own),
-          TEST(close__nothing_is_watched_and_no_thread_is_left))
+          TEST(get__heap_stack_and_several_mappings__cached))
