@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # The scripts that say whether all is well: do they say so when it is not? tests/run is given
-# folders of small tests that pass, fail, crash, skip or do not exist.
+# folders of small tests that pass, fail, crash, skip or do not exist, and the tests' main cases
+# that end in each of these ways: scripts.sh HARNESS.
 . "$(dirname "$0")/cases.sh"
 
+harness=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -57,6 +59,15 @@ names_reasons_of_skips() {
     says '1  no <GPU> & no "NIC"' "$SOURCE_DIR/tests/run" "$work/tests"
 }
 
+# exits EXIT "CLOSING LINE" CASE: the tests' main, running the cases of this name.
+exits() {
+    local output status
+    output=$("$harness" "$3" 2>&1 <&0)
+    status=$?
+    echo "$output"
+    [[ $status == "$1" ]] && grep -qx "$2" <<<"$output"
+}
+
 # The output of a passed test is kept whole, however long.
 long='seq 100000; echo 4 passed, 0 failed, 0 skipped'
 
@@ -79,6 +90,16 @@ check tests_run__long_output ends 0 '4 passed, 0 failed, 0 skipped' "$long"
 check tests_run__labels counts_by_label
 check tests_run__reasons names_reasons_of_skips
 check tests_run__no_folder__fails fails usage "$SOURCE_DIR/tests/run"
+
+check harness__pass__0 exits 0 '1 passed, 0 failed, 0 skipped' passes
+check harness__failure__1 exits 1 '0 passed, 1 failed, 0 skipped' fails
+HMREG_TEST_NO_SKIP=0 check harness__skip__77 exits 77 '0 passed, 0 failed, 1 skipped' skips
+HMREG_TEST_NO_SKIP=1 check harness__skip_where_none_may__1 exits 1 \
+    '0 passed, 1 failed, 0 skipped' skips
+check harness__descriptor_leaked__1 exits 1 '0 passed, 1 failed, 0 skipped' leaks
+check harness__descriptor_lost__1 exits 1 '0 passed, 1 failed, 0 skipped' closes_too_much
+check harness__descriptor_closed_by_a_thread__0 exits 0 '1 passed, 0 failed, 0 skipped' closed_by
+check harness__no_such_case__1 exits 1 '0 passed, 0 failed, 0 skipped' fly
 
 check run__alone__teaches says 'begin with ./run demo' "$SOURCE_DIR/run"
 check run__help__teaches says 'HMREG_TEST_NO_SKIP' "$SOURCE_DIR/run" --help
