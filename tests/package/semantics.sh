@@ -6,6 +6,7 @@
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
+errors=$SOURCE_DIR/tests/conformance/errors.txt
 
 sources_of() { # PROGRAM
     local folder=${1%%_*} stem=${1#*_} exact
@@ -42,6 +43,40 @@ rows_have_proofs() {
         END { exit bad }' "$promises"
 }
 
+# "PAGE ERROR" for every error of the manual's pages.
+errors_of_the_manual() {
+    awk '/^# / { in_it = $0 == "# ERRORS" }
+         in_it && /^\*\*-/ {
+             page = FILENAME
+             sub(/.*\//, "", page)
+             sub(/\.3\.md$/, "", page)
+             while (match($0, /-(HMREG_)?E[A-Z0-9]+/)) {
+                 print page, substr($0, RSTART, RLENGTH)
+                 $0 = substr($0, RSTART + RLENGTH)
+             }
+         }' "$SOURCE_DIR"/docs/man/*.3.md | sort -u
+}
+
+none_is_missing() {
+    diff <(errors_of_the_manual) <(awk '!/^#/ && NF { print $1, $2 }' "$errors" | sort -u)
+}
+
+# The test's source speaks of the error, at least.
+tests_name_their_errors() {
+    local page error test files bad=0
+    while read -r page error test; do
+        [[ $page != "" && $page != \#* && $test != untested\ * ]] || continue
+        mapfile -t files < <(sources_of "${test%%:*}")
+        grep -qE "\b(HMREG_|FI_)?${error#-}\b|\b${error#-HMREG_}\b" "${files[@]}" && continue
+        echo "$page: $test has no $error"
+        bad=1
+    done <"$errors"
+    return $bad
+}
+
 check semantics__tests_of_the_promises__exist all_are_run "$promises"
 check semantics__each_promise__has_a_proof rows_have_proofs
+check errors__each_of_the_manuals__has_a_test none_is_missing
+check errors__tests__exist all_are_run "$errors"
+check errors__tests__name_them tests_name_their_errors
 finish

@@ -462,7 +462,27 @@ static void reg__pinned_host_memory__by_the_cpus_address(void **state)
     close_bed(&bed);
 }
 
-TEST_MAIN(TEST(open__null_argument__inval), TEST(open__bad_config__refused),
+/* ---- what verbs has not ------------------------------------------------------------------ */
+
+static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+    int object = 0;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, HMREG_ACCESS_ALL, &mr));
+    assert_fails(hmreg_mr_bind(mr, &object, 0), -EOPNOTSUPP, "bind a region to");
+    assert_fails(hmreg_mr_bind(mr, &object, HMREG_REMOTE_WRITE), -EOPNOTSUPP, "bind a region to");
+    assert_fails(hmreg_domain_bind(bed.domain, &object, HMREG_REG_MR), -EOPNOTSUPP, "queues");
+    assert_ok(hmreg_mr_enable(mr));
+    assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+TEST_MAIN(TEST(bind__verbs_ties_nothing_to_regions__opnotsupp),
+          TEST(open__null_argument__inval), TEST(open__bad_config__refused),
           TEST(open__device_does_not_tell_its_limits__io),
           TEST(query__says_what_the_device_demands),
           TEST(query__device_without_max_mr_size__no_limit),

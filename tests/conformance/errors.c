@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The errors that need a provocation: runtimes that disagree or fail, a /proc that cannot be read,
+ * allocations that fail one after the other. Each is put to every call that lists it. */
+#include "tests/conformance/bed.h"
+#include "tests/support/vendors.h"
+
+#include <hmreg/loopback.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+/* ---- libc that fails -------------------------------------------------------------------- */
+
+static int allocations_left = -1; /* until the one that fails; -1: none fails */
+static int fopen_errno;           /* 0: it works */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+
+static int userfaultfd_errno, thread_errno; /* 0: they work */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+
+static bool fails_now(void)
+{
+    return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    if (!fopen_errno || strncmp(path, "/proc/", 6))
+        return __real_fopen(path, mode);
+    errno = fopen_errno;
+    return NULL;
+}
+
+long __wrap_syscall(long number, ...)
+{
+    long given[6];
+    va_list args;
+
+    va_start(args, number);
+    for (int i = 0; i < 6; i++)
+        given[i] = va_arg(args, long);
+    va_end(args);
+    if (number == SYS_userfaultfd && userfaultfd_errno) {
+        errno = userfaultfd_errno;
+        return -1;
+    }
+    return __real_syscall(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg)
+{
+    return thread_errno ? thread_errno : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* ---- calls that ask what memory is ------------------------------------------------------ */
+
+static struct bed bed;
+static struct hmreg_remote *way; /* to a region of plain memory */
+static struct hmreg_mr *target;
+static char plain[4096];
+
+static void begin(void)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = HMREG_MR_ALLOCATED};
+
+    vendors_reset();
+    assert_ok(hmreg_open(NULL, &bed.lib));
+    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &bed.domain));
+    assert_ok(
+        hmreg_mr_reg(bed.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target, NULL));
+    way = bed_peer(&bed, target);
+}
+
+static void end(void)
+{
+    hmreg_remote_close(way);
+    assert_ok(hmreg_mr_close(target));
+    assert_ok(hmreg_domain_close(bed.domain));
+    assert_ok(hmreg_close(bed.lib));
+}
+
+static int ask_query(void *addr, size_t len)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+
+    return hmreg_query(bed.lib, addr, len, &info);
+}
+
+static int ask_export(void *addr, size_t len)
+{
+    struct hmreg_dmabuf dmabuf;
+
+    return hmreg_export_dmabuf(bed.lib, addr, len, 0, &dmabuf);
+}
+
+static int ask_copy(void *addr, size_t len)
+{
+    return hmreg_copy(bed.lib, plain, addr, len);
+}
+
+static struct hmreg_mr *made;
+
+static int ask_reg(void *addr, size_t len)
+{
+    return hmreg_mr_reg(bed.domain, addr, len, HMREG_SEND, 0, 0, 0, &made, NULL);
+}
+
+static int ask_regv(void *addr, size_t len)
+{
+    struct iovec iov = {addr, len};
+
+    return hmreg_mr_regv(bed.domain, &iov, 1, HMREG_SEND, 0, 0, 0, &made, NULL);
+}
+
+static int ask_regattr(void *addr, size_t len)
+{
+    struct iovec iov = {addr, len};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
+
+    return hmreg_mr_regattr(bed.domain, &attr, 0, &made);
+}
+
+static int ask_regsgl(void *addr, size_t len)
+{
+    struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {addr, len}};
+
+    return hmreg_mr_regsgl(bed.domain, &segment, 1, HMREG_SEND, 0, 0, 0, &made, NULL);
+}
+
+static int ask_get(void *addr, size_t len)
+{
+    return hmreg_mr_get(bed.domain, addr, len, HMREG_SEND, &made);
+}
+
+static int ask_write(void *addr, size_t len)
+{
+    uint64_t raddr, key;
+
+    assert_ok(hmreg_remote_addr(way, 0, 1, &raddr, &key));
+    return hmreg_loopback_write(way, addr, len, NULL, raddr, key);
+}
+
+static int (*const questions[])(void *addr, size_t len) = {
+    ask_query, ask_export, ask_copy, ask_reg, ask_regv, ask_regattr, ask_regsgl, ask_get, ask_write,
+};
+#define QUESTIONS (sizeof(questions) / sizeof(questions[0]))
+
+/* Each call answers with this, names what words say, and leaves its output alone. */
+static void all_answer(void *addr, size_t len, int code, const char *words)
+{
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        made = (struct hmreg_mr *)plain;
+        assert_fails(questions[i](addr, len), code, words);
+        assert_ptr_equal(made, (struct hmreg_mr *)plain);
+    }
+}
+
+static void memory__runtime_fails__eio(void **state)
+{
+    static char some[64];
+
+    begin();
+    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
+    all_answer(some, 16, -EIO, "cuda");
+    vendors[HMREG_IFACE_CUDA].resolve_code = 0;
+    end();
+}
+
+static void memory__runtime_does_not_tell_its_bounds__opnotsupp(void **state)
+{
+    static char some[64];
+
+    begin();
+    vendors[HMREG_IFACE_ZE].resolve_code = -EOPNOTSUPP;
+    all_answer(some, 16, -EOPNOTSUPP, "ze");
+    vendors[HMREG_IFACE_ZE].resolve_code = 0;
+    end();
+}
+
+static void memory__claimed_by_two_devices__eexist(void **state)
+{
+    static char some[4096];
+
+    begin();
+    vendor_claim(HMREG_IFACE_CUDA, some, sizeof(some), HMREG_MEM_DEVICE, 0);
+    vendor_claim(HMREG_IFACE_ROCR, some, sizeof(some), HMREG_MEM_DEVICE, 1);
+    all_answer(some, 16, -EEXIST, "cuda");
+    vendors_reset();
+    end();
+}
+
+static void memory__leaves_its_allocation__erange(void **state)
+{
+    static char some[8192];
+
+    begin();
+    vendor_claim(HMREG_IFACE_CUDA, some, 4096, HMREG_MEM_DEVICE, 0);
+    all_answer(some + 4000, 97, -ERANGE, "ends at");
+    vendors_reset();
+    end();
+}
+
+static void memory__not_mapped__efault(void **state)
+{
+    begin();
+    all_answer((void *)8, 1, -EFAULT, "mapped");
+    end();
+}
+
+/* Export has no answer for host memory, and registration need not look at what is there. */
+static void memory__maps_cannot_be_read__the_systems_error(void **state)
+{
+    static const int errors[] = {EMFILE, ENFILE, EACCES, ENOENT, ENOMEM};
+    static char some[64];
+
+    begin();
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        fopen_errno = errors[i];
+        all_answer(some, 16, -errors[i], "maps");
+    }
+    fopen_errno = 0;
+    end();
+}
+
+/* ---- allocations that fail -------------------------------------------------------------- */
+
+/* Every allocation of a call fails in turn; do_undo makes the call, and undoes it if it worked. */
+static void every_allocation_fails(int (*do_undo)(void))
+{
+    int failures = 0, rc = -1;
+
+    for (int n = 0; n < 100; n++) {
+        bool all_worked;
+
+        allocations_left = n;
+        rc = do_undo();
+        all_worked = allocations_left >= 0;
+        allocations_left = -1;
+        if (all_worked)
+            break;
+        if (rc)
+            assert_int_equal(rc, -ENOMEM);
+        failures += rc != 0;
+    }
+    assert_int_equal(rc, 0);
+    assert_true(failures > 0);
+}
+
+static int undo(int rc)
+{
+    allocations_left = -1;
+    if (!rc)
+        assert_ok(hmreg_mr_close(made));
+    return rc;
+}
+
+static int reg_undo(void)
+{
+    int left = ask_reg(plain, 16), kept = allocations_left;
+
+    undo(left);
+    allocations_left = kept;
+    return left;
+}
+
+static int regsgl_undo(void)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
+    struct hmreg_segment segments[2] = {{.u.memory = {plain, 8}}, {.u.memory = {plain + 64, 8}}};
+    int n = allocations_left, rc, kept;
+    struct hmreg_domain *domain;
+
+    allocations_left = -1;
+    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    allocations_left = n;
+    rc = hmreg_mr_regsgl(domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 7, 0, &made, NULL);
+    kept = allocations_left;
+    undo(rc);
+    assert_ok(hmreg_domain_close(domain));
+    allocations_left = kept;
+    return rc;
+}
+
+static int get_undo(void)
+{
+    int rc = ask_get(plain, 16), kept = allocations_left;
+
+    allocations_left = -1;
+    if (!rc)
+        hmreg_mr_put(made);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    allocations_left = kept;
+    return rc;
+}
+
+static int open_undo(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
+    struct hmreg *lib = NULL;
+    int rc = hmreg_open(&config, &lib), kept = allocations_left;
+
+    allocations_left = -1;
+    if (!rc)
+        assert_ok(hmreg_close(lib));
+    allocations_left = kept;
+    return rc;
+}
+
+static int domain_undo(void)
+{
+    struct hmreg_domain *domain = NULL;
+    int rc = hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain), kept = allocations_left;
+
+    allocations_left = -1;
+    if (!rc)
+        assert_ok(hmreg_domain_close(domain));
+    allocations_left = kept;
+    return rc;
+}
+
+static int ep_undo(void)
+{
+    struct hmreg_loopback_ep *ep = NULL;
+    int rc = hmreg_loopback_ep_open(bed.domain, &ep);
+
+    if (!rc)
+        assert_ok(hmreg_loopback_ep_close(ep));
+    return rc;
+}
+
+static int eq_undo(void)
+{
+    struct hmreg_loopback_eq *eq = NULL;
+    int rc = hmreg_loopback_eq_open(bed.domain, &eq);
+
+    if (!rc)
+        assert_ok(hmreg_loopback_eq_close(eq));
+    return rc;
+}
+
+static int map_undo(void)
+{
+    static const uint8_t raw[8] = {1};
+    uint64_t key = 0;
+    int rc = hmreg_mr_map_raw(bed.domain, 0, raw, sizeof(raw), &key, 0);
+
+    if (!rc)
+        assert_ok(hmreg_mr_unmap_key(bed.domain, key));
+    return rc;
+}
+
+static int remote_undo(void)
+{
+    struct hmreg_remote *remote = NULL;
+    int n = allocations_left, rc;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+
+    allocations_left = -1;
+    assert_ok(hmreg_mr_pack(target, token, &size));
+    allocations_left = n;
+    rc = hmreg_remote_open(bed.domain, token, size, &remote);
+    hmreg_remote_close(remote);
+    return rc;
+}
+
+/* The first token of a domain makes it listen. */
+static int pack_undo(void)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr = NULL;
+    int n = allocations_left, rc, kept;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+
+    allocations_left = -1;
+    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &mr, NULL));
+    allocations_left = n;
+    rc = hmreg_mr_pack(mr, token, &size);
+    kept = allocations_left;
+    allocations_left = -1;
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    allocations_left = kept;
+    return rc;
+}
+
+static void allocation_fails__each_call__enomem_and_all_is_well_after(void **state)
+{
+    static int (*const calls[])(void) = {reg_undo, regsgl_undo, get_undo, open_undo,   domain_undo,
+                                         ep_undo,  eq_undo,     map_undo, remote_undo, pack_undo};
+
+    begin();
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        every_allocation_fails(calls[i]);
+    end();
+}
+
+/* ---- opening the library ---------------------------------------------------------------- */
+
+static void open__userfaultfd_asked_for__the_kernels_error(void **state)
+{
+    static const int errors[] = {EPERM, ENOSYS, ENOMEM, EMFILE, ENFILE};
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct hmreg *lib = NULL;
+
+    vendors_reset();
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        userfaultfd_errno = errors[i];
+        assert_fails(hmreg_open(&config, &lib), -errors[i], "userfaultfd");
+        assert_null(lib);
+    }
+    userfaultfd_errno = EPERM;
+    config.monitor = HMREG_MONITOR_DEFAULT;
+    assert_ok(hmreg_open(&config, &lib)); /* goes without */
+    assert_ok(hmreg_close(lib));
+    userfaultfd_errno = 0;
+}
+
+static void open__no_thread_for_the_monitor__eagain(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct hmreg *lib = NULL;
+    int rc;
+
+    vendors_reset();
+    thread_errno = EAGAIN;
+    rc = hmreg_open(&config, &lib);
+    thread_errno = 0;
+    if (rc == -EPERM || rc == -ENOSYS)
+        test_skip("userfaultfd is not to be had here: %s", hmreg_last_error()->text);
+    assert_int_equal(rc, -EAGAIN);
+    assert_null(lib);
+}
+
+static void runtime_query__wrong_arguments__inval(void **state)
+{
+    struct hmreg_runtime_info info = {.size = sizeof(info)};
+    struct hmreg_device_info device = {.size = sizeof(device)};
+
+    begin();
+    assert_fails(hmreg_runtime_query(NULL, HMREG_IFACE_CUDA, &info), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_runtime_query(bed.lib, HMREG_IFACE_CUDA, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_runtime_query(bed.lib, HMREG_IFACE_COUNT, &info), -EINVAL, "iface is 4");
+    assert_fails(hmreg_device_query(bed.lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL, "iface is 4");
+    assert_fails(hmreg_device_query(bed.lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL, "out is NULL");
+    end();
+}
+
+static void query__wrong_arguments__inval(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+
+    begin();
+    assert_fails(hmreg_query(NULL, plain, 1, &info), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_query(bed.lib, NULL, 1, &info), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_query(bed.lib, plain, 0, &info), -EINVAL, "len is 0");
+    assert_fails(hmreg_query(bed.lib, plain, SIZE_MAX, &info), -EINVAL, "wraps");
+    assert_fails(hmreg_query(bed.lib, plain, 1, NULL), -EINVAL, "out is NULL");
+    info.size = 8;
+    assert_fails(hmreg_query(bed.lib, plain, 1, &info), -EINVAL, "size of");
+    end();
+}
+
+/* ---- no descriptors left ---------------------------------------------------------------- */
+
+static void descriptors_used_up__pack__emfile(void **state)
+{
+    struct rlimit before, none;
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr = NULL;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+
+    begin();
+    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &mr, NULL));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_fails(hmreg_mr_pack(mr, token, &size), -EMFILE, "");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    end();
+}
+
+/* ---- the rest --------------------------------------------------------------------------- */
+
+static void bind__more_counters_than_a_region_has__enomem(void **state)
+{
+    struct hmreg_loopback_counter *counters[9];
+
+    begin();
+    for (int i = 0; i < 9; i++)
+        assert_ok(hmreg_loopback_counter_open(bed.domain, &counters[i]));
+    for (int i = 0; i < 8; i++)
+        assert_ok(hmreg_mr_bind(target, counters[i], HMREG_REMOTE_WRITE));
+    assert_fails(hmreg_mr_bind(target, counters[8], HMREG_REMOTE_WRITE), -ENOMEM, "8 counters");
+    for (int i = 0; i < 9; i++)
+        assert_ok(hmreg_loopback_counter_close(counters[i]));
+    end();
+}
+
+static void loopback_objects__wrong_arguments__inval(void **state)
+{
+    struct hmreg_loopback_event event = {.size = 0};
+    struct hmreg_loopback_counter *counter = NULL;
+    struct hmreg_loopback_ep *ep = NULL;
+    struct hmreg_loopback_eq *eq = NULL;
+
+    begin();
+    assert_fails(hmreg_loopback_ep_open(NULL, &ep), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_loopback_ep_open(bed.domain, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_loopback_counter_open(bed.domain, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_loopback_counter_open(NULL, &counter), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_loopback_eq_open(bed.domain, NULL), -EINVAL, "out is NULL");
+    assert_ok(hmreg_loopback_eq_open(bed.domain, &eq));
+    assert_fails(hmreg_loopback_eq_read(NULL, &event, 0), -EINVAL, "eq is NULL");
+    assert_fails(hmreg_loopback_eq_read(eq, NULL, 0), -EINVAL, "out is NULL");
+    assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EINVAL, "size of");
+    event.size = sizeof(event);
+    assert_fails(hmreg_loopback_eq_read(eq, &event, -2), -EINVAL, "timeout_ms is -2");
+    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "open");
+    assert_ok(hmreg_loopback_eq_close(eq));
+    end();
+}
+
+/* Segments answer as one range does. */
+static void regsgl__errors_of_reg__the_same(void **state)
+{
+    struct hmreg_segment segment = {.u.memory = {plain, 16}};
+    struct hmreg_loopback_config config = {.size = sizeof(config), .max_len = 8, .key_size = 1};
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr = NULL;
+
+    begin();
+    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 7, 0, &mr, NULL),
+                 -EMSGSIZE, "8 bytes");
+    segment.u.memory.iov_len = 8;
+    assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 256, 0, &mr, NULL),
+                 -EKEYREJECTED, "too large");
+    assert_fails(hmreg_mr_regsgl(bed.domain, &segment, 1, HMREG_REMOTE_READ, 0, 1, 0, &mr, NULL),
+                 -HMREG_ENOKEY, "in use");
+    assert_null(mr);
+    assert_ok(hmreg_domain_close(domain));
+    end();
+}
+
+static void get__all_keys_in_use__enokey(void **state)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .key_size = 1};
+    struct hmreg_mr *mrs[256], *none = NULL;
+    struct hmreg_domain *domain;
+
+    begin();
+    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    for (uint64_t i = 0; i < 256; i++)
+        assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, i, 0, &mrs[i], NULL));
+    assert_fails(hmreg_mr_get(domain, plain, 8, HMREG_REMOTE_READ, &none), -HMREG_ENOKEY, "0xff");
+    assert_null(none);
+    for (int i = 0; i < 256; i++)
+        assert_ok(hmreg_mr_close(mrs[i]));
+    assert_ok(hmreg_domain_close(domain));
+    end();
+}
+
+static void write__domain_of_the_peer_is_closed__ehostunreach(void **state)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+
+    begin();
+    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 7, 0, &mr, NULL));
+    remote = bed_peer(&bed, mr);
+    assert_fails(peer_put(remote, 0, 'x'), -EACCES, "grants no remote write");
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    assert_fails(peer_put(remote, 0, 'x'), -EHOSTUNREACH, "closed");
+    hmreg_remote_close(remote);
+    end();
+}
+
+TEST_MAIN(TEST(memory__runtime_fails__eio),
+          TEST(memory__runtime_does_not_tell_its_bounds__opnotsupp),
+          TEST(memory__claimed_by_two_devices__eexist), TEST(memory__leaves_its_allocation__erange),
+          TEST(memory__not_mapped__efault), TEST(memory__maps_cannot_be_read__the_systems_error),
+          TEST(allocation_fails__each_call__enomem_and_all_is_well_after),
+          TEST(open__userfaultfd_asked_for__the_kernels_error),
+          TEST(open__no_thread_for_the_monitor__eagain),
+          TEST(runtime_query__wrong_arguments__inval), TEST(query__wrong_arguments__inval),
+          TEST(descriptors_used_up__pack__emfile),
+          TEST(bind__more_counters_than_a_region_has__enomem),
+          TEST(loopback_objects__wrong_arguments__inval), TEST(regsgl__errors_of_reg__the_same),
+          TEST(get__all_keys_in_use__enokey),
+          TEST(write__domain_of_the_peer_is_closed__ehostunreach))
