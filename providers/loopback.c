@@ -26,6 +26,23 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
 static uint64_t last_serial;
+static pthread_once_t list_once = PTHREAD_ONCE_INIT;
+
+/* A child must not find the list locked by a thread that it does not have. */
+static void lock_list(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void keep_list_across_forks(void)
+{
+    pthread_atfork(lock_list, unlock_list, unlock_list);
+}
 
 /* ---- raw keys of peers ------------------------------------------------------------------ */
 
@@ -144,7 +161,9 @@ static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out
         return hmreg_fail(-ENOMEM, "no memory for a peer");
     memcpy(&peer->address, bytes, size);
     if (peer->address.epoch != loopback->lib->epoch) {
-        peer->client = wire_client_new(&peer->address);
+        pthread_mutex_lock(&loopback->lock);
+        peer->client = wire_client_hold(&loopback->clients, &peer->address);
+        pthread_mutex_unlock(&loopback->lock);
         if (!peer->client) {
             free(peer);
             return hmreg_fail(-ENOMEM, "no memory for a peer");
@@ -156,9 +175,12 @@ static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out
 
 static void remote_close(void *self, void *remote)
 {
+    struct loopback *loopback = self;
     struct peer *peer = remote;
 
-    wire_client_free(peer->client);
+    pthread_mutex_lock(&loopback->lock);
+    wire_client_release(&loopback->clients, peer->client);
+    pthread_mutex_unlock(&loopback->lock);
     free(peer);
 }
 
@@ -232,7 +254,7 @@ static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len,
     struct peer *peer;
     int rc = domain ? domain_check(domain) : hmreg_fail(-EINVAL, "remote is NULL");
 
-    rc = rc ? rc : validate_range(local, len);
+    rc = rc ? rc : validate_range_of("local", local, len);
     if (rc)
         return rc;
     peer = hmreg_remote_priv(remote, "loopback");
@@ -374,6 +396,7 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
         memcpy(loopback->auth.bytes, config->auth_key, config->auth_key_size);
     pthread_mutex_init(&loopback->lock, NULL);
     pthread_cond_init(&loopback->idle, NULL);
+    pthread_once(&list_once, keep_list_across_forks);
     pthread_mutex_lock(&list_lock);
     loopback->serial = ++last_serial;
     loopback->next = list;

@@ -51,6 +51,7 @@ struct loopback {
     pthread_mutex_t lock; /* everything below; never held while copying */
     pthread_cond_t idle;  /* a region's last access under way has ended */
     void *by_key;         /* tsearch(3) tree of struct region: those that peers may reach */
+    uint64_t keys;        /* how many */
     void *by_desc;        /* the same by address: all of them */
     void *mapped;         /* tree of struct mapped_key */
     unsigned mapped_count;
@@ -59,6 +60,7 @@ struct loopback {
     struct hmreg_loopback_eq *eq;
     struct wire_server *server;
     uint64_t nonce;
+    struct wire_client *clients; /* the domains in other processes that we reach */
 };
 
 /* ---- regions (loopback_region.c) -------------------------------------------------------- */
@@ -164,9 +166,11 @@ struct loopback_address {
 int wire_server_start(struct loopback *loopback, struct wire_server **out, uint64_t *nonce);
 void wire_server_stop(struct wire_server *server);
 
-/* A peer in another process; connects when first used. */
-struct wire_client *wire_client_new(const struct loopback_address *address);
-void wire_client_free(struct wire_client *client);
+/* A domain in another process, one for all remotes that lead there; connects when first used.
+ * Both under our domain's lock, which owns the list. NULL: no memory. */
+struct wire_client *wire_client_hold(struct wire_client **list,
+                                     const struct loopback_address *address);
+void wire_client_release(struct wire_client **list, struct wire_client *client);
 /* lib: to copy from and to memory of any kind. -EHOSTUNREACH, the target's answer, or -EIO. */
 int wire_client_access(struct wire_client *client, struct hmreg *lib,
                        const struct loopback_access *access, void *local);

@@ -20,8 +20,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define KEY_TRIES 65536 /* more than all keys of two bytes */
-
 /* ---- the table -------------------------------------------------------------------------- */
 
 static int compare_key(const void *left, const void *right)
@@ -45,11 +43,11 @@ static struct region *find(struct loopback *loopback, uint64_t key)
     return found ? *found : NULL;
 }
 
-/* A key of the provider's own choosing; the last one given is the last to come again. False:
- * small keys may all be in use. */
+/* A key of the provider's own choosing; the last one given is the last to come again. Of one more
+ * keys than there are regions one is free, unless all are in use: false. */
 static bool choose_key(struct loopback *loopback, uint64_t *key)
 {
-    for (int i = 0; i < KEY_TRIES; i++) {
+    for (uint64_t tries = 0; tries <= loopback->keys; tries++) {
         loopback->next_key = loopback->next_key >= loopback->max_key ? 1 : loopback->next_key + 1;
         *key = loopback->next_key;
         if (!find(loopback, *key))
@@ -67,7 +65,10 @@ static int insert_key(struct loopback *loopback, struct region *region)
     found = tsearch(region, &loopback->by_key, compare_key);
     if (!found)
         return -ENOMEM;
-    return *found == region ? 0 : -HMREG_ENOKEY;
+    if (*found != region)
+        return -HMREG_ENOKEY;
+    loopback->keys++;
+    return 0;
 }
 
 static int insert(struct loopback *loopback, struct region *region)
@@ -82,6 +83,9 @@ static int insert(struct loopback *loopback, struct region *region)
     if (rc)
         tdelete(region, &loopback->by_desc, compare_desc);
     pthread_mutex_unlock(&loopback->lock);
+    if (rc == -HMREG_ENOKEY && (loopback->mr_mode & HMREG_MR_PROV_KEY))
+        return hmreg_fail(rc, "all keys of this domain, 1 to %#" PRIx64 ", are in use",
+                          loopback->max_key);
     if (rc)
         return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
                           region->key, hmreg_strerror(rc));
@@ -202,8 +206,10 @@ int region_dereg(void *self, struct provider_mr *mr)
         return hmreg_fail(-EBUSY, "an endpoint or counter is bound to the region: close it first");
     }
     tdelete(region, &loopback->by_desc, compare_desc);
-    if (region->key != HMREG_KEY_NOTAVAIL)
+    if (region->key != HMREG_KEY_NOTAVAIL) {
         tdelete(region, &loopback->by_key, compare_key);
+        loopback->keys--;
+    }
     objects_forget(loopback, region);
     while (region->busy)
         pthread_cond_wait(&loopback->idle, &loopback->lock);

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Loopback peers that are killed, stopped, short of descriptors, interrupted, of another user or
+ * of another pid namespace: the other side goes on, or is told. */
+#include "tests/fault/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char bytes[TARGET_BYTES];
+
+/* ---- targets that end ------------------------------------------------------------------- */
+
+static void target__killed__hostunreach_from_then_on(void **state)
+{
+    struct initiator initiator;
+    struct target target;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    assert_ok(initiator_write(&initiator, 0, "before", 6));
+    assert_memory_equal(target.bytes, "before", 6);
+    kill(target.pid, SIGKILL);
+    assert_int_equal(status_of(target.pid), -1);
+    target.pid = 0;
+    for (int i = 0; i < 3; i++) {
+        assert_fails(initiator_write(&initiator, 0, "after", 5), -EHOSTUNREACH, "gone");
+        assert_fails(initiator_read(&initiator, 0, bytes, 5), -EHOSTUNREACH, "gone");
+    }
+    assert_memory_equal(target.bytes, "before", 6);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+static void target__gone_before_the_first_access__hostunreach(void **state)
+{
+    struct initiator initiator;
+    struct target target;
+
+    target_start(&target, NULL);
+    kill(target.pid, SIGKILL);
+    assert_int_equal(status_of(target.pid), -1);
+    target.pid = 0;
+    initiator_open(&initiator, &target);
+    assert_fails(initiator_write(&initiator, 0, "after", 5), -EHOSTUNREACH, "gone");
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+struct attempt {
+    struct initiator *initiator;
+    size_t len;
+    int rc;
+    char text[256];
+    atomic_int done;
+};
+
+static void *write_in_thread(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    attempt->rc = initiator_write(attempt->initiator, 0, bytes, attempt->len);
+    snprintf(attempt->text, sizeof(attempt->text), "%s", hmreg_last_error()->text);
+    atomic_store(&attempt->done, 1);
+    return NULL;
+}
+
+static void stop(pid_t pid)
+{
+    int status;
+
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+}
+
+static void doze(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l}, NULL);
+}
+
+/* Longer than an initiator waits before it looks whether its target lives. */
+#define LONGER_THAN_A_LOOK 1300
+
+static void target__stopped_and_continued__the_write_arrives(void **state)
+{
+    struct initiator initiator;
+    struct attempt attempt = {.initiator = &initiator, .len = TARGET_BYTES};
+    struct target target;
+    pthread_t thread;
+
+    memset(bytes, 's', sizeof(bytes));
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    stop(target.pid);
+    assert_int_equal(pthread_create(&thread, NULL, write_in_thread, &attempt), 0);
+    doze(LONGER_THAN_A_LOOK);
+    assert_int_equal(atomic_load(&attempt.done), 0);
+    kill(target.pid, SIGCONT);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(attempt.rc, 0);
+    assert_memory_equal(target.bytes, bytes, TARGET_BYTES);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+static void target__stopped_and_killed__hostunreach(void **state)
+{
+    struct initiator initiator;
+    struct attempt attempt = {.initiator = &initiator, .len = TARGET_BYTES};
+    struct target target;
+    pthread_t thread;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    stop(target.pid);
+    assert_int_equal(pthread_create(&thread, NULL, write_in_thread, &attempt), 0);
+    doze(50);
+    kill(target.pid, SIGKILL);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(attempt.rc, -EHOSTUNREACH);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+/* After the fork the child has every socket of the target's as well, until it execs. */
+static void leave_a_child(int signal)
+{
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, 0);
+        doze(30000);
+        _exit(0);
+    }
+    raise(SIGKILL);
+}
+
+static void fork_when_told(void)
+{
+    signal(SIGUSR1, leave_a_child);
+}
+
+static void target__dead_but_its_forked_child_lives__hostunreach(void **state)
+{
+    struct initiator initiator;
+    struct target target;
+
+    target_start(&target, fork_when_told);
+    initiator_open(&initiator, &target);
+    assert_ok(initiator_write(&initiator, 0, "x", 1));
+    kill(target.pid, SIGUSR1);
+    assert_int_equal(status_of(target.pid), -1);
+    target.pid = 0;
+    assert_fails(initiator_write(&initiator, 0, "y", 1), -EHOSTUNREACH, "gone");
+    assert_fails(initiator_read(&initiator, 0, bytes, 1), -EHOSTUNREACH, "gone");
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+/* ---- initiators that end ---------------------------------------------------------------- */
+
+static void initiator__killed_at_any_moment__others_are_served(void **state)
+{
+    struct initiator initiator;
+    struct target target;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            struct initiator own;
+
+            initiator_open(&own, &target);
+            for (;;)
+                initiator_write(&own, TARGET_BYTES / 2, bytes, TARGET_BYTES / 2);
+        }
+        doze(i);
+        kill(child, SIGKILL);
+        assert_int_equal(status_of(child), -1);
+        memset(bytes, 'a' + i, 1000);
+        assert_ok(initiator_write(&initiator, 7, bytes, 1000));
+        assert_memory_equal(target.bytes + 7, bytes, 1000);
+    }
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+/* ---- many ------------------------------------------------------------------------------- */
+
+/* A descriptor a remote would be more than many processes are allowed. */
+static void remotes__many_to_one_target__one_connection(void **state)
+{
+    enum { REMOTES = 400 };
+    struct hmreg_remote *remotes[REMOTES];
+    struct initiator initiator;
+    uint64_t addr, key;
+    struct target target;
+    int fds;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    assert_ok(initiator_write(&initiator, 0, "x", 1));
+    fds = test_count_fds();
+    for (int i = 0; i < REMOTES; i++) {
+        assert_ok(hmreg_remote_open(initiator.domain, target.page->token, target.page->token_size,
+                                    &remotes[i]));
+        assert_ok(hmreg_remote_addr(remotes[i], (uint64_t)i, 1, &addr, &key));
+        assert_ok(hmreg_loopback_write(remotes[i], "y", 1, NULL, addr, key));
+    }
+    assert_int_equal(test_count_fds(), fds);
+    for (int i = 0; i < REMOTES; i++)
+        hmreg_remote_close(remotes[i]);
+    assert_ok(initiator_write(&initiator, 0, "z", 1));
+    assert_memory_equal(target.bytes, "zyyy", 4);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+/* More than a target keeps connections to: those that were quiet make room, and come back. */
+static void initiators__more_than_a_target_keeps__all_are_served(void **state)
+{
+    enum { DOMAINS = 300 };
+    struct hmreg_domain *domains[DOMAINS];
+    struct hmreg_remote *remotes[DOMAINS];
+    struct hmreg *lib;
+    uint64_t addr, key;
+    struct target target;
+
+    target_start(&target, NULL);
+    assert_ok(hmreg_open(NULL, &lib));
+    for (int i = 0; i < DOMAINS; i++) {
+        assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domains[i]));
+        assert_ok(hmreg_remote_open(domains[i], target.page->token, target.page->token_size,
+                                    &remotes[i]));
+    }
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < DOMAINS; i++) {
+            char byte = (char)(round + i);
+
+            assert_ok(hmreg_remote_addr(remotes[i], (uint64_t)i, 1, &addr, &key));
+            assert_ok(hmreg_loopback_write(remotes[i], &byte, 1, NULL, addr, key));
+            assert_int_equal(target.bytes[i], byte);
+        }
+    for (int i = 0; i < DOMAINS; i++) {
+        hmreg_remote_close(remotes[i]);
+        assert_ok(hmreg_domain_close(domains[i]));
+    }
+    assert_ok(hmreg_close(lib));
+    target_end(&target);
+}
+
+/* ---- descriptors ------------------------------------------------------------------------ */
+
+static void initiator__no_descriptor_left__emfile_and_again_later(void **state)
+{
+    struct rlimit before, none;
+    struct initiator initiator;
+    struct target target;
+    int lowest;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    lowest = dup(0);
+    close(lowest);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){(rlim_t)lowest + 1, before.rlim_max}; /* one, to look at the memory */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(initiator_write(&initiator, 0, "x", 1), -EMFILE);
+    close(lowest);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_ok(initiator_write(&initiator, 0, "x", 1));
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+static void use_up_descriptors(int signal)
+{
+    int before = errno;
+    struct rlimit low;
+    int fd;
+
+    getrlimit(RLIMIT_NOFILE, &low);
+    low.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &low);
+    do {
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    } while (fd >= 0);
+    target_page->ready = 2;
+    errno = before;
+}
+
+static void use_up_when_told(void)
+{
+    signal(SIGUSR1, use_up_descriptors);
+}
+
+static double cpu_seconds(pid_t pid)
+{
+    struct timespec used;
+    clockid_t clock;
+
+    assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
+/* It neither spins meanwhile nor forgets who waits. */
+static void target__no_descriptor_left__initiators_wait(void **state)
+{
+    struct initiator late;
+    struct attempt attempt = {.initiator = &late, .len = 1000};
+    struct rlimit more = {4096, 4096};
+    struct target target;
+    pthread_t thread;
+    double used;
+
+    target_start(&target, use_up_when_told);
+    kill(target.pid, SIGUSR1);
+    while (target.page->ready != 2)
+        sched_yield();
+    initiator_open(&late, &target);
+    memset(bytes, 'l', 1000);
+    assert_int_equal(pthread_create(&thread, NULL, write_in_thread, &attempt), 0);
+    doze(100);
+    used = cpu_seconds(target.pid);
+    doze(600);
+    used = cpu_seconds(target.pid) - used;
+    if (used > 0.3)
+        fail_msg("the target used %.2f s of CPU in 0.6 s of having nothing to do", used);
+    if (prlimit(target.pid, RLIMIT_NOFILE, &more, NULL))
+        test_skip("limits of another process are not ours to change here");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(attempt.rc, 0);
+    assert_memory_equal(target.bytes, bytes, 1000);
+    initiator_close(&late);
+    target_end(&target);
+}
+
+/* ---- interrupted ------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int signal)
+{
+    alarms++;
+}
+
+static void rma__interrupted_by_signals__goes_on(void **state)
+{
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = count_alarm}, before; /* no SA_RESTART */
+    struct initiator initiator;
+    struct target target;
+
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    alarms = 0;
+    sigaction(SIGALRM, &action, &before);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < 20 || alarms < 20; i++) {
+        memset(bytes, i, sizeof(bytes));
+        assert_ok(initiator_write(&initiator, 0, bytes, TARGET_BYTES));
+        assert_ok(initiator_read(&initiator, 0, bytes, TARGET_BYTES));
+        assert_int_equal(target.bytes[i], (char)i);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+/* ---- memory that is not there ----------------------------------------------------------- */
+
+static void rma__local_memory_partly_unmapped__no_byte_moves(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = 40 * page; /* more than a piece */
+    struct initiator initiator;
+    struct target target;
+    char *local = mmap((void *)0x220000000000, whole, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    memset(local, 'l', whole);
+    munmap(local + whole - page, page);
+    target_start(&target, NULL);
+    initiator_open(&initiator, &target);
+    assert_fails(initiator_write(&initiator, 0, local, whole), -EFAULT, "nothing is mapped");
+    assert_int_equal(target.bytes[0], 0);
+    memset(target.bytes, 't', TARGET_BYTES);
+    assert_fails(initiator_read(&initiator, 0, local, whole), -EFAULT, "nothing is mapped");
+    assert_int_equal(local[0], 'l');
+    mprotect(local + page, page, PROT_READ);
+    assert_fails(initiator_read(&initiator, 0, local, 2 * page), -EFAULT, "not mapped for writing");
+    assert_int_equal(local[0], 'l');
+    mprotect(local + page, page, PROT_NONE);
+    assert_fails(initiator_write(&initiator, 0, local, 2 * page), -EFAULT,
+                 "not mapped for reading");
+    assert_int_equal(target.bytes[0], 't');
+    munmap(local, whole - page);
+    initiator_close(&initiator);
+    target_end(&target);
+}
+
+/* ---- who it is -------------------------------------------------------------------------- */
+
+static int as_nobody(const struct target *target)
+{
+    struct initiator initiator;
+
+    if (setgid(65534) || setuid(65534))
+        return 77;
+    initiator_open(&initiator, target);
+    return initiator_write(&initiator, 0, "n", 1) == -EHOSTUNREACH &&
+                   strstr(hmreg_last_error()->text, "not of our user")
+               ? 0
+               : 1;
+}
+
+static void initiator__of_another_user__hostunreach(void **state)
+{
+    struct target target;
+    int status;
+    pid_t child;
+
+    if (geteuid() != 0)
+        test_skip("only root can become another user");
+    target_start(&target, NULL);
+    child = fork();
+    if (child == 0)
+        _exit(as_nobody(&target));
+    status = status_of(child);
+    assert_int_equal(target.bytes[0], 0);
+    target_end(&target);
+    if (status == 77)
+        test_skip("becoming another user is not permitted here");
+    assert_int_equal(status, 0);
+}
+
+/* Runs as the first process of a new pid namespace; 77: not permitted. */
+static int as_pid_1(int (*run)(const struct target *target), const struct target *target)
+{
+    pid_t child;
+
+    if (unshare(CLONE_NEWPID))
+        return 77;
+    child = fork();
+    if (child == 0)
+        _exit(getpid() == 1 ? run(target) : 10);
+    return status_of(child);
+}
+
+/* Our memory is not what a token of another process 1 means. */
+static int write_as_pid_1(const struct target *target)
+{
+    static char own[TARGET_BYTES];
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    struct hmreg *lib;
+    struct initiator initiator;
+
+    /* Like the target's, down to the key. */
+    if (hmreg_open(NULL, &lib) || hmreg_domain_open_loopback(lib, NULL, NULL, &domain) ||
+        hmreg_mr_reg(domain, own, sizeof(own), HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL))
+        return 1;
+    initiator = (struct initiator){.lib = lib, .domain = domain};
+    if (hmreg_remote_open(domain, target->page->token, target->page->token_size, &initiator.remote))
+        return 2;
+    if (initiator_write(&initiator, 0, "far", 3))
+        return 3;
+    return own[0] ? 4 : 0;
+}
+
+static void become_pid_1(void)
+{
+    pid_t child;
+
+    if (unshare(CLONE_NEWPID))
+        return;
+    child = fork();
+    if (child) { /* the target is the child: what ends us ends it */
+        status_of(child);
+        _exit(0);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* As in two containers. */
+static void peers__both_are_process_1__each_is_itself(void **state)
+{
+    struct target target;
+    int status;
+    pid_t child;
+
+    target_start(&target, become_pid_1);
+    child = fork();
+    if (child == 0)
+        _exit(as_pid_1(write_as_pid_1, &target));
+    status = status_of(child);
+    if (status == 77)
+        test_skip("new pid namespaces are not permitted here");
+    assert_int_equal(status, 0);
+    assert_memory_equal(target.bytes, "far", 3);
+    target_end(&target);
+}
+
+TEST_MAIN(TEST(target__killed__hostunreach_from_then_on),
+          TEST(target__gone_before_the_first_access__hostunreach),
+          TEST(target__stopped_and_continued__the_write_arrives),
+          TEST(target__stopped_and_killed__hostunreach),
+          TEST(target__dead_but_its_forked_child_lives__hostunreach),
+          TEST(initiator__killed_at_any_moment__others_are_served),
+          TEST(remotes__many_to_one_target__one_connection),
+          TEST(initiators__more_than_a_target_keeps__all_are_served),
+          TEST(initiator__no_descriptor_left__emfile_and_again_later),
+          TEST(target__no_descriptor_left__initiators_wait),
+          TEST(rma__interrupted_by_signals__goes_on),
+          TEST(rma__local_memory_partly_unmapped__no_byte_moves),
+          TEST(initiator__of_another_user__hostunreach),
+          TEST(peers__both_are_process_1__each_is_itself))

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Loopback with many at once: regions and domains closed while peers write to them, from this
+ * process and from others; and forks in between. */
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <hmreg/loopback.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES 100000
+#define KEY   7
+
+struct bed {
+    struct hmreg *lib;
+    struct hmreg_domain *target, *initiator;
+    char *memory;
+    struct hmreg_mr *mr;
+    uint8_t token[4096];
+    size_t size;
+    struct hmreg_remote *remote;
+    atomic_int stop;
+    atomic_int writers;
+    atomic_int written; /* writes that arrived */
+    atomic_int odd;     /* answers nobody expects */
+};
+
+static void reg(struct bed *bed)
+{
+    assert_ok(hmreg_mr_reg(bed->target, bed->memory, BYTES, HMREG_ACCESS_REMOTE, 0, KEY, 0,
+                           &bed->mr, NULL));
+}
+
+static void open_bed(struct bed *bed)
+{
+    memset(bed, 0, sizeof(*bed));
+    bed->size = sizeof(bed->token);
+    bed->memory = calloc(1, BYTES);
+    assert_ok(hmreg_open(NULL, &bed->lib));
+    assert_ok(hmreg_domain_open_loopback(bed->lib, NULL, NULL, &bed->target));
+    assert_ok(hmreg_domain_open_loopback(bed->lib, NULL, NULL, &bed->initiator));
+    reg(bed);
+    assert_ok(hmreg_mr_pack(bed->mr, bed->token, &bed->size));
+    assert_ok(hmreg_remote_open(bed->initiator, bed->token, bed->size, &bed->remote));
+}
+
+static void close_bed(struct bed *bed)
+{
+    hmreg_remote_close(bed->remote);
+    assert_ok(hmreg_domain_close(bed->initiator));
+    assert_ok(hmreg_close(bed->lib));
+    assert_int_equal(atomic_load(&bed->odd), 0);
+    free(bed->memory);
+}
+
+#define THREADS 3
+#define SLICE   (BYTES / THREADS)
+
+/* Writes a slice of the region with one byte after the other, until told to stop. */
+static void *write_on(void *arg)
+{
+    struct bed *bed = arg;
+    char *bytes = malloc(SLICE);
+    uint64_t at = (uint64_t)atomic_fetch_add(&bed->writers, 1) * SLICE;
+    int rc;
+
+    for (int i = 1; !atomic_load(&bed->stop); i++) {
+        memset(bytes, i, SLICE);
+        rc = hmreg_loopback_write(bed->remote, bytes, SLICE, NULL, at, KEY);
+        if (!rc)
+            atomic_fetch_add(&bed->written, 1);
+        else if (rc != -EKEYREJECTED && rc != -EHOSTUNREACH)
+            atomic_store(&bed->odd, rc);
+    }
+    free(bytes);
+    return NULL;
+}
+
+/* At least so many more writes have arrived. */
+static void await_writes(struct bed *bed, int more)
+{
+    int until = atomic_load(&bed->written) + more;
+
+    while (atomic_load(&bed->written) < until)
+        sched_yield();
+}
+
+static void assert_still(struct bed *bed)
+{
+    char *seen = malloc(BYTES);
+
+    memcpy(seen, bed->memory, BYTES);
+    for (int i = 0; i < 20; i++)
+        sched_yield();
+    assert_memory_equal(bed->memory, seen, BYTES);
+    free(seen);
+}
+
+static void close_region__while_threads_write__no_byte_changes_after(void **state)
+{
+    pthread_t threads[THREADS];
+    struct bed bed;
+
+    open_bed(&bed);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);
+    for (int round = 0; round < 60; round++) {
+        await_writes(&bed, 2);
+        assert_ok(hmreg_mr_close(bed.mr));
+        assert_still(&bed);
+        reg(&bed);
+    }
+    atomic_store(&bed.stop, 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_ok(hmreg_mr_close(bed.mr));
+    assert_ok(hmreg_domain_close(bed.target));
+    close_bed(&bed);
+}
+
+static void close_domain__while_threads_write__they_are_told(void **state)
+{
+    pthread_t threads[THREADS];
+    struct bed bed;
+
+    for (int round = 0; round < 10; round++) {
+        open_bed(&bed);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);
+        await_writes(&bed, 2);
+        assert_ok(hmreg_mr_close(bed.mr));
+        assert_ok(hmreg_domain_close(bed.target));
+        assert_still(&bed);
+        atomic_store(&bed.stop, 1);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_fails(hmreg_loopback_write(bed.remote, "x", 1, NULL, 0, KEY), -EHOSTUNREACH,
+                     "closed");
+        close_bed(&bed);
+    }
+}
+
+/* ---- other processes -------------------------------------------------------------------- */
+
+/* Peers are forked before this process has threads, and wait for the token. */
+struct shared {
+    uint8_t token[4096];
+    size_t size;
+    atomic_int ready;
+    atomic_int written;
+};
+
+static struct shared *share(void)
+{
+    struct shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    return shared;
+}
+
+static void publish(struct shared *shared, const struct bed *bed)
+{
+    memcpy(shared->token, bed->token, bed->size);
+    shared->size = bed->size;
+    atomic_store(&shared->ready, 1);
+}
+
+static int status_of(pid_t pid)
+{
+    int status = -1;
+
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int peer_open(struct shared *shared, struct bed *peer)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (!atomic_load(&shared->ready))
+        sched_yield();
+    memset(peer, 0, sizeof(*peer));
+    if (hmreg_open(NULL, &peer->lib) ||
+        hmreg_domain_open_loopback(peer->lib, NULL, NULL, &peer->initiator))
+        return 1;
+    return hmreg_remote_open(peer->initiator, shared->token, shared->size, &peer->remote) ? 2 : 0;
+}
+
+static int peer_close(struct bed *peer)
+{
+    hmreg_remote_close(peer->remote);
+    return hmreg_domain_close(peer->initiator) || hmreg_close(peer->lib) ? 3 : 0;
+}
+
+/* Writes until the target is gone; that the region is not there for a while is expected. */
+static int write_from_afar(struct shared *shared)
+{
+    char *bytes = malloc(BYTES);
+    struct bed peer;
+    int rc = peer_open(shared, &peer);
+
+    for (int i = 1; !rc; i++) {
+        memset(bytes, i, BYTES);
+        rc = hmreg_loopback_write(peer.remote, bytes, BYTES, NULL, 0, KEY);
+        if (!rc)
+            atomic_fetch_add(&shared->written, 1);
+        else if (rc == -EKEYREJECTED)
+            rc = 0;
+    }
+    free(bytes);
+    return rc == -EHOSTUNREACH ? peer_close(&peer) : 10;
+}
+
+static void close_region__while_a_process_writes__no_byte_changes_after(void **state)
+{
+    struct shared *shared = share();
+    struct bed bed;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(write_from_afar(shared));
+    open_bed(&bed);
+    publish(shared, &bed);
+    for (int round = 0; round < 30; round++) {
+        int until = atomic_load(&shared->written) + 1;
+
+        while (atomic_load(&shared->written) < until)
+            sched_yield();
+        assert_ok(hmreg_mr_close(bed.mr));
+        assert_still(&bed);
+        reg(&bed);
+    }
+    assert_ok(hmreg_mr_close(bed.mr));
+    assert_ok(hmreg_domain_close(bed.target));
+    assert_int_equal(status_of(child), 0);
+    close_bed(&bed);
+    munmap(shared, sizeof(*shared));
+}
+
+/* The initiator has a copy of the target's sockets, so no end of file tells it that the domain is
+ * closed: what was waiting to be let in is turned away. */
+static void close_domain__a_forked_child_writes__it_is_told(void **state)
+{
+    struct shared *shared = share();
+    struct bed bed;
+    pid_t child;
+
+#ifdef __SANITIZE_THREAD__
+    test_skip("ThreadSanitizer does not follow forks of a process with threads");
+#endif
+    open_bed(&bed);
+    publish(shared, &bed);
+    child = fork();
+    if (child == 0)
+        _exit(write_from_afar(shared));
+    while (atomic_load(&shared->written) < 2)
+        sched_yield();
+    assert_ok(hmreg_mr_close(bed.mr));
+    assert_ok(hmreg_domain_close(bed.target));
+    assert_int_equal(status_of(child), 0);
+    close_bed(&bed);
+    munmap(shared, sizeof(*shared));
+}
+
+#define PROCESSES 24
+#define SHARE     (BYTES / PROCESSES)
+
+/* Writes its own share and reads it back, again and again, beside all the others. */
+static int keep_share(struct shared *shared, int index)
+{
+    char out[SHARE], in[SHARE];
+    uint64_t at = (uint64_t)index * SHARE;
+    struct bed peer;
+    int rc = peer_open(shared, &peer);
+
+    for (int i = 0; i < 40 && !rc; i++) {
+        size_t len = SHARE - (size_t)(i * 37 % 1000);
+
+        memset(out, index * 5 + i, sizeof(out));
+        rc = hmreg_loopback_write(peer.remote, out, len, NULL, at, KEY);
+        rc = rc ? rc : hmreg_loopback_read(peer.remote, in, len, NULL, at, KEY);
+        if (!rc && memcmp(in, out, len))
+            return 11;
+    }
+    return rc ? 12 : peer_close(&peer);
+}
+
+static void many_processes__each_keeps_its_share(void **state)
+{
+    struct shared *shared = share();
+    pid_t children[PROCESSES];
+    struct bed bed;
+
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            _exit(keep_share(shared, i));
+    }
+    open_bed(&bed);
+    publish(shared, &bed);
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(status_of(children[i]), 0);
+    assert_ok(hmreg_mr_close(bed.mr));
+    assert_ok(hmreg_domain_close(bed.target));
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(bed.memory[i * SHARE], (char)(i * 5 + 39));
+    close_bed(&bed);
+    munmap(shared, sizeof(*shared));
+}
+
+/* ---- forks ------------------------------------------------------------------------------ */
+
+/* A library, domain and region of the child's own, reached by itself. */
+static int live_alone(void)
+{
+    static struct bed bed;
+
+    alarm(60); /* a child that hangs is killed */
+    open_bed(&bed);
+    if (hmreg_loopback_write(bed.remote, "x", 1, NULL, 0, KEY) || bed.memory[0] != 'x')
+        return 1;
+    if (hmreg_mr_close(bed.mr) || hmreg_domain_close(bed.target))
+        return 2;
+    close_bed(&bed);
+    return 0;
+}
+
+static void fork__while_threads_write__child_lives(void **state)
+{
+    pthread_t threads[THREADS];
+    struct bed bed;
+
+#ifdef __SANITIZE_THREAD__
+    test_skip("ThreadSanitizer does not follow forks of a process with threads");
+#endif
+    open_bed(&bed);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);
+    for (int round = 0; round < 60; round++) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(live_alone());
+        assert_int_equal(status_of(child), 0);
+    }
+    atomic_store(&bed.stop, 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_ok(hmreg_mr_close(bed.mr));
+    assert_ok(hmreg_domain_close(bed.target));
+    close_bed(&bed);
+}
+
+TEST_MAIN(TEST(close_region__while_threads_write__no_byte_changes_after),
+          TEST(close_domain__while_threads_write__they_are_told),
+          TEST(close_region__while_a_process_writes__no_byte_changes_after),
+          TEST(close_domain__a_forked_child_writes__it_is_told),
+          TEST(many_processes__each_keeps_its_share), TEST(fork__while_threads_write__child_lives))
