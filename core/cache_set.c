@@ -296,6 +296,20 @@ static int create(struct get *get, struct cache *cache, struct hmreg_mr **out)
     return rc;
 }
 
+static bool is_host(const struct get *get)
+{
+    enum hmreg_mem_kind kind = get->found.range.kind;
+
+    return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
+}
+
+/* Pinned host memory belongs to a device in name only: the kernel's events reach the host's
+ * caches, and so must find it there. */
+static struct cache *cache_for(struct get *get)
+{
+    return cache_set_at(get->set, get->found.iface, is_host(get) ? -1 : get->found.range.device);
+}
+
 static struct cache_entry *entry_new(struct get *get)
 {
     struct cache_entry *entry = calloc(1, sizeof(*entry));
@@ -308,7 +322,7 @@ static struct cache_entry *entry_new(struct get *get)
     entry->node.end = get->want.end;
     entry->access = get->want.access;
     entry->identity = get->found.range.identity;
-    cache_admit(cache_set_at(get->set, get->found.iface, get->found.range.device), entry);
+    cache_admit(cache_for(get), entry);
     return entry;
 }
 
@@ -355,11 +369,13 @@ static bool is_anonymous(struct get *get)
 static bool notice_changes(struct get *get, struct cache_entry *entry)
 {
     struct monitor *monitor = get->set->monitor;
+    /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
+    bool watched = is_host(get) &&
+                   monitor_watch(monitor, &entry->watch, get->want.start, get->want.end);
 
     if (entry->identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return monitor_watch(monitor, &entry->watch, get->want.start, get->want.end) &&
-           is_anonymous(get);
+    return watched && is_anonymous(get);
 }
 
 static bool is_still_found(struct get *get)
@@ -441,10 +457,7 @@ static int resolve_request(struct get *get)
 /* Host memory that no identity tells apart, under its own address, is left to the monitor. */
 static bool is_monitors(const struct get *get)
 {
-    const struct hmem_range *range = &get->found.range;
-
-    return (range->kind == HMREG_MEM_HOST || range->kind == HMREG_MEM_HOST_PINNED) &&
-           range->host_addr == get->want.start &&
+    return is_host(get) && get->found.range.host_addr == get->want.start &&
            monitor_kind(get->set->monitor) != HMREG_MONITOR_DISABLED;
 }
 

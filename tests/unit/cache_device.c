@@ -224,6 +224,31 @@ static void get__pinned_without_identity__watched_like_any_host_memory(void **st
     bed_close(&bed);
 }
 
+/* A runtime may say which device pinned it; the pages are the host's all the same. What it was not
+ * told of (memory unmapped before it is unpinned) it goes on knowing by the old identity. */
+static void get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region(void **state)
+{
+    const uint64_t identities[] = {0, 77};
+
+    for (unsigned i = 0; i < 2; i++) {
+        char *memory = bed_map(LEN / bed_page());
+        struct vendor_claim *pinned;
+        struct bed bed;
+
+        vendors_reset();
+        bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+        pinned = vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_HOST_PINNED, 1);
+        pinned->range.identity = identities[i];
+        assert_int_equal(key_of(&bed, pinned), 1);
+        assert_int_equal(key_of(&bed, pinned), 1);
+        munmap(memory, LEN);
+        assert_ptr_equal(bed_map_at(memory, LEN / bed_page()), memory);
+        assert_int_equal(key_of(&bed, pinned), 2);
+        munmap(memory, LEN);
+        bed_close(&bed);
+    }
+}
+
 static void get__pinned_without_identity__no_monitor__not_cached(void **state)
 {
     struct vendor_claim *memory;
@@ -402,6 +427,7 @@ TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__address_reused__regis
           TEST(get__managed_memory__cached_by_identity),
           TEST(get__device_or_managed_without_identity__not_cached),
           TEST(get__pinned_without_identity__watched_like_any_host_memory),
+          TEST(get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region),
           TEST(get__pinned_without_identity__no_monitor__not_cached),
           TEST(get__pinned_by_its_address_at_the_device__not_cached),
           TEST(get__switched_off_in_the_environment__not_cached),
