@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define BIG (700u << 10) /* more than one piece of a copy between vendors, and no whole number */
@@ -122,6 +123,56 @@ static void copy__host_memory_that_is_not_there_or_not_permitted__efault(void **
     assert_fails(hmreg_copy(lib, pages + page, bytes, 8), -EFAULT, "not mapped for writing");
     assert_fails(hmreg_copy(lib, (void *)8, bytes, 8), -EFAULT, "nothing is mapped at 0x8");
     munmap(pages, 3 * page);
+    assert_ok(hmreg_close(lib));
+}
+
+/* Mapped, readable, writable, and nothing there: a load or store would end the program. */
+static void copy__a_file_that_ends_before_its_mapping__efault(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("short", MFD_CLOEXEC);
+    struct hmreg *lib = open_lib();
+    char *pages, *bytes = malloc(2 * page);
+
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    fill(pages, page, 4);
+    assert_ok(hmreg_copy(lib, bytes, pages, page));
+    assert_memory_equal(bytes, pages, page);
+    assert_fails(hmreg_copy(lib, bytes, pages, 2 * page), -EFAULT, "cannot be read");
+    assert_fails(hmreg_copy(lib, pages, bytes, 2 * page), -EFAULT, "cannot be written");
+    assert_fails(hmreg_copy(lib, pages + page, bytes, 1), -EFAULT, "cannot be written");
+    munmap(pages, 2 * page);
+    close(fd);
+    free(bytes);
+    assert_ok(hmreg_close(lib));
+}
+
+/* As the mapping of a device's memory: loads and stores work, the kernel pins no page of it. */
+static void copy__memory_that_the_kernel_does_not_pin__copied(void **state)
+{
+    int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+    struct hmreg *lib = open_lib();
+    char *memory, *bytes = malloc(BIG);
+
+    if (fd < 0) {
+        free(bytes);
+        assert_ok(hmreg_close(lib));
+        test_skip("no memfd_secret(2) here: %s", strerror(errno));
+    }
+    assert_int_equal(ftruncate(fd, BIG), 0);
+    memory = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    fill(bytes, BIG, 5);
+    assert_ok(hmreg_copy(lib, memory, bytes, BIG));
+    assert_memory_equal(memory, bytes, BIG);
+    fill(bytes, BIG, 6);
+    assert_ok(hmreg_copy(lib, bytes, memory, BIG));
+    assert_memory_equal(memory, bytes, BIG);
+    munmap(memory, BIG);
+    close(fd);
+    free(bytes);
     assert_ok(hmreg_close(lib));
 }
 
@@ -327,6 +378,8 @@ static void alloc_and_free__four_threads(void **state)
 TEST_MAIN(TEST(copy__between_any_two_kinds), TEST(copy__bad_arguments__inval_and_their_names),
           TEST(copy__overlapping__inval_and_nothing_moves),
           TEST(copy__host_memory_that_is_not_there_or_not_permitted__efault),
+          TEST(copy__a_file_that_ends_before_its_mapping__efault),
+          TEST(copy__memory_that_the_kernel_does_not_pin__copied),
           TEST(copy__vendors_copy_fails__its_error), TEST(export__device_memory__names_its_bytes),
           TEST(export__refused__output_stays), TEST(alloc__host_memory__page_aligned_and_writable),
           TEST(alloc__bad_arguments__refused_and_output_stays),
