@@ -7,6 +7,8 @@
 #include "providers/loopback.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,16 +25,36 @@ static uint64_t page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A page at a time where a part is unmapped: mincore answers for all or nothing. */
-static void look(struct pages *pages)
+/* What of [start, end) is mapped as one; that it is unmapped meanwhile leaves it unknown. */
+static void look_at(struct pages *pages, uint64_t start, uint64_t end)
 {
     uint64_t size = page_size();
+    uint64_t last = pages->start + pages->count * size;
 
-    if (mincore((void *)(uintptr_t)pages->start, pages->count * size, pages->known) == 0)
+    if (start < pages->start)
+        start = pages->start;
+    if (end > last)
+        end = last;
+    if (start < end)
+        (void)mincore((void *)(uintptr_t)start, end - start,
+                      &pages->known[(start - pages->start) / size]);
+}
+
+/* One mapping at a time where a part is unmapped, since mincore answers for all or nothing: a page
+ * at a time would be for ever in a region of terabytes. */
+static void look(struct pages *pages)
+{
+    FILE *maps;
+    uint64_t start, end;
+
+    if (mincore((void *)(uintptr_t)pages->start, pages->count * page_size(), pages->known) == 0)
         return;
-    for (size_t i = 0; i < pages->count; i++)
-        if (mincore((void *)(uintptr_t)(pages->start + i * size), size, &pages->known[i]))
-            pages->known[i] = 0;
+    maps = fopen("/proc/thread-self/maps", "re");
+    if (!maps)
+        return;
+    while (fscanf(maps, "%" SCNx64 "-%" SCNx64 "%*[^\n]", &start, &end) == 2)
+        look_at(pages, start, end);
+    fclose(maps);
 }
 
 static bool pages_init(struct pages *pages, const struct iovec *iov)

@@ -154,6 +154,38 @@ static void mmu_notify__page_that_came_later__efault_until_refreshed(void **stat
     bed_close(&bed);
 }
 
+/* Nearly all of it is a hole: that must not take a look at each page of it. */
+static void mmu_notify__terabytes_with_a_page_in_them__that_page_is_known(void **state)
+{
+    const size_t bytes = (size_t)1 << 42;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    char *around, *memory;
+    struct bed bed;
+
+    bed_open(&bed, HMREG_MR_MMU_NOTIFY);
+    around = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(around, MAP_FAILED);
+    munmap(around, bytes);
+    memory = mmap(around + bytes / 2, 4096, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    assert_ptr_equal(memory, around + bytes / 2);
+    *memory = 'a';
+    if (hmreg_mr_reg(bed.domain, around, bytes, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL)) {
+        munmap(memory, 4096);
+        bed_close(&bed);
+        test_skip("no memory to note the pages of terabytes: %s", hmreg_last_error()->text);
+    }
+    remote = bed_peer(&bed, mr);
+    assert_ok(peer_put(remote, bytes / 2, 'x'));
+    assert_int_equal(*memory, 'x');
+    assert_fails(peer_put(remote, 0, 'x'), -EFAULT, "refreshed");
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    munmap(memory, 4096);
+    bed_close(&bed);
+}
+
 static void default__memory_that_is_mapped_later__is_reached(void **state)
 {
     struct hmreg_remote *remote;
@@ -409,6 +441,7 @@ TEST_MAIN(TEST(endpoint__region_starts_disabled_and_works_once_bound_and_enabled
           TEST(rma_event__region_not_registered_for_it__inval),
           TEST(counter__without_the_mode__binds_any_time),
           TEST(mmu_notify__page_that_came_later__efault_until_refreshed),
+          TEST(mmu_notify__terabytes_with_a_page_in_them__that_page_is_known),
           TEST(default__memory_that_is_mapped_later__is_reached),
           TEST(allocated__memory_that_is_not_mapped__efault),
           TEST(raw__key_used_unmapped__keyrejected), TEST(raw__guessed_secret__keyrejected),
