@@ -370,8 +370,8 @@ static bool notice_changes(struct get *get, struct cache_entry *entry)
 {
     struct monitor *monitor = get->set->monitor;
     /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
-    bool watched = is_host(get) &&
-                   monitor_watch(monitor, &entry->watch, get->want.start, get->want.end);
+    bool watched =
+        is_host(get) && monitor_watch(monitor, &entry->watch, get->want.start, get->want.end);
 
     if (entry->identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;

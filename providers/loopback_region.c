@@ -556,7 +556,7 @@ static int copy_ranges(struct loopback *loopback, const struct region *region, b
     int rc = 0;
 
     for (; len && !rc; index++, offset = 0) {
-        char *at = (char *)region->iov[index].iov_base + offset;
+        char *at = (char *)((uintptr_t)region->iov[index].iov_base + offset);
         uint64_t room = region->iov[index].iov_len - offset;
         uint64_t piece = len < room ? len : room;
 
@@ -564,7 +564,7 @@ static int copy_ranges(struct loopback *loopback, const struct region *region, b
                    : hmreg_copy(loopback->lib, local, at, piece);
         if (!rc && write)
             make_durable(region, at, piece);
-        local += piece;
+        local = (char *)((uintptr_t)local + piece);
         len -= piece;
     }
     return rc;

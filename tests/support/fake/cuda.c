@@ -6,6 +6,7 @@
  */
 #include "tests/support/fake/cuda_fake.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #define MAX_DEVICES 8
 #define STACK_DEPTH 16
 
-static pid_t started; /* the process that called cuInit, 0: none yet */
+static _Atomic pid_t started; /* the process that called cuInit, 0: none yet */
 static struct cuda_context *contexts;
 static struct {
     struct cuda_context *context;
