@@ -30,6 +30,7 @@ struct hmreg_mr {
     struct cache_entry *entry; /* came from hmreg_mr_get(); NULL: explicit */
     size_t count;
     struct iovec *iov;        /* count ranges as registered; the mappings' for MAPPED */
+    struct iovec *asked;          /* the same as the caller named them */
     struct mapping *mappings; /* count, for MAPPED; else NULL */
     struct hmreg_mr **pieces; /* of a composite: count regions, NULL once closed; made, iov
                                  and mappings are unused then */

@@ -39,62 +39,62 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
     return rc;
 }
 
-/* Is the part inside one of the region's ranges? */
-static bool inside(const struct hmreg_mr *mr, const struct iovec *part)
+/* A part of the region by the caller's addresses, as the registration below knows it. */
+static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
 {
     uint64_t addr = (uint64_t)(uintptr_t)part->iov_base;
 
     for (size_t i = 0; i < mr->count; i++) {
-        uint64_t base = (uint64_t)(uintptr_t)mr->iov[i].iov_base;
+        uint64_t base = (uint64_t)(uintptr_t)mr->asked[i].iov_base;
 
-        if (addr >= base && addr - base < mr->iov[i].iov_len &&
-            part->iov_len <= mr->iov[i].iov_len - (addr - base))
-            return true;
+        if (addr < base || addr - base >= mr->asked[i].iov_len ||
+            part->iov_len > mr->asked[i].iov_len - (addr - base))
+            continue;
+        *out = (struct iovec){(char *)mr->iov[i].iov_base + (addr - base), part->iov_len};
+        return true;
     }
     return false;
 }
 
-static bool piece_has(const struct hmreg_mr *mr, const struct iovec *part)
+/* The registration that has the part; NULL: none. */
+static struct hmreg_mr *owner_of(struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
 {
     if (!mr->pieces)
-        return inside(mr, part);
+        return translate(mr, part, out) ? mr : NULL;
     for (size_t i = 0; i < mr->count; i++)
-        if (inside(mr->pieces[i], part))
-            return true;
-    return false;
+        if (translate(mr->pieces[i], part, out))
+            return mr->pieces[i];
+    return NULL;
 }
 
-static int check_parts(const struct hmreg_mr *mr, const struct iovec *iov, size_t count)
+static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
-    int rc;
+    struct iovec below;
+    int rc = validate_iov(iov, count, SIZE_MAX);
 
-    if (!iov && !count)
-        return 0;
-    rc = validate_iov(iov, count, SIZE_MAX);
     for (size_t i = 0; !rc && i < count; i++)
-        if (!piece_has(mr, &iov[i]))
+        if (!owner_of(mr, &iov[i], &below))
             rc = hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
     return rc;
 }
 
-static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
-{
-    return mr->domain->ops.refresh(mr->domain->self, &mr->made, iov, count, flags);
-}
-
-static int refresh_pieces(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
-                          uint64_t flags)
+static int refresh_all(struct hmreg_mr *mr)
 {
     int rc = 0;
 
-    for (size_t i = 0; !rc && i < mr->count; i++) {
-        if (!iov)
-            rc = refresh(mr->pieces[i], NULL, 0, flags);
-        for (size_t part = 0; !rc && part < count; part++)
-            if (inside(mr->pieces[i], &iov[part]))
-                rc = refresh(mr->pieces[i], &iov[part], 1, flags);
-    }
+    if (!mr->pieces)
+        return mr->domain->ops.refresh(mr->domain->self, &mr->made, NULL, 0, 0);
+    for (size_t i = 0; !rc && i < mr->count; i++)
+        rc = refresh_all(mr->pieces[i]);
     return rc;
+}
+
+static int refresh_part(struct hmreg_mr *mr, const struct iovec *part)
+{
+    struct iovec below;
+    struct hmreg_mr *owner = owner_of(mr, part, &below);
+
+    return mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
 }
 
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
@@ -102,10 +102,12 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
+    if (!rc && !iov && !count)
+        return refresh_all(mr);
     rc = rc ? rc : check_parts(mr, iov, count);
-    if (rc)
-        return rc;
-    return mr->pieces ? refresh_pieces(mr, iov, count, flags) : refresh(mr, iov, count, flags);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = refresh_part(mr, &iov[i]);
+    return rc;
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */

@@ -407,7 +407,7 @@ void region_free(struct hmreg_mr *mr)
 struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
                             const struct resolved *found)
 {
-    struct hmreg_mr *mr = calloc(1, sizeof(*mr) + request->count * sizeof(*mr->iov));
+    struct hmreg_mr *mr = calloc(1, sizeof(*mr) + 2 * request->count * sizeof(*mr->iov));
 
     if (!mr)
         return NULL;
@@ -420,7 +420,9 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
     mr->context = request->context;
     mr->count = request->count;
     mr->iov = (struct iovec *)(mr + 1);
+    mr->asked = mr->iov + request->count;
     memcpy(mr->iov, request->iov, request->count * sizeof(*mr->iov));
+    memcpy(mr->asked, request->iov, request->count * sizeof(*mr->iov));
     for (size_t i = 0; i < request->count; i++)
         mr->len += request->iov[i].iov_len;
     return mr;

@@ -49,6 +49,8 @@ static int refresh(const struct fi_mr_modify *modify)
 {
     fake_fabric.refreshes++;
     fake_fabric.refreshed = *modify;
+    if (modify->attr.iov_count)
+        fake_fabric.refreshed_part = *modify->attr.mr_iov;
     return fake_fabric.refresh_code;
 }
 

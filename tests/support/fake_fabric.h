@@ -55,6 +55,7 @@ struct fake_fabric {
     const struct fid *bound;
     uint64_t bind_flags;
     struct fi_mr_modify refreshed;
+    struct iovec refreshed_part; /* its first */
 
     unsigned regs, live, maps, mapped, binds, enables, refreshes;
 };

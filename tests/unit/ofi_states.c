@@ -184,6 +184,32 @@ static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void *
     end(&bed);
 }
 
+/* A mapping's region is refreshed by the addresses its caller knows. */
+static void refresh__mapped_device_memory__by_the_devices_address(void **state)
+{
+    char *device;
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    struct iovec part;
+    struct bed bed;
+
+    begin(&bed, FI_MR_MMU_NOTIFY);
+    device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 8192);
+    vendors[HMREG_IFACE_CUDA].dmabuf = true;
+    assert_ok(hmreg_mr_reg(bed.domain, device + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    part = (struct iovec){device + 100, 7};
+    assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
+    assert_int_equal(fake_fabric.refreshed_part.iov_base, info.local_addr + 36);
+    assert_int_equal(fake_fabric.refreshed_part.iov_len, 7);
+    part.iov_base = device + 63;
+    assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "not inside");
+    assert_ok(hmreg_mr_close(mr));
+    vendor_memory_free(device);
+    end(&bed);
+}
+
 static void refresh__as_the_mode_says(void **state)
 {
     struct iovec part = {memory + 2, 7};
@@ -200,7 +226,7 @@ static void refresh__as_the_mode_says(void **state)
     mr = reg(&bed, 0);
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     assert_int_equal(fake_fabric.refreshed.attr.iov_count, 1);
-    assert_ptr_equal(fake_fabric.refreshed.attr.mr_iov, &part);
+    assert_memory_equal(&fake_fabric.refreshed_part, &part, sizeof(part));
     assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
     assert_int_equal(fake_fabric.refreshed.attr.iov_count, 0);
     fake_fabric.refresh_code = -FI_EFAULT;
@@ -322,8 +348,7 @@ static void async__get_and_composites__opnotsupp(void **state)
     struct bed bed;
 
     begin_async(&bed, 0);
-    assert_fails(hmreg_mr_get(bed.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
-                 "event queue");
+    assert_fails(hmreg_mr_get(bed.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
     assert_fails(hmreg_mr_regsgl(bed.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EOPNOTSUPP, "one by one");
     assert_ptr_equal(mr, (void *)1);
@@ -348,6 +373,7 @@ TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then
           TEST(endpoint__without_the_mode__inval), TEST(bind__another_class__inval),
           TEST(rma_event__only_regions_made_for_it), TEST(counter__without_the_mode__any_time),
           TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays),
+          TEST(refresh__mapped_device_memory__by_the_devices_address),
           TEST(refresh__as_the_mode_says), TEST(flags__only_those_of_the_infos_capabilities),
           TEST(async__key_comes_with_the_event),
           TEST(async__event_is_read_before_the_call_returns__region_is_there),
