@@ -138,8 +138,20 @@ free_lib:
     return rc;
 }
 
+/* Memory of hmreg_mem_alloc() that is left; NULL: none. */
+static const void *first_owned(struct hmreg *lib)
+{
+    const void *addr;
+
+    pthread_mutex_lock(&lib->lock);
+    addr = lib->owned ? lib->owned->addr : NULL;
+    pthread_mutex_unlock(&lib->lock);
+    return addr;
+}
+
 int hmreg_close(struct hmreg *lib)
 {
+    const void *owned;
     unsigned domains;
     int rc;
 
@@ -151,9 +163,9 @@ int hmreg_close(struct hmreg *lib)
     domains = atomic_load(&lib->domains);
     if (domains)
         return hmreg_fail(-EBUSY, "%u domains of this library are open", domains);
-    if (lib->owned)
-        return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed",
-                          lib->owned->addr);
+    owned = first_owned(lib);
+    if (owned)
+        return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed", owned);
     monitor_close(lib->monitor);
     runtimes_close(lib);
     pthread_mutex_destroy(&lib->lock);

@@ -42,13 +42,15 @@ static int check_out(const struct hmreg_explanation *out)
 int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     struct hmreg_explanation explanation;
-    int rc = mr ? domain_check(mr->domain) : 0;
+    int rc = mr ? mr_check(mr) : 0;
 
     rc = rc ? rc : check_out(out);
     if (rc)
         return rc;
     if (!mr && !kept.size)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
+    if (mr && mr->pieces) /* each took its own path; the first stands for all */
+        mr = mr->pieces[0];
     if (mr)
         fill(&explanation, mr->iface, mr->device, mr->path, mr->reasons, mr->refused);
     else

@@ -74,6 +74,7 @@ static void regsgl__host_segments__as_a_composite(void **state)
 
 static void regsgl__dmabufs__are_pieces_with_neighbours_untouched(void **state)
 {
+    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_segment segments[2];
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
@@ -86,6 +87,9 @@ static void regsgl__dmabufs__are_pieces_with_neighbours_untouched(void **state)
     segments[1] = of_dmabuf(fd, 9, 10);
     assert_ok(hmreg_mr_regsgl(bed.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
     close(fd);
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
+    assert_string_equal(why.reasons[0].slug, "fabric-imports-no-dmabuf");
     remote = bed_peer(&bed, mr);
     assert_ok(peer_put(remote, 0, 'a'));
     assert_ok(peer_put(remote, 19, 'b'));

@@ -321,6 +321,7 @@ static int reg_two(struct script_bed *bed, char *memory, struct hmreg_mr **mr)
 static void composite__second_piece_busy__only_close_is_left(void **state)
 {
     struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
     uint8_t token[512];
@@ -338,6 +339,7 @@ static void composite__second_piece_busy__only_close_is_left(void **state)
     assert_fails(hmreg_mr_query(mr, &info), -EINVAL, "partly closed");
     for (size_t i = 0; i < 2; i++)
         assert_fails(hmreg_mr_segment(mr, i, &segment), -EINVAL, "partly closed");
+    assert_fails(hmreg_explain(mr, &why), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_pack(mr, token, &size), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_bind(mr, &bed, 0), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_enable(mr), -EINVAL, "partly closed");
