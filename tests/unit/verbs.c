@@ -290,7 +290,9 @@ static void regv__two_ranges__inval(void **state)
 static void reg__unmapped__efault_before_the_device_is_asked(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *hole = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Where nobody else maps, so that what is unmapped stays so. */
+    char *hole = mmap((void *)0x230000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1, 0);
     struct hmreg_mr *mr = (void *)1;
     struct bed bed;
 
