@@ -111,6 +111,7 @@ void model_reg_done(struct model *model, int slot, const struct model_reg *reg, 
         .key = key,
         .enabled = starts_enabled(model, reg->flags),
         .pending = model->async,
+        .foreign = reg->foreign,
         .ep = -1,
     };
     memcpy(region->ranges, reg->ranges, reg->count * sizeof(region->ranges[0]));
@@ -361,7 +362,7 @@ static void judge_target(const struct model *model, const struct model_rma *rma,
     }
     if (!region->enabled || region->pending)
         verdict_add(verdict, -EKEYREJECTED);
-    if (!(region->access & right))
+    if (!(region->access & right) || region->foreign)
         verdict_add(verdict, -EACCES);
     if (!locate(model, region, rma->addr, rma->len, &index, &offset))
         verdict_add(verdict, -ERANGE);

@@ -36,6 +36,7 @@ struct model_region {
     size_t count;
     uint64_t access, flags, key;
     bool enabled, pending;
+    bool foreign;                      /* registered with an authorization key nobody has */
     int ep;                            /* -1: none */
     bool counters[MODEL_OBJECTS];
     bool known[MODEL_PAGES];           /* pages of the arena it knows to be there */
@@ -65,6 +66,7 @@ struct model_reg {
     struct model_range ranges[MODEL_RANGES + 2];
     size_t count;
     uint64_t access, offset, key, flags;
+    bool foreign;
 };
 
 /* An RMA call. region: whose key is used, -1: nobody's. */

@@ -153,10 +153,23 @@ static struct model_reg random_reg(void)
         .flags = random_flags(),
     };
 
+    reg.foreign = once_in(10) && !(reg.flags & HMREG_MR_DMABUF);
+
     reg.count = once_in(3) ? below(t.model.iov_limit + 2) : 1;
     for (size_t i = 0; i < reg.count; i++)
         reg.ranges[i] = random_range(i, reg.count < 2 ? 1 : reg.count);
     return reg;
+}
+
+static int call_regsgl(const struct model_reg *reg, const struct iovec *iov, struct hmreg_mr **mr,
+                       void *context)
+{
+    struct hmreg_segment segments[MODEL_RANGES];
+
+    for (size_t i = 0; i < reg->count; i++)
+        segments[i] = (struct hmreg_segment){.kind = HMREG_SEGMENT_MEMORY, .u.memory = iov[i]};
+    return hmreg_mr_regsgl(t.domain, segments, reg->count, reg->access, reg->offset, reg->key,
+                           reg->flags, mr, context);
 }
 
 /* Each of the calls that register; all of them mean the same. */
@@ -170,6 +183,14 @@ static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *con
 
     for (size_t i = 0; i < reg->count; i++)
         iov[i] = (struct iovec){t.arena + reg->ranges[i].offset, reg->ranges[i].len};
+    if (reg->foreign) {
+        attr.auth_key_size = 7;
+        attr.auth_key = (const uint8_t *)"foreign";
+        return hmreg_mr_regattr(t.domain, &attr, reg->flags, mr);
+    }
+    /* As many segments as fit one registration: more would be a composite. */
+    if (once_in(3) && reg->count && reg->count <= t.model.iov_limit)
+        return call_regsgl(reg, iov, mr, context);
     if (reg->count == 1 && once_in(2))
         return hmreg_mr_reg(t.domain, iov[0].iov_base, iov[0].iov_len, reg->access, reg->offset,
                             reg->key, reg->flags, mr, context);
@@ -380,6 +401,28 @@ static void map_key_of(int slot, int place)
                              : 0));
     assert_ok(hmreg_mr_map_raw(t.domain, base, raw, size, &t.mapped[place], 0));
     t.model.mapped[place] = slot;
+}
+
+/* A token is for regions that peers may reach, once they are complete. */
+static void op_pack(void)
+{
+    int slot = random_slot(true);
+    struct verdict expected = {.count = 0};
+    uint8_t token[2048];
+    size_t room = once_in(3) ? below(40) : sizeof(token), size = room;
+    int answer;
+
+    if (slot < 0)
+        return;
+    if (!(t.model.regions[slot].access & HMREG_ACCESS_REMOTE))
+        verdict_add(&expected, -EACCES);
+    if (t.model.regions[slot].pending)
+        verdict_add(&expected, -EAGAIN);
+    if (room < sizeof(token))
+        verdict_add(&expected, -HMREG_ETOOSMALL);
+    answer = hmreg_mr_pack(t.mrs[slot], token, &size);
+    compare("pack", slot, &expected, answer);
+    assert_int_equal(size == room, answer && answer != -HMREG_ETOOSMALL);
 }
 
 static void op_map(void)
@@ -628,7 +671,7 @@ static void one_op(void)
 {
     static void (*const ops[])(void) = {
         op_reg,  op_reg, op_reg,     op_close,   op_close, op_objects, op_bind,   op_bind,
-        op_bind, op_map, op_enable,  op_enable,  op_event, op_event,   op_refresh, op_rma,
+        op_bind, op_map, op_pack, op_enable,  op_enable,  op_event, op_event,   op_refresh, op_rma,
         op_rma,  op_rma, op_rma,     op_rma,     op_rma,   touch_page, drop_page,
     };
 
