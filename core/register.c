@@ -450,7 +450,8 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
     }
     /* Refused paths and keys on the way are no failure of the call. */
     hmreg_error_restore(&error);
-    *out = attempt.mr;
+    if (!domain->caps.async) /* else it is there, and others may have read it */
+        *out = attempt.mr;
     return 0;
 }
 

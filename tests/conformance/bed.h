@@ -30,8 +30,8 @@ static inline void bed_open(struct bed *bed, uint32_t mr_mode)
     assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &bed->domain));
     bed->bytes = 8 * (size_t)sysconf(_SC_PAGESIZE);
     /* Far from where anybody else's mappings go, so that what is unmapped stays so. */
-    bed->memory = mmap((void *)0x200000000000, bed->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                       0);
+    bed->memory = mmap((void *)0x7e9000000000, bed->bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(bed->memory, MAP_FAILED);
     madvise(bed->memory, bed->bytes, MADV_NOHUGEPAGE);
 }

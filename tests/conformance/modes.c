@@ -165,7 +165,10 @@ static void mmu_notify__terabytes_with_a_page_in_them__that_page_is_known(void *
 
     bed_open(&bed, HMREG_MR_MMU_NOTIFY);
     around = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_ptr_not_equal(around, MAP_FAILED);
+    if (around == MAP_FAILED) {
+        bed_close(&bed);
+        test_skip("no address space for terabytes, as under ThreadSanitizer: %s", strerror(errno));
+    }
     munmap(around, bytes);
     memory = mmap(around + bytes / 2, 4096, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

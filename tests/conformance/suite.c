@@ -99,7 +99,7 @@ static const struct suite_fabric *fabric;
 static unsigned char *pages(void)
 {
     unsigned char *memory =
-        mmap((void *)0x240000000000, SUITE_BYTES, PROT_READ | PROT_WRITE,
+        mmap((void *)0x7ea000000000, SUITE_BYTES, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* far from where others map into holes */
 
     assert_ptr_not_equal(memory, MAP_FAILED);

@@ -291,7 +291,7 @@ static void reg__unmapped__efault_before_the_device_is_asked(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* Where nobody else maps, so that what is unmapped stays so. */
-    char *hole = mmap((void *)0x230000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+    char *hole = mmap((void *)0x7eb000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
                       -1, 0);
     struct hmreg_mr *mr = (void *)1;
     struct bed bed;
