@@ -129,6 +129,8 @@ static void check_length(struct bed *bed, struct hmreg_domain *domain)
         return;
     assert_fails(hmreg_mr_reg(domain, memory, bed->info.max_len + 1, ALL, 0, 0, 0, &bed->mr, NULL),
                  -EMSGSIZE, "longer");
+    assert_fails(hmreg_mr_get(domain, memory, bed->info.max_len + 1, ALL, &bed->mr), -EMSGSIZE,
+                 "longer");
     if (bed->info.iov_limit > 1)
         assert_fails(hmreg_mr_regv(domain, iov, 2, ALL, 0, 0, 0, &bed->mr, NULL), -EMSGSIZE,
                      "longer");

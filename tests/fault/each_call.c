@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * A way through the whole library, as often as it makes calls that can fail, each failing once:
+ * it ends with a right code and its sentence, with nothing left behind, and the next time works. */
+#include "tests/fault/faults.h"
+#include "tests/fault/target.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BYTES 8192
+
+static char memory[BYTES];
+static char *device; /* of cuda's */
+static char *other;  /* of ze's */
+
+/* ---- ways ------------------------------------------------------------------------------- */
+
+/* What a way has open; closed from the end whether it came there or not. */
+struct way {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr[4];
+    struct hmreg_mr *held;
+    struct hmreg_remote *remote;
+    struct hmreg_loopback_ep *ep;
+    struct hmreg_loopback_counter *counter;
+    struct hmreg_loopback_eq *eq;
+    void *made;
+    uint64_t mapped;
+    bool has_mapped;
+};
+
+/* Everything closes, whatever happened before; a failure here would be a leak. */
+static int close_way(struct way *way)
+{
+    int rc = 0;
+
+    hmreg_remote_close(way->remote);
+    if (way->held)
+        hmreg_mr_put(way->held);
+    if (way->has_mapped)
+        rc |= hmreg_mr_unmap_key(way->domain, way->mapped);
+    rc |= hmreg_loopback_ep_close(way->ep);
+    rc |= hmreg_loopback_counter_close(way->counter);
+    for (int i = 0; i < 4; i++)
+        rc |= hmreg_mr_close(way->mr[i]);
+    rc |= hmreg_loopback_eq_close(way->eq);
+    rc |= hmreg_domain_close(way->domain);
+    if (way->made)
+        rc |= hmreg_mem_free(way->lib, way->made);
+    return rc | hmreg_close(way->lib);
+}
+
+static int open_way(struct way *way, uint32_t mr_mode)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
+    int rc = hmreg_open(NULL, &way->lib);
+
+    return rc ? rc : hmreg_domain_open_loopback(way->lib, &config, NULL, &way->domain);
+}
+
+static int reg(struct way *way, int index, void *addr, size_t len)
+{
+    return hmreg_mr_reg(way->domain, addr, len, HMREG_ACCESS_ALL, 0, (uint64_t)index, 0,
+                        &way->mr[index], NULL);
+}
+
+/* From a region to its bytes, as a peer comes. */
+static int reach(struct way *way, const struct hmreg_mr *mr)
+{
+    uint64_t addr = 0, key = 0;
+    char token[4096], bytes[100];
+    size_t size = sizeof(token);
+    int rc = hmreg_mr_pack(mr, token, &size);
+
+    memset(bytes, 'b', sizeof(bytes));
+    rc = rc ? rc : hmreg_remote_open(way->domain, token, size, &way->remote);
+    rc = rc ? rc : hmreg_remote_addr(way->remote, 50, sizeof(bytes), &addr, &key);
+    rc = rc ? rc : hmreg_loopback_write(way->remote, bytes, sizeof(bytes), NULL, addr, key);
+    return rc ? rc : hmreg_loopback_read(way->remote, bytes, sizeof(bytes), NULL, addr, key);
+}
+
+static int host_way(struct way *way)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    int rc = open_way(way, 0);
+
+    rc = rc ? rc : hmreg_query(way->lib, memory, BYTES, &info);
+    rc = rc ? rc : reg(way, 0, memory, BYTES);
+    rc = rc ? rc : reg(way, 1, memory + 7, 100);
+    return rc ? rc : reach(way, way->mr[0]);
+}
+
+static int device_way(struct way *way)
+{
+    struct hmreg_dmabuf dmabuf;
+    int rc = open_way(way, HMREG_MR_ALLOCATED);
+
+    if (!rc)
+        rc = hmreg_export_dmabuf(way->lib, device + 3, 100, 0, &dmabuf);
+    if (!rc)
+        close(dmabuf.fd);
+    rc = rc ? rc : reg(way, 0, device, BYTES);
+    rc = rc ? rc : hmreg_copy(way->lib, device, memory, 64);
+    rc = rc ? rc : hmreg_copy(way->lib, device, other, 64);
+    return rc ? rc : reach(way, way->mr[0]);
+}
+
+static int many_ranges_way(struct way *way)
+{
+    struct hmreg_segment segments[12];
+    struct iovec iov[12];
+    int rc = open_way(way, HMREG_MR_VIRT_ADDR | HMREG_MR_RAW | HMREG_MR_PROV_KEY);
+
+    for (int i = 0; i < 12; i++) {
+        iov[i] = (struct iovec){memory + 512 * i, 300};
+        segments[i] = (struct hmreg_segment){.kind = HMREG_SEGMENT_MEMORY,
+                                             .u.memory = {device + 512 * i, 300}};
+    }
+    rc = rc ? rc
+            : hmreg_mr_regv(way->domain, iov, 12, HMREG_ACCESS_REMOTE, 0, 0, 0, &way->mr[0], NULL);
+    rc = rc ? rc
+            : hmreg_mr_regsgl(way->domain, segments, 12, HMREG_ACCESS_REMOTE, 0, 0, 0, &way->mr[1],
+                              NULL);
+    return rc ? rc : reach(way, way->mr[1]);
+}
+
+static int cached_way(struct way *way)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = open_way(way, 0);
+
+    for (int i = 0; i < 3 && !rc; i++) {
+        rc = hmreg_mr_get(way->domain, i == 2 ? device : memory, 4096, HMREG_ACCESS_ALL, &mr);
+        if (!rc)
+            hmreg_mr_put(mr);
+    }
+    rc = rc ? rc : hmreg_mr_get(way->domain, memory + 1, 4000, HMREG_ACCESS_REMOTE, &way->held);
+    rc = rc ? rc : hmreg_invalidate(way->lib, memory, 1);
+    return rc ? rc : hmreg_domain_flush(way->domain);
+}
+
+static int objects_way(struct way *way)
+{
+    struct hmreg_loopback_event event = {.size = sizeof(event)};
+    uint8_t raw[64];
+    size_t size = sizeof(raw);
+    int rc = open_way(way, HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT | HMREG_MR_MMU_NOTIFY);
+
+    rc = rc ? rc : hmreg_loopback_ep_open(way->domain, &way->ep);
+    rc = rc ? rc : hmreg_loopback_counter_open(way->domain, &way->counter);
+    rc = rc ? rc : hmreg_loopback_eq_open(way->domain, &way->eq);
+    rc = rc ? rc : hmreg_domain_bind(way->domain, way->eq, HMREG_REG_MR);
+    rc = rc ? rc
+            : hmreg_mr_reg(way->domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 1, HMREG_RMA_EVENT,
+                           &way->mr[0], NULL);
+    rc = rc ? rc : hmreg_loopback_eq_read(way->eq, &event, 0);
+    rc = rc ? rc : hmreg_mr_bind(way->mr[0], way->ep, 0);
+    rc = rc ? rc : hmreg_mr_bind(way->mr[0], way->counter, HMREG_REMOTE_WRITE);
+    rc = rc ? rc : hmreg_mr_enable(way->mr[0]);
+    rc = rc ? rc : hmreg_mr_refresh(way->mr[0], NULL, 0, 0);
+    rc = rc ? rc : hmreg_mr_raw_attr(way->mr[0], NULL, raw, &size, 0);
+    rc = rc ? rc : hmreg_mr_map_raw(way->domain, 0, raw, size, &way->mapped, 0);
+    way->has_mapped = !rc;
+    return rc ? rc : reach(way, way->mr[0]);
+}
+
+static int allocating_way(struct way *way)
+{
+    int rc = open_way(way, 0);
+
+    rc = rc ? rc
+            : hmreg_mem_alloc(way->lib, HMREG_IFACE_SYSTEM, -1, HMREG_MEM_HOST, 5000, &way->made);
+    return rc ? rc : reg(way, 0, way->made, 5000);
+}
+
+/* ---- each call fails -------------------------------------------------------------------- */
+
+/* -EOPNOTSUPP: every path to device memory was refused, for want of what failed. */
+static bool is_want(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -EAGAIN || rc == -EADDRINUSE || rc == -ENOSYS ||
+           rc == -EOPNOTSUPP;
+}
+
+struct scales {
+    long blocks, mappings;
+    int fds;
+};
+
+static struct scales weigh(void)
+{
+    return (struct scales){faults_blocks(), faults_mappings(), test_count_fds()};
+}
+
+/* One run; the call that failed in it, NULL if there are fewer than nth. */
+static const char *run(int (*go)(struct way *way), unsigned nth)
+{
+    struct scales before = weigh(), after;
+    struct way way = {.lib = NULL};
+    const char *fired;
+    int rc, code, closed;
+    char text[256];
+
+    faults_arm(nth);
+    rc = go(&way);
+    fired = faults_fired();
+    faults_arm(0);
+    code = hmreg_last_error()->code;
+    snprintf(text, sizeof(text), "%s", hmreg_last_error()->text);
+    closed = close_way(&way);
+    after = weigh();
+    if (rc && (!fired || !is_want(rc) || code != rc || !text[0]))
+        fail_msg("call %u (%s) failed: %d, last error %d: %s", nth, fired, rc, code, text);
+    if (closed)
+        fail_msg("call %u (%s) failed, and then closing: %s", nth, fired, hmreg_last_error()->text);
+    if (after.blocks != before.blocks || after.mappings != before.mappings ||
+        after.fds != before.fds)
+        fail_msg("call %u (%s) failed, and left %ld blocks, %ld mappings, %d descriptors", nth,
+                 fired, after.blocks - before.blocks, after.mappings - before.mappings,
+                 after.fds - before.fds);
+    return fired;
+}
+
+static void each_call_fails(int (*go)(struct way *way))
+{
+    struct way first = {.lib = NULL};
+    unsigned nth = 0;
+
+    vendors_reset();
+    device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, BYTES);
+    other = vendor_memory(HMREG_IFACE_ZE, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(go(&first)); /* makes what is made once a process */
+    assert_int_equal(close_way(&first), 0);
+    do {
+        nth++;
+    } while (run(go, nth));
+    print_message("%u calls\n", nth - 1);
+    assert_true(nth > 5);
+    vendor_memory_free(device);
+    vendor_memory_free(other);
+}
+
+static void each_call_fails__host_memory(void **state)
+{
+    each_call_fails(host_way);
+}
+
+static void each_call_fails__device_memory(void **state)
+{
+    each_call_fails(device_way);
+}
+
+static void each_call_fails__many_ranges(void **state)
+{
+    each_call_fails(many_ranges_way);
+}
+
+static void each_call_fails__cached(void **state)
+{
+    each_call_fails(cached_way);
+}
+
+static void each_call_fails__bound_objects(void **state)
+{
+    each_call_fails(objects_way);
+}
+
+static void each_call_fails__allocation(void **state)
+{
+    each_call_fails(allocating_way);
+}
+
+/* ---- the first time --------------------------------------------------------------------- */
+
+/* In a process that never opened a library before. */
+static int first_open(void)
+{
+    struct hmreg *lib = (void *)1;
+    int rc;
+
+    for (unsigned nth = 1; nth < 100; nth++) {
+        faults_arm(nth);
+        rc = hmreg_open(NULL, &lib);
+        if (!rc && !faults_fired())
+            return hmreg_close(lib) ? 1 : 0;
+        if (rc && (!is_want(rc) || lib != (void *)1 || hmreg_last_error()->code != rc))
+            return 2;
+        faults_arm(0);
+        if (!rc && hmreg_close(lib))
+            return 3;
+        lib = (void *)1;
+    }
+    return 4;
+}
+
+static void each_call_fails__first_open_of_a_process(void **state)
+{
+    pid_t child;
+
+    vendors_reset();
+    child = fork();
+    if (child == 0)
+        _exit(first_open());
+    assert_int_equal(status_of(child), 0);
+}
+
+/* ---- over the wire ---------------------------------------------------------------------- */
+
+static struct target target;
+
+static int wire_way(struct way *way)
+{
+    char bytes[200000];
+    uint64_t addr, key;
+    int rc = open_way(way, 0);
+
+    memset(bytes, 'w', sizeof(bytes));
+    rc = rc ? rc
+            : hmreg_remote_open(way->domain, target.page->token, target.page->token_size,
+                                &way->remote);
+    rc = rc ? rc : hmreg_remote_addr(way->remote, 3, sizeof(bytes), &addr, &key);
+    rc = rc ? rc : hmreg_loopback_write(way->remote, bytes, sizeof(bytes), NULL, addr, key);
+    rc = rc ? rc : hmreg_loopback_read(way->remote, bytes, sizeof(bytes), NULL, addr, key);
+    return rc;
+}
+
+static void each_call_fails__to_another_process(void **state)
+{
+    target_start(&target, NULL);
+    each_call_fails(wire_way);
+    target_end(&target);
+}
+
+/* The first forks before any test here has opened a library. */
+TEST_MAIN(TEST(each_call_fails__first_open_of_a_process), TEST(each_call_fails__host_memory),
+          TEST(each_call_fails__device_memory), TEST(each_call_fails__many_ranges),
+          TEST(each_call_fails__cached), TEST(each_call_fails__bound_objects),
+          TEST(each_call_fails__allocation), TEST(each_call_fails__to_another_process))

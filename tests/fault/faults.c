@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See faults.h. The linker's --wrap gives each call's name to the function here, and __real_ to
+ * the one of the C library.
+ */
+#include "tests/fault/faults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static _Thread_local unsigned left;
+static _Thread_local const char *fired;
+static atomic_long blocks, mappings;
+
+void faults_arm(unsigned nth)
+{
+    left = nth;
+    fired = NULL;
+}
+
+const char *faults_fired(void)
+{
+    return fired;
+}
+
+long faults_blocks(void)
+{
+    return atomic_load(&blocks);
+}
+
+long faults_mappings(void)
+{
+    return atomic_load(&mappings);
+}
+
+static bool fails(const char *call, int errnum)
+{
+    if (!left || --left)
+        return false;
+    fired = call;
+    errno = errnum;
+    return true;
+}
+
+/* The wrapped function's types are its own; only its name is changed. */
+#define WRAP(type, call, ...)                                                                      \
+    type __real_##call(__VA_ARGS__);                                                               \
+    type __wrap_##call(__VA_ARGS__);                                                               \
+    type __wrap_##call(__VA_ARGS__)
+
+static void *count(void *block)
+{
+    if (block)
+        atomic_fetch_add(&blocks, 1);
+    return block;
+}
+
+WRAP(void *, malloc, size_t size)
+{
+    return fails("malloc", ENOMEM) ? NULL : count(__real_malloc(size));
+}
+
+WRAP(void *, calloc, size_t number, size_t size)
+{
+    return fails("calloc", ENOMEM) ? NULL : count(__real_calloc(number, size));
+}
+
+WRAP(int, posix_memalign, void **out, size_t align, size_t size)
+{
+    int rc = fails("posix_memalign", ENOMEM) ? ENOMEM : __real_posix_memalign(out, align, size);
+
+    if (!rc)
+        count(*out);
+    return rc;
+}
+
+WRAP(void, free, void *block)
+{
+    if (block)
+        atomic_fetch_sub(&blocks, 1);
+    __real_free(block);
+}
+
+/* Its nodes are libc's own, which no wrapping reaches. */
+WRAP(void *, tsearch, const void *key, void **root, int (*compare)(const void *, const void *))
+{
+    return fails("tsearch", ENOMEM) ? NULL : __real_tsearch(key, root, compare);
+}
+
+WRAP(void *, mmap, void *at, size_t len, int protection, int flags, int fd, off_t offset)
+{
+    void *made =
+        fails("mmap", ENOMEM) ? MAP_FAILED : __real_mmap(at, len, protection, flags, fd, offset);
+
+    if (made != MAP_FAILED)
+        atomic_fetch_add(&mappings, 1);
+    return made;
+}
+
+WRAP(int, munmap, void *at, size_t len)
+{
+    atomic_fetch_sub(&mappings, 1);
+    return __real_munmap(at, len);
+}
+
+WRAP(FILE *, fopen, const char *path, const char *mode)
+{
+    return fails("fopen", EMFILE) ? NULL : __real_fopen(path, mode);
+}
+
+WRAP(int, pipe2, int *ends, int flags)
+{
+    return fails("pipe2", EMFILE) ? -1 : __real_pipe2(ends, flags);
+}
+
+WRAP(int, eventfd, unsigned start, int flags)
+{
+    return fails("eventfd", EMFILE) ? -1 : __real_eventfd(start, flags);
+}
+
+WRAP(int, socket, int domain, int type, int protocol)
+{
+    return fails("socket", EMFILE) ? -1 : __real_socket(domain, type, protocol);
+}
+
+WRAP(int, bind, int fd, const struct sockaddr *name, socklen_t len)
+{
+    return fails("bind", EADDRINUSE) ? -1 : __real_bind(fd, name, len);
+}
+
+WRAP(int, listen, int fd, int backlog)
+{
+    return fails("listen", EADDRINUSE) ? -1 : __real_listen(fd, backlog);
+}
+
+WRAP(ssize_t, getrandom, void *out, size_t len, unsigned flags)
+{
+    return fails("getrandom", ENOSYS) ? -1 : __real_getrandom(out, len, flags);
+}
+
+WRAP(int, pthread_create, pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *),
+     void *arg)
+{
+    return fails("pthread_create", EAGAIN) ? EAGAIN : __real_pthread_create(out, attr, run, arg);
+}
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+
+int __wrap_fcntl(int fd, int command, ...)
+{
+    va_list args;
+    long arg;
+
+    va_start(args, command);
+    arg = va_arg(args, long);
+    va_end(args);
+    if (command == F_DUPFD_CLOEXEC && fails("fcntl(F_DUPFD_CLOEXEC)", EMFILE))
+        return -1;
+    return __real_fcntl(fd, command, arg);
+}

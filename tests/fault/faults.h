@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Every call that can fail for want of something, made to fail in turn. An executable linked with
+ * the options of FAULTS in CMakeLists.txt sends its own and the library's (hmreg_internal's) calls
+ * of the C library through here.
+ */
+#ifndef TESTS_FAULT_FAULTS_H
+#define TESTS_FAULT_FAULTS_H
+
+/* Of the calls this thread makes from now on, the nth (from 1) fails with its usual error number;
+ * 0: none. */
+void faults_arm(unsigned nth);
+/* The call that failed: "calloc"; NULL: none did. */
+const char *faults_fired(void);
+
+/* Blocks of memory, and mappings, that were had and not given back, by all threads. */
+long faults_blocks(void);
+long faults_mappings(void);
+
+#endif
