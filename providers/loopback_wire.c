@@ -31,13 +31,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define MAGIC 0x686d6c31u
-#define PIECE_BYTES (64u << 10)
-#define MAX_CLIENTS 256
-#define PATIENCE_SECONDS 10 /* with an initiator in the middle of a request */
-#define LOOK_SECONDS 1      /* how often an initiator looks whether its target lives */
-#define RETRY_MS 100        /* when there is no descriptor for a new client */
-#define CONNECT_TRIES 30    /* each of LOOK_SECONDS: the target's queue may be full */
+#define MAGIC            0x686d6c31u
+#define PIECE_BYTES      (64u << 10)
+#define MAX_CLIENTS      256
+#define PATIENCE_SECONDS 10  /* with an initiator in the middle of a request */
+#define LOOK_SECONDS     1   /* how often an initiator looks whether its target lives */
+#define RETRY_MS         100 /* when there is no descriptor for a new client */
+#define CONNECT_TRIES    30  /* each of LOOK_SECONDS: the target's queue may be full */
 
 struct header {
     uint32_t magic;
@@ -147,8 +147,8 @@ static socklen_t make_name(uint32_t pid, uint64_t nonce, struct sockaddr_un *out
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     /* A leading zero byte: the abstract namespace, nothing in a file system. */
-    int len = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64, pid,
-                       nonce);
+    int len =
+        snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64, pid, nonce);
 
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
@@ -489,8 +489,9 @@ static struct end target_of(const struct wire_client *client)
 
 static int fail_gone(const struct wire_client *client)
 {
-    return hmreg_fail(-EHOSTUNREACH, "the peer's process (%u) or its domain is gone, or is not "
-                                     "of our user",
+    return hmreg_fail(-EHOSTUNREACH,
+                      "the peer's process (%u) or its domain is gone, or is not "
+                      "of our user",
                       client->address.pid);
 }
 
@@ -559,10 +560,10 @@ static int read_pieces(struct wire_client *client, struct hmreg *lib, char *loca
 
 static int refused(const struct loopback_access *access, int rc)
 {
-    return hmreg_fail(rc, "the peer refused a %s of %" PRIu64 " bytes at %#" PRIx64
-                          " with key %#" PRIx64 ": %s",
-                      access->write ? "write" : "read", access->len, access->addr, access->key,
-                      hmreg_strerror(rc));
+    return hmreg_fail(
+        rc, "the peer refused a %s of %" PRIu64 " bytes at %#" PRIx64 " with key %#" PRIx64 ": %s",
+        access->write ? "write" : "read", access->len, access->addr, access->key,
+        hmreg_strerror(rc));
 }
 
 /* Asks for the access: 0, -EHOSTUNREACH or the target's refusal, no error recorded. */

@@ -291,8 +291,8 @@ static void reg__unmapped__efault_before_the_device_is_asked(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* Where nobody else maps, so that what is unmapped stays so. */
-    char *hole = mmap((void *)0x7eb000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
-                      -1, 0);
+    char *hole =
+        mmap((void *)0x7eb000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct hmreg_mr *mr = (void *)1;
     struct bed bed;
 
@@ -483,9 +483,8 @@ static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
     close_bed(&bed);
 }
 
-TEST_MAIN(TEST(bind__verbs_ties_nothing_to_regions__opnotsupp),
-          TEST(open__null_argument__inval), TEST(open__bad_config__refused),
-          TEST(open__device_does_not_tell_its_limits__io),
+TEST_MAIN(TEST(bind__verbs_ties_nothing_to_regions__opnotsupp), TEST(open__null_argument__inval),
+          TEST(open__bad_config__refused), TEST(open__device_does_not_tell_its_limits__io),
           TEST(query__says_what_the_device_demands),
           TEST(query__device_without_max_mr_size__no_limit),
           TEST(reg__every_combination_of_rights__is_translated),
