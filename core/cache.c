@@ -69,12 +69,14 @@ static void link_entry(struct cache *cache, struct cache_entry *entry)
 {
     itree_insert(&cache->index, &entry->node);
     add(&cache->used, entry);
+    ledger_used(&cache->ledger, cache->used.regions, cache->used.bytes);
 }
 
 static void unlink_entry(struct cache *cache, struct cache_entry *entry)
 {
     itree_remove(&cache->index, &entry->node);
     subtract(&cache->used, entry);
+    ledger_used(&cache->ledger, cache->used.regions, cache->used.bytes);
     entry->state = CACHE_DEAD;
 }
 
@@ -90,7 +92,7 @@ static void pin(struct cache *cache, struct cache_entry *entry)
 static void become_zombie(struct cache *cache, struct cache_entry *entry)
 {
     if (!entry->zombie)
-        cache->zombies++;
+        ledger_set(&cache->ledger, STATS_ZOMBIES, ++cache->zombies);
     entry->zombie = true;
 }
 
@@ -143,12 +145,13 @@ static struct cache_entry *serving(const struct cache *cache, const struct cache
     return pending_too ? pending : NULL;
 }
 
-static bool evict_one(struct cache *cache)
+/* code: as for ledger_evicted(). */
+static bool evict_one(struct cache *cache, int code)
 {
     if (!cache->idle.first)
         return false;
     kill_entry(cache, cache->idle.first);
-    atomic_fetch_add(&cache->evictions, 1);
+    ledger_evicted(&cache->ledger, code, 1);
     return true;
 }
 
@@ -167,7 +170,7 @@ static bool make_room(struct cache *cache, uint64_t bytes)
     if (!fits(&pinned, &cache->limit, bytes))
         return false;
     while (!fits(&cache->used, &cache->limit, bytes))
-        evict_one(cache);
+        evict_one(cache, 0);
     return true;
 }
 
@@ -176,6 +179,9 @@ static bool make_room(struct cache *cache, uint64_t bytes)
 void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
 {
     *cache = (struct cache){.limit = {max_regions, max_bytes}};
+    ledger_open(&cache->ledger);
+    ledger_set(&cache->ledger, STATS_LIMIT_REGIONS, max_regions);
+    ledger_set(&cache->ledger, STATS_LIMIT_BYTES, max_bytes);
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->decided, NULL);
 }
@@ -183,6 +189,7 @@ void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
 void cache_destroy(struct cache *cache)
 {
     assert(!cache->entries);
+    ledger_close(&cache->ledger);
     pthread_cond_destroy(&cache->decided);
     pthread_mutex_destroy(&cache->lock);
 }
@@ -205,7 +212,7 @@ void cache_forget(struct cache_entry *entry)
     pthread_mutex_lock(&cache->lock);
     cache->entries--;
     if (entry->zombie)
-        cache->zombies--;
+        ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -272,14 +279,23 @@ void cache_abandon(struct cache_entry *entry)
     pthread_mutex_unlock(&cache->lock);
 }
 
+static void wait_for(struct cache *cache, const struct cache_entry *entry)
+{
+    ledger_add(&cache->ledger, STATS_WAITS, 1);
+    ledger_add(&cache->ledger, STATS_WAITING, 1);
+    while (entry->state == CACHE_PENDING)
+        pthread_cond_wait(&cache->decided, &cache->lock);
+    ledger_add(&cache->ledger, STATS_WAITING, -1);
+}
+
 bool cache_await(struct cache_entry *entry)
 {
     struct cache *cache = entry->cache;
     bool live;
 
     pthread_mutex_lock(&cache->lock);
-    while (entry->state == CACHE_PENDING)
-        pthread_cond_wait(&cache->decided, &cache->lock);
+    if (entry->state == CACHE_PENDING)
+        wait_for(cache, entry);
     live = entry->state == CACHE_LIVE;
     pthread_mutex_unlock(&cache->lock);
     return live;
@@ -318,7 +334,7 @@ static void invalidate_entry(struct cache *cache, struct cache_entry *entry,
     if (change->unmapped && change->start <= watched->start && watched->end <= change->end)
         entry->watch.gone = true;
     kill_entry(cache, entry);
-    atomic_fetch_add(&cache->invalidations, 1);
+    ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
 }
 
 void cache_invalidate(struct cache *cache, const struct change *change)
@@ -338,17 +354,17 @@ void cache_drop(struct cache_entry *entry)
     pthread_mutex_lock(&cache->lock);
     if (entry->state == CACHE_LIVE) {
         kill_entry(cache, entry);
-        atomic_fetch_add(&cache->invalidations, 1);
+        ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     }
     pthread_mutex_unlock(&cache->lock);
 }
 
-unsigned cache_evict(struct cache *cache, unsigned count)
+unsigned cache_evict(struct cache *cache, unsigned count, int code)
 {
     unsigned done = 0;
 
     pthread_mutex_lock(&cache->lock);
-    while (done < count && evict_one(cache))
+    while (done < count && evict_one(cache, code))
         done++;
     pthread_mutex_unlock(&cache->lock);
     return done;
@@ -425,14 +441,5 @@ unsigned cache_busy(struct cache *cache)
 
 void cache_stats(struct cache *cache, struct hmreg_stats *out)
 {
-    pthread_mutex_lock(&cache->lock);
-    out->regions += cache->used.regions;
-    out->bytes += cache->used.bytes;
-    out->zombies += cache->zombies;
-    pthread_mutex_unlock(&cache->lock);
-    out->hits += atomic_load(&cache->hits);
-    out->misses += atomic_load(&cache->misses);
-    out->evictions += atomic_load(&cache->evictions);
-    out->invalidations += atomic_load(&cache->invalidations);
-    out->uncached += atomic_load(&cache->uncached);
+    ledger_sum(&cache->ledger, out);
 }

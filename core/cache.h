@@ -7,6 +7,7 @@
 #ifndef HMREG_CORE_CACHE_H
 #define HMREG_CORE_CACHE_H
 
+#include "core/ledger.h"
 #include "core/mr.h"
 #include "core/userfault.h"
 
@@ -57,7 +58,7 @@ struct cache {
     unsigned entries;       /* of any state, until cache_forget() */
     unsigned held;          /* of them, pinned */
     unsigned zombies;
-    atomic_ullong hits, misses, evictions, invalidations, uncached;
+    struct ledger ledger;
 };
 
 /* What a get asks for. */
@@ -103,8 +104,9 @@ void cache_invalidate(struct cache *cache, const struct change *change);
 /* The same for one entry, which its identity has betrayed. */
 void cache_drop(struct cache_entry *entry);
 
-/* The least recently used die: so many at the most. How many did? */
-unsigned cache_evict(struct cache *cache, unsigned count);
+/* The least recently used die, so many at the most, for a registration that failed with code. How
+ * many did? */
+unsigned cache_evict(struct cache *cache, unsigned count, int code);
 /* All that nobody holds die. */
 void cache_empty(struct cache *cache);
 

@@ -223,7 +223,7 @@ static bool keep_if_right(struct get *get, struct cache_entry *entry)
 {
     if (!entry->identity ||
         same_identity(get, entry->mr->iface, entry->node.start, entry->node.end, entry->identity)) {
-        atomic_fetch_add(&entry->cache->hits, 1);
+        ledger_add(&entry->cache->ledger, STATS_HITS, 1);
         return true;
     }
     cache_drop(entry);
@@ -271,15 +271,26 @@ static bool eviction_helps(int rc)
     return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
 }
 
-/* So many at the most, of the same cache before others: 0 if there is nothing left to evict. */
-static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count)
+/* So many at the most, of the same cache before others: 0 if there is nothing left to evict.
+ * code: why the registration failed. */
+static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count, int code)
 {
-    unsigned done = cache_evict(cache, count);
+    unsigned done = cache_evict(cache, count, code);
 
     for (unsigned i = 0; i < set->count && done < count; i++)
-        done += cache_evict(&set->caches[i], count - done);
+        done += cache_evict(&set->caches[i], count - done, code);
     reap_dead(set);
     return done;
+}
+
+static int create_once(struct get *get, struct cache *cache, struct hmreg_mr **out)
+{
+    uint64_t start = ledger_start(&cache->ledger);
+    int rc = region_create(get->domain, &get->request, &get->found, out);
+
+    if (!rc)
+        ledger_done(&cache->ledger, start);
+    return rc;
 }
 
 static int create(struct get *get, struct cache *cache, struct hmreg_mr **out)
@@ -288,11 +299,13 @@ static int create(struct get *get, struct cache *cache, struct hmreg_mr **out)
     int rc;
 
     hmreg_error_save(&before);
-    rc = region_create(get->domain, &get->request, &get->found, out);
-    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count); count *= 2)
-        rc = region_create(get->domain, &get->request, &get->found, out);
+    rc = create_once(get, cache, out);
+    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
+        rc = create_once(get, cache, out);
     if (!rc)
         hmreg_error_restore(&before);
+    else
+        ledger_add(&cache->ledger, STATS_FAILURES, 1);
     return rc;
 }
 
@@ -338,7 +351,7 @@ static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg
     }
     entry->mr = mr;
     mr->entry = entry;
-    atomic_fetch_add(&entry->cache->uncached, 1);
+    ledger_add(&entry->cache->ledger, STATS_UNCACHED, 1);
     *out = mr;
     return 0;
 }
@@ -411,7 +424,7 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
         get->discarded++;
         return AGAIN;
     }
-    atomic_fetch_add(&entry->cache->misses, 1);
+    ledger_add(&entry->cache->ledger, STATS_MISSES, 1);
     *out = mr;
     return 0;
 }

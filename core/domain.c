@@ -4,6 +4,7 @@
  */
 #include "core/domain.h"
 
+#include "core/cache.h"
 #include "core/cache_set.h"
 #include "core/error.h"
 #include "core/token.h"
@@ -190,6 +191,18 @@ int domain_check(const struct hmreg_domain *domain)
     return context_check(domain->lib);
 }
 
+int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
+{
+    int devices = domain->lib->runtimes[iface].devices;
+
+    if (iface == HMREG_IFACE_SYSTEM)
+        return validate_system_device(device, -ENODEV);
+    if (device < 0 || device >= devices)
+        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
+                          hmreg_iface_name(iface), device, devices);
+    return 0;
+}
+
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out)
@@ -327,16 +340,43 @@ int hmreg_domain_flush(struct hmreg_domain *domain)
     return rc;
 }
 
-int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
+/* Of the first version; later callers have more. */
+#define LEAST_STATS offsetof(struct hmreg_stats, evicted_limit)
+
+static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
 {
-    struct hmreg_stats stats = {0};
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(stats), "struct hmreg_stats");
+    return rc ? rc : validate_out_size(out->size, LEAST_STATS, "struct hmreg_stats");
+}
+
+int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
+{
+    struct hmreg_stats stats = {0};
+    int rc = check_stats(domain, out);
+
     if (rc)
         return rc;
     cache_set_stats(domain->caches, &stats);
+    validate_copy_out(out, &stats, sizeof(stats));
+    return 0;
+}
+
+int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                      struct hmreg_stats *out)
+{
+    struct hmreg_stats stats = {0};
+    int rc = check_stats(domain, out);
+
+    rc = rc ? rc : validate_iface(iface);
+    if (!rc && device != -1)
+        rc = domain_check_device(domain, iface, device);
+    if (rc)
+        return rc;
+    if (iface == HMREG_IFACE_SYSTEM)
+        device = -1;
+    cache_stats(cache_set_at(domain->caches, iface, device), &stats);
     validate_copy_out(out, &stats, sizeof(stats));
     return 0;
 }

@@ -31,5 +31,7 @@ struct hmreg_domain {
 
 /* domain is not NULL and belongs to this process: 0, -EINVAL or -EPERM. */
 int domain_check(const struct hmreg_domain *domain);
+/* iface, a valid one, has this device; host memory of the system has -1 and 0. -ENODEV. */
+int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device);
 
 #endif

@@ -89,18 +89,6 @@ static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int
     }
 }
 
-static int check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
-{
-    int devices = domain->lib->runtimes[iface].devices;
-
-    if (iface == HMREG_IFACE_SYSTEM)
-        return validate_system_device(device, -ENODEV);
-    if (device < 0 || device >= devices)
-        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
-                          hmreg_iface_name(iface), device, devices);
-    return 0;
-}
-
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out)
 {
@@ -110,7 +98,7 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
 
     rc = rc ? rc : check_out(out);
     rc = rc ? rc : validate_iface(iface);
-    rc = rc ? rc : check_device(domain, iface, device);
+    rc = rc ? rc : domain_check_device(domain, iface, device);
     if (rc)
         return rc;
     hmreg_error_save(&before);

@@ -557,6 +557,8 @@ int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
 /* Deregisters every cached region of the domain that nobody holds. -EINVAL: domain is NULL. */
 int hmreg_domain_flush(struct hmreg_domain *domain);
 
+#define HMREG_STATS_TIMES 40
+
 struct hmreg_stats {
     size_t size; /* sizeof(struct hmreg_stats) */
     uint64_t hits, misses, evictions;
@@ -565,10 +567,30 @@ struct hmreg_stats {
     uint64_t regions;       /* cached now */
     uint64_t bytes;         /* in them */
     uint64_t zombies;       /* forgotten, still waiting for their last put or for a busy dereg */
+    /* The fields above are those of the first version; a caller's size may end here. */
+    uint64_t evicted_limit;  /* of the evictions: for a limit, */
+    uint64_t evicted_memory; /* because a registration answered -ENOMEM, */
+    uint64_t evicted_room;   /* -ENOSPC, */
+    uint64_t evicted_keys;   /* -HMREG_ENOKEY */
+    uint64_t failures;       /* gets whose registration failed for good */
+    uint64_t regions_max;    /* the most of regions and bytes so far; of a domain the sums of its */
+    uint64_t bytes_max;      /* caches' own, at different times */
+    uint64_t waits;          /* gets that waited for another thread to register the same */
+    uint64_t waiting;        /* of these, now */
+    uint64_t reg_ns;         /* time that the timed registrations took, together, in ns */
+    uint64_t reg_longest_ns; /* the longest of them */
+    uint64_t reg_times[HMREG_STATS_TIMES]; /* how many took from 2^n to 2^(n+1) ns; longer ones are
+                                the last's. Of registrations shorter than 1 us one in 16 is timed */
 };
 
 /* Sums over the domain's caches. -EINVAL: an argument is NULL or out->size is too small. */
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out);
+
+/* The same for one cache. device -1: host memory, of an iface other than system that which its
+ * runtime pinned; of system 0 is the same. -EINVAL: an argument is NULL, out->size is too small, or
+ * no such iface. -ENODEV: no such device. */
+int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                      struct hmreg_stats *out);
 
 /* ---- tokens: how a peer reaches a region ------------------------------------------------ */
 

@@ -99,9 +99,11 @@ static void queries__say_what_was_registered(void **state)
 
 /* ---- callers of other versions ---------------------------------------------------------- */
 
-/* An output struct: too small a size is refused and nothing written; bytes beyond what the library
- * knows stay; the size stays the caller's. */
-static void check_out(struct bed *bed, size_t known, int (*ask)(struct bed *bed, void *out))
+/* An output struct, of which the first version had `least` bytes: too small a size is refused and
+ * nothing written; bytes beyond what the caller or the library knows stay; the size stays the
+ * caller's. */
+static void check_out_since(struct bed *bed, size_t least, size_t known,
+                            int (*ask)(struct bed *bed, void *out))
 {
     union {
         size_t size;
@@ -110,7 +112,7 @@ static void check_out(struct bed *bed, size_t known, int (*ask)(struct bed *bed,
 
     memset(&before, 0xa5, sizeof(before));
     assert_fails(ask(bed, NULL), -EINVAL, "out is NULL");
-    for (size_t size = 0; size < known; size += known - 1) {
+    for (size_t size = 0; size < least; size += least - 1) {
         before.size = size;
         out = before;
         assert_fails(ask(bed, &out), -EINVAL, "size of struct");
@@ -123,6 +125,15 @@ static void check_out(struct bed *bed, size_t known, int (*ask)(struct bed *bed,
         assert_int_equal(out.size, size);
         assert_memory_equal(out.bytes + known, before.bytes + known, sizeof(out) - known);
     }
+    before.size = least;
+    out = before;
+    assert_ok(ask(bed, &out));
+    assert_memory_equal(out.bytes + least, before.bytes + least, sizeof(out) - least);
+}
+
+static void check_out(struct bed *bed, size_t known, int (*ask)(struct bed *bed, void *out))
+{
+    check_out_since(bed, known, known, ask);
 }
 
 static int ask_domain(struct bed *bed, void *out)
@@ -133,6 +144,11 @@ static int ask_domain(struct bed *bed, void *out)
 static int ask_stats(struct bed *bed, void *out)
 {
     return hmreg_domain_stats(bed->under.domain, out);
+}
+
+static int ask_cache_stats(struct bed *bed, void *out)
+{
+    return hmreg_cache_stats(bed->under.domain, HMREG_IFACE_SYSTEM, -1, out);
 }
 
 static int ask_outlook(struct bed *bed, void *out)
@@ -173,7 +189,10 @@ static int ask_runtime(struct bed *bed, void *out)
 static void check_outs(struct bed *bed)
 {
     check_out(bed, sizeof(struct hmreg_domain_info), ask_domain);
-    check_out(bed, sizeof(struct hmreg_stats), ask_stats);
+    check_out_since(bed, offsetof(struct hmreg_stats, evicted_limit), sizeof(struct hmreg_stats),
+                    ask_stats);
+    check_out_since(bed, offsetof(struct hmreg_stats, evicted_limit), sizeof(struct hmreg_stats),
+                    ask_cache_stats);
     check_out(bed, sizeof(struct hmreg_explanation), ask_outlook);
     check_out(bed, sizeof(struct hmreg_mr_info), ask_mr);
     check_out(bed, sizeof(struct hmreg_segment_info), ask_segment);
@@ -204,6 +223,7 @@ static void null__is_refused_by_name_or_means_nothing(void **state)
 
     assert_fails(hmreg_domain_query(NULL, &domain), -EINVAL, "domain");
     assert_fails(hmreg_domain_stats(NULL, &stats), -EINVAL, "domain");
+    assert_fails(hmreg_cache_stats(NULL, 0, -1, &stats), -EINVAL, "domain");
     assert_fails(hmreg_domain_explain(NULL, 0, -1, &why), -EINVAL, "domain");
     assert_fails(hmreg_mr_query(NULL, &info), -EINVAL, "mr");
     assert_fails(hmreg_mr_segment(NULL, 0, &segment), -EINVAL, "mr");
@@ -477,6 +497,7 @@ static void child(struct bed *bed)
     PERM(hmreg_domain_query(domain, &domain_info));
     PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, &why));
     PERM(hmreg_domain_stats(domain, &stats));
+    PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, &stats));
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_bind(domain, bed, HMREG_REG_MR));
     PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &mr, NULL));

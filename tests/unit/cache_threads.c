@@ -6,8 +6,6 @@
 #include "tests/support/cache_bed.h"
 #include "tests/support/vendors.h"
 
-#include "core/cache.h"
-#include "core/cache_set.h"
 #include "core/context.h"
 
 #include <errno.h>
@@ -81,18 +79,11 @@ static void open_bed(struct bed *bed, enum hmreg_monitor monitor,
     counter.reg_hook = stop_here;
 }
 
-/* Until so many threads pin the pending entry: the registrar and those that wait for it. */
-static void await_pins(const struct bed *bed, unsigned pins)
+/* Until so many threads wait for another's registration. */
+static void await_waiting(const struct bed *bed, unsigned threads)
 {
-    struct cache *cache = cache_set_at(bed->domain->caches, HMREG_IFACE_SYSTEM, -1);
-    unsigned now = 0;
-
-    while (now != pins) {
-        pthread_mutex_lock(&cache->lock);
-        now = cache->index.root ? ((struct cache_entry *)cache->index.root)->pins : 0;
-        pthread_mutex_unlock(&cache->lock);
+    while (bed_stats(bed).waiting != threads)
         sched_yield();
-    }
 }
 
 /* ---- the same range --------------------------------------------------------------------- */
@@ -107,13 +98,15 @@ static void get__same_range_on_four_threads__registered_once(void **state)
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
         start(&getters[i], &bed, memory[0] + i, LEN - 10); /* parts of it */
-    await_pins(&bed, THREADS);
+    await_waiting(&bed, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
         assert_int_equal(getters[i].rc, 0);
         assert_ptr_equal(getters[i].mr, getters[0].mr);
     }
+    assert_int_equal(bed_stats(&bed).waits, THREADS - 1);
+    assert_int_equal(bed_stats(&bed).waiting, 0);
     assert_int_equal(atomic_load(&counter.regs), 1);
     assert_int_equal(bed_stats(&bed).misses, 1);
     assert_int_equal(bed_stats(&bed).hits, THREADS - 1);
@@ -132,7 +125,7 @@ static void get__first_of_four_fails__the_others_register_for_themselves(void **
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
         start(&getters[i], &bed, memory, LEN);
-    await_pins(&bed, THREADS);
+    await_waiting(&bed, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++)
         finish(&getters[i]);
@@ -155,7 +148,7 @@ static void get__all_of_four_fail__each_has_its_own_error(void **state)
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
         start(&getters[i], &bed, memory, LEN);
-    await_pins(&bed, THREADS);
+    await_waiting(&bed, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
@@ -215,7 +208,7 @@ static void invalidate__while_others_wait_for_it__they_do_not_get_it(void **stat
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
         start(&getters[i], &bed, memory, LEN);
-    await_pins(&bed, THREADS);
+    await_waiting(&bed, THREADS - 1);
     assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
