@@ -19,6 +19,8 @@
 
 #include <assert.h>
 
+#define BATCH 256 /* entries that die under one hold of the lock, so that others get their turn */
+
 /* ---- lists ------------------------------------------------------------------------------ */
 
 static void list_append(struct cache_list *list, struct cache_entry *entry)
@@ -321,30 +323,46 @@ struct cache_entry *cache_release(struct cache_entry *entry)
 
 /* ---- endings ---------------------------------------------------------------------------- */
 
-/* A pending entry is its registrar's to end; it is told. */
-static void invalidate_entry(struct cache *cache, struct cache_entry *entry,
+/* A pending entry is its registrar's to end; it is told. True: it was live, and died. */
+static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
                              const struct change *change)
 {
-    const struct itree_node *watched = &entry->watch.node;
+    const struct itree_node *node = &entry->node;
 
     if (entry->state == CACHE_PENDING) {
         entry->changed = true;
-        return;
+        return false;
     }
-    if (change->unmapped && change->start <= watched->start && watched->end <= change->end)
-        entry->watch.gone = true;
+    if (change->unmapped && change->start <= node->start && node->end <= change->end)
+        entry->unmapped = true;
     kill_entry(cache, entry);
     ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
+    return true;
 }
 
-void cache_invalidate(struct cache *cache, const struct change *change)
+bool cache_invalidate(struct cache *cache, const struct change *change)
 {
     struct itree_node *node = NULL;
+    unsigned count = 0;
 
     pthread_mutex_lock(&cache->lock);
-    while ((node = itree_touching(&cache->index, node, change->start, change->end)))
-        invalidate_entry(cache, entry_of(node), change);
+    while (count < BATCH &&
+           (node = itree_touching(&cache->index, node, change->start, change->end)))
+        count += invalidate_entry(cache, entry_of(node), change);
     pthread_mutex_unlock(&cache->lock);
+    return count == BATCH;
+}
+
+bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
+{
+    struct itree_node *node;
+
+    pthread_mutex_lock(&cache->lock);
+    node = itree_touching(&cache->index, NULL, start, end);
+    if (node)
+        *out = (struct span){node->start, node->end};
+    pthread_mutex_unlock(&cache->lock);
+    return node;
 }
 
 void cache_drop(struct cache_entry *entry)

@@ -7,6 +7,7 @@
 #ifndef HMREG_CORE_CACHE_H
 #define HMREG_CORE_CACHE_H
 
+#include "core/itree.h"
 #include "core/ledger.h"
 #include "core/mr.h"
 #include "core/userfault.h"
@@ -23,13 +24,14 @@ enum cache_state {
 /* One registration of hmreg_mr_get(), remembered or not. */
 struct cache_entry {
     struct itree_node node; /* first; the bytes it covers, in the index while pending or live */
-    struct watch watch;
     struct cache *cache;
     struct hmreg_mr *mr; /* NULL: not registered (yet) */
     uint64_t access;
     uint64_t identity;
     unsigned pins; /* gets not yet put, and threads that look at it */
     enum cache_state state;
+    bool watched; /* by the monitor */
+    bool unmapped; /* nothing of it is left to stop watching */
     bool changed; /* its memory changed while it was pending */
     bool zombie;  /* was live, is dead, and something still keeps it */
     /* In one of the cache's lists. */
@@ -99,8 +101,11 @@ bool cache_await(struct cache_entry *entry);
 /* Unpins. Not NULL: the entry is dead and this was its last pin: the caller deregisters it. */
 struct cache_entry *cache_release(struct cache_entry *entry);
 
-/* Memory changed: what touches it dies. Takes the lock only, see struct userfault_client. */
-void cache_invalidate(struct cache *cache, const struct change *change);
+/* Memory changed: what touches it dies, or a part of that: true, and there is more. Takes the lock
+ * only, see struct userfault_client. */
+bool cache_invalidate(struct cache *cache, const struct change *change);
+/* The first entry in the order of addresses, of those that are not dead, in [start, end). */
+bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
 /* The same for one entry, which its identity has betrayed. */
 void cache_drop(struct cache_entry *entry);
 

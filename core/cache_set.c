@@ -39,6 +39,7 @@ struct cache_set {
     struct hmreg_domain *domain;
     struct monitor *monitor;
     struct listener listener;
+    atomic_uint sure;
     unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
     unsigned count;
     struct cache caches[]; /* those of memory of no device first, one for each iface */
@@ -63,13 +64,30 @@ static struct cache_set *set_of(struct listener *listener)
     return (struct cache_set *)((char *)listener - offsetof(struct cache_set, listener));
 }
 
-static void on_change(struct listener *listener, const struct change *change)
+static bool on_change(struct listener *listener, const struct change *change)
 {
     struct cache_set *set = set_of(listener);
     unsigned count = change->host_only ? HOST_CACHES : set->count;
+    bool more = false;
 
     for (unsigned i = 0; i < count; i++)
-        cache_invalidate(&set->caches[i], change);
+        more |= cache_invalidate(&set->caches[i], change);
+    return more;
+}
+
+static bool needs(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
+{
+    struct cache_set *set = set_of(listener);
+    struct span one;
+    bool any = false;
+
+    for (unsigned i = 0; i < HOST_CACHES; i++) {
+        if (!cache_first_in(&set->caches[i], start, end, &one) || (any && one.start >= out->start))
+            continue;
+        *out = one;
+        any = true;
+    }
+    return any;
 }
 
 struct cache_set *cache_set_new(struct hmreg_domain *domain)
@@ -91,7 +109,9 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     set->count = count;
     for (unsigned i = 0; i < count; i++)
         cache_init(&set->caches[i], domain->max_regions, domain->max_bytes);
-    set->listener.changed = on_change;
+    atomic_init(&set->sure, 1);
+    set->listener =
+        (struct listener){.sure = &set->sure, .changed = on_change, .needs = needs};
     monitor_attach(set->monitor, &set->listener);
     return set;
 }
@@ -118,7 +138,8 @@ static void entry_destroy(struct cache_set *set, struct cache_entry *entry)
     int rc = 0;
 
     hmreg_error_save(&before);
-    monitor_unwatch(set->monitor, &entry->watch);
+    if (entry->watched && !entry->unmapped)
+        monitor_unwatch(set->monitor, entry->node.start, entry->node.end);
     if (entry->mr)
         rc = region_destroy(entry->mr);
     hmreg_error_restore(&before);
@@ -258,7 +279,7 @@ static struct cache_entry *find_anywhere(struct get *get, bool *settled)
 
     if (entry)
         return entry;
-    *settled = monitor_settle(set->monitor);
+    *settled = monitor_settle_one(set->monitor, &set->listener);
     return *settled ? find_among(get, 0, HOST_CACHES) : NULL;
 }
 
@@ -383,12 +404,10 @@ static bool notice_changes(struct get *get, struct cache_entry *entry)
 {
     struct monitor *monitor = get->set->monitor;
     /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
-    bool watched =
-        is_host(get) && monitor_watch(monitor, &entry->watch, get->want.start, get->want.end);
-
+    entry->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     if (entry->identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return watched && is_anonymous(get);
+    return entry->watched && is_anonymous(get);
 }
 
 static bool is_still_found(struct get *get)

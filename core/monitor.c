@@ -3,10 +3,11 @@
  * See monitor.h. The monitor hands on what the kernel (userfault.c) or the application
  * (hmreg_invalidate) says.
  *
- * Locks: the list of listeners has one, held while they are told. It is taken inside userfault.c's
- * client_lock, and the caches' locks are taken inside it. What holds for those holds here: under
- * it nothing is allocated, freed, registered or deregistered, because the thread that reads the
- * kernel's events takes it while others sleep in munmap(2).
+ * Locks: the list of listeners has one, which whoever tells or asks them shares: nobody waits for
+ * it but who opens or closes a domain. It is taken inside userfault.c's client_lock, and the caches'
+ * locks are taken inside it. What holds for those holds here: under it nothing is allocated, freed,
+ * registered or deregistered, because the thread that reads the kernel's events takes it while
+ * others sleep in munmap(2).
  */
 #include "core/monitor.h"
 
@@ -15,19 +16,85 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct monitor {
     struct userfault_client client; /* first: see on_change() */
     enum hmreg_monitor kind;
     struct userfault *userfault; /* NULL: another kind */
-    pthread_mutex_t lock;
+    pthread_rwlock_t lock;
     struct listener *listeners;
 };
 
-static void on_change(struct userfault_client *client, const struct change *change)
+#define SETTLE_NS 20000
+
+/* ---- the kernel's changes --------------------------------------------------------------- */
+
+/* The lock is shared from here until all are told, so that who doubts and who is told are the
+ * same. */
+static void on_expect(struct userfault_client *client)
 {
-    monitor_tell((struct monitor *)client, change);
+    struct monitor *monitor = (struct monitor *)client;
+
+    pthread_rwlock_rdlock(&monitor->lock);
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
+        atomic_fetch_add(listener->sure, 1);
+        listener->untold = true;
+    }
 }
+
+static bool tell_part(struct listener *listener, const struct change *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (listener->changed(listener, &changes[i]))
+            return true;
+    return false;
+}
+
+/* In turns, a part each, so that one with much to forget does not keep the others in doubt. */
+static bool tell_parts(struct monitor *monitor, const struct change *changes, size_t count)
+{
+    bool more = false;
+
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
+        if (!listener->untold)
+            continue;
+        listener->untold = tell_part(listener, changes, count);
+        if (!listener->untold)
+            atomic_fetch_add(listener->sure, 1);
+        more |= listener->untold;
+    }
+    return more;
+}
+
+static void on_changed(struct userfault_client *client, const struct change *changes, size_t count)
+{
+    struct monitor *monitor = (struct monitor *)client;
+
+    while (tell_parts(monitor, changes, count))
+        ;
+    pthread_rwlock_unlock(&monitor->lock);
+}
+
+static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t end,
+                     struct span *out)
+{
+    struct monitor *monitor = (struct monitor *)client;
+    struct span one;
+    bool any = false;
+
+    pthread_rwlock_rdlock(&monitor->lock);
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
+        if (!listener->needs(listener, start, end, &one) || (any && one.start >= out->start))
+            continue;
+        *out = one;
+        any = true;
+    }
+    pthread_rwlock_unlock(&monitor->lock);
+    return any;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
 
 static int listen_to_kernel(struct monitor *monitor)
 {
@@ -53,13 +120,15 @@ int monitor_open(enum hmreg_monitor choice, struct monitor **out)
 
     if (!monitor)
         return hmreg_fail(-ENOMEM, "no memory for the monitor");
-    monitor->client.changed = on_change;
+    monitor->client.expect = on_expect;
+    monitor->client.changed = on_changed;
+    monitor->client.needs = on_needs;
     monitor->kind = choice;
-    pthread_mutex_init(&monitor->lock, NULL);
+    pthread_rwlock_init(&monitor->lock, NULL);
     if (choice == HMREG_MONITOR_DEFAULT || choice == HMREG_MONITOR_USERFAULTFD)
         rc = listen_to_kernel(monitor);
     if (rc) {
-        pthread_mutex_destroy(&monitor->lock);
+        pthread_rwlock_destroy(&monitor->lock);
         free(monitor);
         return rc;
     }
@@ -71,7 +140,7 @@ void monitor_close(struct monitor *monitor)
 {
     if (monitor->userfault)
         userfault_close(monitor->userfault, &monitor->client);
-    pthread_mutex_destroy(&monitor->lock);
+    pthread_rwlock_destroy(&monitor->lock);
     free(monitor);
 }
 
@@ -82,40 +151,56 @@ enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 
 void monitor_attach(struct monitor *monitor, struct listener *listener)
 {
-    pthread_mutex_lock(&monitor->lock);
+    pthread_rwlock_wrlock(&monitor->lock);
     listener->next = monitor->listeners;
     monitor->listeners = listener;
-    pthread_mutex_unlock(&monitor->lock);
+    pthread_rwlock_unlock(&monitor->lock);
 }
 
 void monitor_detach(struct monitor *monitor, struct listener *listener)
 {
     struct listener **link = &monitor->listeners;
 
-    pthread_mutex_lock(&monitor->lock);
+    pthread_rwlock_wrlock(&monitor->lock);
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
-    pthread_mutex_unlock(&monitor->lock);
+    pthread_rwlock_unlock(&monitor->lock);
 }
 
 void monitor_tell(struct monitor *monitor, const struct change *change)
 {
-    pthread_mutex_lock(&monitor->lock);
+    pthread_rwlock_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
-        listener->changed(listener, change);
-    pthread_mutex_unlock(&monitor->lock);
+        while (listener->changed(listener, change))
+            ;
+    pthread_rwlock_unlock(&monitor->lock);
 }
 
-bool monitor_watch(struct monitor *monitor, struct watch *watch, uint64_t start, uint64_t end)
+bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end)
 {
-    return monitor->userfault && userfault_watch(monitor->userfault, watch, start, end);
+    return monitor->userfault && userfault_watch(monitor->userfault, start, end);
 }
 
-void monitor_unwatch(struct monitor *monitor, struct watch *watch)
+void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end)
 {
     if (monitor->userfault)
-        userfault_unwatch(monitor->userfault, watch);
+        userfault_unwatch(monitor->userfault, start, end);
+}
+
+bool monitor_settle_one(struct monitor *monitor, const struct listener *listener)
+{
+    static const struct timespec pause = {.tv_nsec = SETTLE_NS};
+    unsigned sure;
+
+    if (!monitor->userfault)
+        return true;
+    if (!userfault_await_read(monitor->userfault))
+        return false;
+    sure = atomic_load(listener->sure);
+    while (sure % 2 == 0 && atomic_load(listener->sure) == sure)
+        nanosleep(&pause, NULL);
+    return true;
 }
 
 bool monitor_settle(struct monitor *monitor)

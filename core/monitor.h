@@ -9,13 +9,21 @@
 #include "core/userfault.h"
 
 #include <hmreg/hmreg.h>
+#include <stdatomic.h>
 
 struct monitor;
 
-/* changed(): see struct userfault_client, whose rules hold here. */
+/* A cache set. The rules of struct userfault_client hold for both functions. */
 struct listener {
     struct listener *next;
-    void (*changed)(struct listener *listener, const struct change *change);
+    /* Odd: all changes that were read have been told, so what is remembered is right. Even: the
+     * monitor is about to read some, or to tell them. The monitor counts; 1 at first. */
+    atomic_uint *sure;
+    bool untold; /* the monitor's: some of what was read */
+    /* Takes note of a part of a change; true: there is more of it, call again. */
+    bool (*changed)(struct listener *listener, const struct change *change);
+    /* As userfault_client's. */
+    bool (*needs)(struct listener *listener, uint64_t start, uint64_t end, struct span *out);
 };
 
 /* Starts the monitor a choice asks for. -EPERM, -ENOSYS: userfaultfd was asked for by name and
@@ -30,14 +38,17 @@ void monitor_attach(struct monitor *monitor, struct listener *listener);
 /* After this it is not called. */
 void monitor_detach(struct monitor *monitor, struct listener *listener);
 
-/* Tells all listeners. */
+/* Tells all listeners, of the application's own notice: nobody doubts meanwhile. */
 void monitor_tell(struct monitor *monitor, const struct change *change);
 
 /* As userfault_watch(), _unwatch(), _settle(). With IMPORT and DISABLED nothing is watched:
  * false, nothing, true. */
-bool monitor_watch(struct monitor *monitor, struct watch *watch, uint64_t start, uint64_t end);
-void monitor_unwatch(struct monitor *monitor, struct watch *watch);
+bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end);
+void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end);
 bool monitor_settle(struct monitor *monitor);
+
+/* As monitor_settle(), but waits only until this listener has been told. */
+bool monitor_settle_one(struct monitor *monitor, const struct listener *listener);
 
 /* Events the kernel has told the process so far. */
 uint64_t monitor_events(const struct monitor *monitor);

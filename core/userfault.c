@@ -17,9 +17,9 @@
  * cannot stop changing, and the sleeper cannot run on, until after that.
  *
  * Locks: shared_lock (who is open) is taken by open, close and fork only. watch_lock serializes
- * the tree of watches with the kernel's idea of it. client_lock guards the clients, and is all
- * that the thread takes: nobody allocates, frees or unmaps under it. The orders are shared_lock
- * before client_lock; watch_lock is alone.
+ * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients:
+ * whoever tells or asks them shares it, so that nobody waits but who opens or closes; nobody
+ * allocates, frees or unmaps under it. The order is shared_lock or watch_lock, then client_lock.
  *
  * What nobody tells us: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in it. An
  * application that does either to memory it has registered calls hmreg_invalidate().
@@ -55,10 +55,9 @@ struct userfault {
     pthread_t thread;
     atomic_uint changes; /* odd: events are being read and told */
     _Atomic uint64_t events;
-    pthread_mutex_t client_lock;
+    pthread_rwlock_t client_lock;
     struct userfault_client *clients;
     pthread_mutex_t watch_lock;
-    struct itree watches;
 };
 
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -92,49 +91,70 @@ static int ask_changing(const struct userfault *userfault)
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
-static void tell(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped)
-{
-    struct change change = {start, end, .host_only = true, .unmapped = unmapped};
+/* What a batch of events says. */
+struct news {
+    struct change changes[2 * BATCH];
+    size_t count;
+};
 
-    for (struct userfault_client *client = userfault->clients; client; client = client->next)
-        client->changed(client, &change);
+static void note(struct news *news, uint64_t start, uint64_t end, bool unmapped)
+{
+    news->changes[news->count++] =
+        (struct change){start, end, .host_only = true, .unmapped = unmapped};
 }
 
 /* Memory that moved takes its watch along. It is stopped before the change is told: whoever
  * watches the new place afterwards keeps it, whoever did so before is told. */
-static void tell_move(struct userfault *userfault, uint64_t from, uint64_t to, uint64_t len)
+static void note_move(struct userfault *userfault, struct news *news, uint64_t from, uint64_t to,
+                      uint64_t len)
 {
     disable(userfault, to, to + len);
-    tell(userfault, from, from + len, true);
-    tell(userfault, to, to + len, true);
+    note(news, from, from + len, true);
+    note(news, to, to + len, true);
 }
 
-static void handle(struct userfault *userfault, const struct uffd_msg *event)
+static void take_note(struct userfault *userfault, struct news *news, const struct uffd_msg *event)
 {
     switch (event->event) {
     case UFFD_EVENT_UNMAP:
-        tell(userfault, event->arg.remove.start, event->arg.remove.end, true);
+        note(news, event->arg.remove.start, event->arg.remove.end, true);
         break;
     case UFFD_EVENT_REMOVE:
-        tell(userfault, event->arg.remove.start, event->arg.remove.end, false);
+        note(news, event->arg.remove.start, event->arg.remove.end, false);
         break;
     case UFFD_EVENT_REMAP:
-        tell_move(userfault, event->arg.remap.from, event->arg.remap.to, event->arg.remap.len);
+        note_move(userfault, news, event->arg.remap.from, event->arg.remap.to,
+                  event->arg.remap.len);
         break;
     }
 }
 
-static void read_and_tell(struct userfault *userfault)
+/* Each client is in doubt from before the read until it is told. */
+static ssize_t tell_clients(struct userfault *userfault)
 {
     struct uffd_msg batch[BATCH];
+    struct news news = {.count = 0};
+    struct userfault_client *client;
+    ssize_t count;
+
+    for (client = userfault->clients; client; client = client->next)
+        client->expect(client);
+    count = read(userfault->fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
+    for (ssize_t i = 0; i < count; i++)
+        take_note(userfault, &news, &batch[i]);
+    for (client = userfault->clients; client; client = client->next)
+        client->changed(client, news.changes, news.count);
+    return count;
+}
+
+static void read_and_tell(struct userfault *userfault)
+{
     ssize_t count;
 
     atomic_fetch_add(&userfault->changes, 1);
-    count = read(userfault->fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
-    pthread_mutex_lock(&userfault->client_lock);
-    for (ssize_t i = 0; i < count; i++)
-        handle(userfault, &batch[i]);
-    pthread_mutex_unlock(&userfault->client_lock);
+    pthread_rwlock_rdlock(&userfault->client_lock);
+    count = tell_clients(userfault);
+    pthread_rwlock_unlock(&userfault->client_lock);
     if (count > 0)
         atomic_fetch_add(&userfault->events, (uint64_t)count);
     atomic_fetch_add(&userfault->changes, 1);
@@ -228,7 +248,7 @@ static int start(struct userfault **out)
         rc = hmreg_fail_os(errno, "no descriptor for the monitor");
         goto close_descriptor;
     }
-    pthread_mutex_init(&userfault->client_lock, NULL);
+    pthread_rwlock_init(&userfault->client_lock, NULL);
     pthread_mutex_init(&userfault->watch_lock, NULL);
     rc = start_thread(userfault);
     if (rc)
@@ -254,7 +274,7 @@ static void stop(struct userfault *userfault)
     pthread_join(userfault->thread, NULL);
     close(userfault->fd);
     close(userfault->stop);
-    pthread_mutex_destroy(&userfault->client_lock);
+    pthread_rwlock_destroy(&userfault->client_lock);
     pthread_mutex_destroy(&userfault->watch_lock);
     free(userfault);
 }
@@ -304,10 +324,10 @@ int userfault_open(struct userfault_client *client, struct userfault **out)
     if (!shared)
         rc = start(&shared);
     if (!rc) {
-        pthread_mutex_lock(&shared->client_lock);
+        pthread_rwlock_wrlock(&shared->client_lock);
         client->next = shared->clients;
         shared->clients = client;
-        pthread_mutex_unlock(&shared->client_lock);
+        pthread_rwlock_unlock(&shared->client_lock);
         *out = shared;
     }
     pthread_mutex_unlock(&shared_lock);
@@ -320,12 +340,12 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
     bool last;
 
     pthread_mutex_lock(&shared_lock);
-    pthread_mutex_lock(&userfault->client_lock);
+    pthread_rwlock_wrlock(&userfault->client_lock);
     while (*link != client)
         link = &(*link)->next;
     *link = client->next;
     last = !userfault->clients;
-    pthread_mutex_unlock(&userfault->client_lock);
+    pthread_rwlock_unlock(&userfault->client_lock);
     if (last) {
         shared = NULL;
         stop(userfault);
@@ -335,65 +355,72 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-bool userfault_watch(struct userfault *userfault, struct watch *watch, uint64_t start_addr,
-                     uint64_t end)
+static struct span whole_pages(const struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {
     uint64_t mask = userfault->page_size - 1;
-    struct itree_node *node = &watch->node;
 
-    node->start = start_addr & ~mask;
-    node->end = (end + mask) & ~mask;
+    return (struct span){start_addr & ~mask, (end + mask) & ~mask};
+}
+
+bool userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
+{
+    struct span span = whole_pages(userfault, start_addr, end);
+    int rc;
+
     pthread_mutex_lock(&userfault->watch_lock);
-    /* Also where another watch has done so: the memory may be new since. */
-    if (enable(userfault, node->start, node->end) == 0) {
-        itree_insert(&userfault->watches, node);
-        watch->on = true;
+    /* Also where it is watched already: the memory may be new since. */
+    rc = enable(userfault, span.start, span.end);
+    pthread_mutex_unlock(&userfault->watch_lock);
+    return rc == 0;
+}
+
+/* What a client needs first of a span; else what is behind the span. */
+static struct span first_needed(struct userfault *userfault, const struct span *span)
+{
+    struct span first = {span->end, span->end}, needed;
+    struct userfault_client *client;
+
+    pthread_rwlock_rdlock(&userfault->client_lock);
+    for (client = userfault->clients; client; client = client->next)
+        if (client->needs(client, span->start, span->end, &needed) && needed.start < first.start)
+            first = whole_pages(userfault, needed.start, needed.end);
+    pthread_rwlock_unlock(&userfault->client_lock);
+    return first;
+}
+
+void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
+{
+    struct span rest = whole_pages(userfault, start_addr, end);
+
+    pthread_mutex_lock(&userfault->watch_lock);
+    while (rest.start < rest.end) {
+        struct span needed = first_needed(userfault, &rest);
+
+        if (needed.start > rest.start)
+            disable(userfault, rest.start, needed.start);
+        rest.start = needed.end;
     }
     pthread_mutex_unlock(&userfault->watch_lock);
-    return watch->on;
 }
 
-/* Stops where no other watch is. */
-static void disable_rest(struct userfault *userfault, const struct itree_node *node)
-{
-    struct itree_node *other = NULL;
-    uint64_t at = node->start;
-
-    while (at < node->end &&
-           (other = itree_touching(&userfault->watches, other, node->start, node->end))) {
-        if (other->start > at)
-            disable(userfault, at, other->start);
-        if (other->end > at)
-            at = other->end;
-    }
-    if (at < node->end)
-        disable(userfault, at, node->end);
-}
-
-void userfault_unwatch(struct userfault *userfault, struct watch *watch)
-{
-    if (!watch->on)
-        return;
-    pthread_mutex_lock(&userfault->watch_lock);
-    itree_remove(&userfault->watches, &watch->node);
-    if (!watch->gone)
-        disable_rest(userfault, &watch->node);
-    pthread_mutex_unlock(&userfault->watch_lock);
-    watch->on = false;
-}
-
-bool userfault_settle(struct userfault *userfault)
+bool userfault_await_read(struct userfault *userfault)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
-
-    unsigned changes;
     int rc = ask_changing(userfault);
 
     for (int i = 0; rc == -EAGAIN && i < SETTLE_TRIES; i++) {
         nanosleep(&pause, NULL);
         rc = ask_changing(userfault);
     }
-    if (rc)
+    return rc == 0;
+}
+
+bool userfault_settle(struct userfault *userfault)
+{
+    static const struct timespec pause = {.tv_nsec = SETTLE_NS};
+    unsigned changes;
+
+    if (!userfault_await_read(userfault))
         return false;
     changes = atomic_load(&userfault->changes);
     while (changes % 2 && atomic_load(&userfault->changes) == changes)

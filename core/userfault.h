@@ -7,9 +7,8 @@
 #ifndef HMREG_CORE_USERFAULT_H
 #define HMREG_CORE_USERFAULT_H
 
-#include "core/itree.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct userfault;
@@ -21,19 +20,23 @@ struct change {
     bool unmapped;       /* the kernel has stopped watching what is in it */
 };
 
-/* changed() is called on the thread that reads events, while some other thread sleeps in
- * munmap(2) or its like, holding whatever locks it holds: it does not allocate, free, register,
- * deregister, or take a lock under which anyone does. */
-struct userfault_client {
-    struct userfault_client *next;
-    void (*changed)(struct userfault_client *client, const struct change *change);
+/* A piece of memory, in whole pages. */
+struct span {
+    uint64_t start, end;
 };
 
-/* A range that is watched, in whole pages; part of what is to be invalidated. */
-struct watch {
-    struct itree_node node;
-    bool on;
-    bool gone; /* a change has unmapped all of it: nothing is left to stop watching */
+/* Who wants to know. All three are called while some other thread sleeps in munmap(2) or its like,
+ * holding whatever locks it holds: they do not allocate, free, register, deregister, or take a lock
+ * under which anyone does. */
+struct userfault_client {
+    struct userfault_client *next;
+    /* Changes are about to be read: what is known of memory is in doubt, until changed(). */
+    void (*expect)(struct userfault_client *client);
+    /* What was read, once after each expect(), be it nothing. The sleepers may run on already. */
+    void (*changed)(struct userfault_client *client, const struct change *changes, size_t count);
+    /* The first piece of [start, end) that must stay watched for the client, or all of a piece that
+     * begins before start. False: none. */
+    bool (*needs)(struct userfault_client *client, uint64_t start, uint64_t end, struct span *out);
 };
 
 /* Starts watching, or joins. *out is left with userfault_close(). -EPERM, -ENOSYS: the kernel
@@ -45,12 +48,14 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
 
 /* Watches the pages of [start, end). Changes from now on are told. False: the kernel cannot. True
  * does not mean that all of it is mapped, or that it is memory of a kind whose every change is
- * told: see cache_set.c. */
-bool userfault_watch(struct userfault *userfault, struct watch *watch, uint64_t start,
-                     uint64_t end);
-/* Stops, but for pages that other watches need. One that is not on is left alone. */
-void userfault_unwatch(struct userfault *userfault, struct watch *watch);
+ * told: see cache_set.c. A client that needs() the range before this call keeps it watched. */
+bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
+/* Stops, but for pages that a client still needs. */
+void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end);
 
+/* Returns when every change that had happened to watched memory at the call has been read. False:
+ * that did not come about in a reasonable time. */
+bool userfault_await_read(struct userfault *userfault);
 /* Returns when every change that had happened to watched memory at the call has been told. False:
  * that did not come about in a reasonable time. */
 bool userfault_settle(struct userfault *userfault);

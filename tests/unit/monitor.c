@@ -320,20 +320,29 @@ static void munmap__region_in_use__ends_with_its_last_put(void **state)
 /* A listener before the cache's, which holds up the thread that tells. */
 struct obstacle {
     struct listener listener;
+    atomic_uint sure;
     sem_t reached, go_on;
 };
 
-static void stop_here(struct listener *listener, const struct change *change)
+static bool stop_here(struct listener *listener, const struct change *change)
 {
     struct obstacle *obstacle = (struct obstacle *)listener;
 
     sem_post(&obstacle->reached);
     sem_wait(&obstacle->go_on);
+    return false;
+}
+
+static bool need_nothing(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
+{
+    return false;
 }
 
 static void raise_obstacle(struct bed *bed, struct obstacle *obstacle)
 {
-    obstacle->listener.changed = stop_here;
+    atomic_init(&obstacle->sure, 1);
+    obstacle->listener =
+        (struct listener){.sure = &obstacle->sure, .changed = stop_here, .needs = need_nothing};
     sem_init(&obstacle->reached, 0, 0);
     sem_init(&obstacle->go_on, 0, 0);
     monitor_attach(bed->lib->monitor, &obstacle->listener); /* the last comes first */
