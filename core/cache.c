@@ -13,9 +13,11 @@
  *
  * Lock order: the cache's lock is the innermost of all. Under it nothing is allocated or freed, no
  * vendor, fabric or user is called, and no wait is for a thread that does so while holding it: the
- * thread that reads the kernel's events takes it (see userfault.h).
+ * thread that reads the kernel's events takes it (see userfault.h, and quiet.h).
  */
 #include "core/cache.h"
+
+#include "core/quiet.h"
 
 #include <assert.h>
 
@@ -201,21 +203,21 @@ void cache_admit(struct cache *cache, struct cache_entry *entry)
     entry->cache = cache;
     entry->state = CACHE_DEAD;
     entry->pins = 1;
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     cache->entries++;
     cache->held++;
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
 }
 
 void cache_forget(struct cache_entry *entry)
 {
     struct cache *cache = entry->cache;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     cache->entries--;
     if (entry->zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
 }
 
 /* ---- a get's steps ---------------------------------------------------------------------- */
@@ -224,11 +226,11 @@ struct cache_entry *cache_find(struct cache *cache, const struct cache_want *wan
 {
     struct cache_entry *entry;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     entry = serving(cache, want, false);
     if (entry)
         pin(cache, entry);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return entry;
 }
 
@@ -239,7 +241,7 @@ enum cache_claim cache_claim(struct cache_entry *entry, const struct cache_want 
     enum cache_claim result = CACHE_FULL;
     struct cache_entry *found;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     found = serving(cache, want, true);
     if (found) {
         pin(cache, found);
@@ -250,7 +252,7 @@ enum cache_claim cache_claim(struct cache_entry *entry, const struct cache_want 
         link_entry(cache, entry);
         result = CACHE_CLAIMED;
     }
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return result;
 }
 
@@ -259,7 +261,7 @@ bool cache_publish(struct cache_entry *entry, struct hmreg_mr *mr, bool right)
     struct cache *cache = entry->cache;
     bool live;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     entry->mr = mr;
     live = right && !entry->changed;
     if (live)
@@ -267,7 +269,7 @@ bool cache_publish(struct cache_entry *entry, struct hmreg_mr *mr, bool right)
     else
         unlink_entry(cache, entry);
     pthread_cond_broadcast(&cache->decided);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return live;
 }
 
@@ -275,10 +277,10 @@ void cache_abandon(struct cache_entry *entry)
 {
     struct cache *cache = entry->cache;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     unlink_entry(cache, entry);
     pthread_cond_broadcast(&cache->decided);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
 }
 
 static void wait_for(struct cache *cache, const struct cache_entry *entry)
@@ -295,11 +297,11 @@ bool cache_await(struct cache_entry *entry)
     struct cache *cache = entry->cache;
     bool live;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     if (entry->state == CACHE_PENDING)
         wait_for(cache, entry);
     live = entry->state == CACHE_LIVE;
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return live;
 }
 
@@ -308,7 +310,7 @@ struct cache_entry *cache_release(struct cache_entry *entry)
     struct cache *cache = entry->cache;
     bool gone = false;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     if (--entry->pins == 0) {
         cache->held--;
         gone = entry->state == CACHE_DEAD;
@@ -317,7 +319,7 @@ struct cache_entry *cache_release(struct cache_entry *entry)
             add(&cache->spare, entry);
         }
     }
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return gone ? entry : NULL;
 }
 
@@ -345,11 +347,11 @@ bool cache_invalidate(struct cache *cache, const struct change *change)
     struct itree_node *node = NULL;
     unsigned count = 0;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     while (count < BATCH &&
            (node = itree_touching(&cache->index, node, change->start, change->end)))
         count += invalidate_entry(cache, entry_of(node), change);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return count == BATCH;
 }
 
@@ -357,11 +359,11 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
 {
     struct itree_node *node;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     node = itree_touching(&cache->index, NULL, start, end);
     if (node)
         *out = (struct span){node->start, node->end};
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return node;
 }
 
@@ -369,31 +371,31 @@ void cache_drop(struct cache_entry *entry)
 {
     struct cache *cache = entry->cache;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     if (entry->state == CACHE_LIVE) {
         kill_entry(cache, entry);
         ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     }
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
 }
 
 unsigned cache_evict(struct cache *cache, unsigned count, int code)
 {
     unsigned done = 0;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     while (done < count && evict_one(cache, code))
         done++;
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return done;
 }
 
 void cache_empty(struct cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     while (cache->idle.first)
         kill_entry(cache, cache->idle.first);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
 }
 
 static struct cache_entry *take(struct cache *cache, struct cache_list *list)
@@ -402,11 +404,11 @@ static struct cache_entry *take(struct cache *cache, struct cache_list *list)
 
     if (!atomic_load(&list->count))
         return NULL;
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     entry = list->first;
     if (entry)
         list_remove(list, entry);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return entry;
 }
 
@@ -424,10 +426,10 @@ void cache_keep_busy(struct cache_entry *entry)
 {
     struct cache *cache = entry->cache;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     become_zombie(cache, entry);
     list_append(&cache->busy, entry);
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
 }
 
 /* ---- accounts --------------------------------------------------------------------------- */
@@ -436,9 +438,9 @@ unsigned cache_entries(struct cache *cache)
 {
     unsigned entries;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     entries = cache->entries;
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return entries;
 }
 
@@ -446,9 +448,9 @@ unsigned cache_held(struct cache *cache)
 {
     unsigned held;
 
-    pthread_mutex_lock(&cache->lock);
+    quiet_lock(&cache->lock);
     held = cache->held;
-    pthread_mutex_unlock(&cache->lock);
+    quiet_unlock(&cache->lock);
     return held;
 }
 

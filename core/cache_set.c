@@ -138,8 +138,8 @@ static void entry_destroy(struct cache_set *set, struct cache_entry *entry)
     int rc = 0;
 
     hmreg_error_save(&before);
-    if (entry->watched && !entry->unmapped)
-        monitor_unwatch(set->monitor, entry->node.start, entry->node.end);
+    if (entry->watched)
+        monitor_unwatch(set->monitor, entry->node.start, entry->node.end, entry->unmapped);
     if (entry->mr)
         rc = region_destroy(entry->mr);
     hmreg_error_restore(&before);

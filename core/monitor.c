@@ -4,14 +4,15 @@
  * (hmreg_invalidate) says.
  *
  * Locks: the list of listeners has one, which whoever tells or asks them shares: nobody waits for
- * it but who opens or closes a domain. It is taken inside userfault.c's client_lock, and the caches'
- * locks are taken inside it. What holds for those holds here: under it nothing is allocated, freed,
- * registered or deregistered, because the thread that reads the kernel's events takes it while
- * others sleep in munmap(2).
+ * it but who opens or closes a domain. It is taken inside userfault.c's client_lock, and the
+ * caches' locks are taken inside it. What holds for those holds here: under it nothing is
+ * allocated, freed, registered or deregistered, because the thread that reads the kernel's events
+ * takes it while others sleep in munmap(2). So it is a quiet lock (quiet.h).
  */
 #include "core/monitor.h"
 
 #include "core/error.h"
+#include "core/quiet.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,7 +37,7 @@ static void on_expect(struct userfault_client *client)
 {
     struct monitor *monitor = (struct monitor *)client;
 
-    pthread_rwlock_rdlock(&monitor->lock);
+    quiet_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
         atomic_fetch_add(listener->sure, 1);
         listener->untold = true;
@@ -73,7 +74,7 @@ static void on_changed(struct userfault_client *client, const struct change *cha
 
     while (tell_parts(monitor, changes, count))
         ;
-    pthread_rwlock_unlock(&monitor->lock);
+    quiet_rwunlock(&monitor->lock);
 }
 
 static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t end,
@@ -83,14 +84,14 @@ static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t e
     struct span one;
     bool any = false;
 
-    pthread_rwlock_rdlock(&monitor->lock);
+    quiet_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
         if (!listener->needs(listener, start, end, &one) || (any && one.start >= out->start))
             continue;
         *out = one;
         any = true;
     }
-    pthread_rwlock_unlock(&monitor->lock);
+    quiet_rwunlock(&monitor->lock);
     return any;
 }
 
@@ -151,30 +152,30 @@ enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 
 void monitor_attach(struct monitor *monitor, struct listener *listener)
 {
-    pthread_rwlock_wrlock(&monitor->lock);
+    quiet_wrlock(&monitor->lock);
     listener->next = monitor->listeners;
     monitor->listeners = listener;
-    pthread_rwlock_unlock(&monitor->lock);
+    quiet_rwunlock(&monitor->lock);
 }
 
 void monitor_detach(struct monitor *monitor, struct listener *listener)
 {
     struct listener **link = &monitor->listeners;
 
-    pthread_rwlock_wrlock(&monitor->lock);
+    quiet_wrlock(&monitor->lock);
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
-    pthread_rwlock_unlock(&monitor->lock);
+    quiet_rwunlock(&monitor->lock);
 }
 
 void monitor_tell(struct monitor *monitor, const struct change *change)
 {
-    pthread_rwlock_rdlock(&monitor->lock);
+    quiet_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
         while (listener->changed(listener, change))
             ;
-    pthread_rwlock_unlock(&monitor->lock);
+    quiet_rwunlock(&monitor->lock);
 }
 
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end)
@@ -182,9 +183,9 @@ bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end)
     return monitor->userfault && userfault_watch(monitor->userfault, start, end);
 }
 
-void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end)
+void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped)
 {
-    if (monitor->userfault)
+    if (monitor->userfault && !unmapped)
         userfault_unwatch(monitor->userfault, start, end);
 }
 

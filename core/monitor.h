@@ -41,10 +41,11 @@ void monitor_detach(struct monitor *monitor, struct listener *listener);
 /* Tells all listeners, of the application's own notice: nobody doubts meanwhile. */
 void monitor_tell(struct monitor *monitor, const struct change *change);
 
-/* As userfault_watch(), _unwatch(), _settle(). With IMPORT and DISABLED nothing is watched:
- * false, nothing, true. */
+/* As userfault_watch(), _unwatch(), _settle(). Each watch that was true is ended by one unwatch.
+ * unmapped: a change has unmapped all of it. With IMPORT and DISABLED nothing is watched: false,
+ * nothing, true. */
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end);
-void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end);
+void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped);
 bool monitor_settle(struct monitor *monitor);
 
 /* As monitor_settle(), but waits only until this listener has been told. */
