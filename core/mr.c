@@ -178,7 +178,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->entry)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    rc = mr->pieces ? composite_destroy(mr) : region_destroy(mr);
+    rc = region_destroy(mr);
     if (rc != -EBUSY)
         atomic_fetch_sub(&domain->regions, 1);
     return rc;

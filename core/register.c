@@ -298,6 +298,19 @@ static int note_refusal(struct attempt *attempt)
     return 0;
 }
 
+/* Was a path refused only because no single descriptor names the range? */
+static bool takes_several(const struct attempt *attempt)
+{
+    const struct hmreg_mr *mr = attempt->mr;
+
+    if (attempt->request->dmabuf || mr->count > 1 || attempt->found->range.segments < 2)
+        return false;
+    for (uint32_t i = 0; i < mr->refused; i++)
+        if (mr->reasons[i].code == -EXDEV)
+            return true;
+    return false;
+}
+
 /* Every path refused: host memory has one path and its own error; device memory's reasons are
  * for hmreg_explain(). */
 static int all_refused(struct attempt *attempt)
@@ -312,10 +325,10 @@ static int all_refused(struct attempt *attempt)
     if (mr->refused == 1 && first->path == HMREG_PATH_SYSTEM)
         return hmreg_fail_vendor(first->code, attempt->domain->ops.name, first->vendor_code, NULL,
                                  "%s", first->text);
-    return hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s",
-                      hmreg_iface_name(mr->iface), attempt->domain->caps.fabric,
-                      hmreg_path_name(mr->reasons[mr->refused - 1].path),
-                      mr->reasons[mr->refused - 1].text);
+    hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s", hmreg_iface_name(mr->iface),
+               attempt->domain->caps.fabric, hmreg_path_name(mr->reasons[mr->refused - 1].path),
+               mr->reasons[mr->refused - 1].text);
+    return takes_several(attempt) ? -EXDEV : -EOPNOTSUPP;
 }
 
 static int try_paths(struct attempt *attempt)
@@ -428,8 +441,8 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
     return mr;
 }
 
-int region_create(struct hmreg_domain *domain, const struct request *request,
-                  const struct resolved *found, struct hmreg_mr **out)
+int region_create_one(struct hmreg_domain *domain, const struct request *request,
+                      const struct resolved *found, struct hmreg_mr **out)
 {
     struct attempt attempt = {.domain = domain, .request = request, .found = found};
     struct hmreg_mr *before = *out;
@@ -455,7 +468,7 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
     return 0;
 }
 
-int region_destroy(struct hmreg_mr *mr)
+int region_destroy_one(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
     int rc = domain->ops.dereg(domain->self, &mr->made);

@@ -42,10 +42,30 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);
 
 /* Registers what was resolved. *out is freed with region_destroy(). Errors of hmreg_mr_reg().
+ * One range that no descriptor names as a whole becomes a composite of its physical segments.
  * On a domain that completes registrations elsewhere *out is written before the fabric is called,
  * since the event may be read before the call returns; a failure puts the old value back. */
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out);
+
+/* The same, never a composite. -EXDEV: as -EOPNOTSUPP, and with its sentence, where one descriptor
+ * cannot name the range, but several might. */
+int region_create_one(struct hmreg_domain *domain, const struct request *request,
+                      const struct resolved *found, struct hmreg_mr **out);
+
+/* What a composite is made of. */
+struct composite {
+    struct request whole;                   /* but for its ranges */
+    const struct resolved *found;           /* count, one for each piece */
+    struct iovec *iov;                      /* count: what each piece covers */
+    const struct hmreg_mr_dmabuf **dmabufs; /* count: what a piece is in, NULL: memory; or NULL */
+    size_t count;
+};
+
+/* A region of several registrations; found is what the region as a whole is. -EOPNOTSUPP: they
+ * would complete one by one in a queue of the caller's. */
+int composite_create(struct hmreg_domain *domain, const struct composite *composite,
+                     const struct resolved *found, struct hmreg_mr **out);
 
 /* An empty region of a request, to be filled; NULL: no memory. Freed with region_free(). */
 struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
@@ -53,11 +73,10 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
 void region_free(struct hmreg_mr *mr);
 
 /* Deregisters and frees. -EBUSY: it is as it was, try again. Any other failure of the fabric is
- * final for it: the region is freed, and the failure returned. */
+ * final for it: the region is freed, and the failure returned. Of a composite the pieces closed
+ * before a busy one stay closed. */
 int region_destroy(struct hmreg_mr *mr);
-
-/* As region_destroy(), of a region with pieces: those closed before a busy one stay closed. */
-int composite_destroy(struct hmreg_mr *mr);
+int region_destroy_one(struct hmreg_mr *mr); /* no composite */
 
 /* An explicit region is in its caller's hands: counts it, and tells the provider. */
 void region_publish(struct hmreg_mr *mr);

@@ -52,8 +52,6 @@ static struct request piece_request(const struct gathering *gathering, size_t in
     request.count = 1;
     if (gathering->segments[index].kind == HMREG_SEGMENT_DMABUF)
         request.dmabuf = &gathering->segments[index].u.dmabuf;
-    if (index > 0) /* the caller's key is the first's */
-        request.any_key = true;
     return request;
 }
 
@@ -125,75 +123,25 @@ static int create_one(struct gathering *gathering, struct hmreg_mr **out)
     return region_create(gathering->domain, &request, gathering->found, out);
 }
 
-/* Closes the pieces that are open; -EBUSY: some are left. */
-static int close_pieces(struct hmreg_mr *mr)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < mr->count; i++) {
-        int closed = mr->pieces[i] ? region_destroy(mr->pieces[i]) : 0;
-
-        if (closed == -EBUSY)
-            return closed;
-        mr->closing = true;
-        mr->pieces[i] = NULL;
-        rc = rc ? rc : closed;
-    }
-    return rc;
-}
-
-static int create_pieces(struct gathering *gathering, struct hmreg_mr *mr)
-{
-    struct hmreg_error failure;
-    int rc = 0;
-
-    for (size_t i = 0; i < gathering->count; i++) {
-        struct request request = piece_request(gathering, i);
-
-        rc = region_create(gathering->domain, &request, &gathering->found[i], &mr->pieces[i]);
-        if (rc)
-            break;
-    }
-    if (rc) {
-        hmreg_error_save(&failure);
-        close_pieces(mr);
-        hmreg_error_restore(&failure);
-    }
-    return rc;
-}
-
 static int create_composite(struct gathering *gathering, struct hmreg_mr **out)
 {
-    struct request whole = gathering->request;
-    struct hmreg_mr *mr;
+    const struct hmreg_mr_dmabuf **dmabufs = calloc(gathering->count, sizeof(*dmabufs));
+    struct composite composite = {
+        .whole = gathering->request,
+        .iov = gathering->iov,
+        .found = gathering->found,
+        .dmabufs = dmabufs,
+        .count = gathering->count,
+    };
     int rc;
 
-    if (gathering->domain->caps.async)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "%zu segments are as many registrations on %s, and would complete one "
-                          "by one in its event queue: register each by itself",
-                          gathering->count, gathering->domain->caps.fabric);
-
-    whole.iov = gathering->iov;
-    whole.count = gathering->count;
-    mr = region_new(gathering->domain, &whole, gathering->found);
-    if (mr)
-        mr->pieces = calloc(gathering->count, sizeof(struct hmreg_mr *));
-    if (!mr || !mr->pieces) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", gathering->count);
-        goto free_region;
-    }
-    mr->made.key = HMREG_KEY_NOTAVAIL;
-    rc = create_pieces(gathering, mr);
-    if (rc)
-        goto free_region;
-    mr->path = mr->pieces[0]->path;
-    *out = mr;
-    return 0;
-
-free_region:
-    if (mr)
-        region_free(mr);
+    if (!dmabufs)
+        return hmreg_fail(-ENOMEM, "no memory for %zu segments", gathering->count);
+    for (size_t i = 0; i < gathering->count; i++)
+        if (gathering->segments[i].kind == HMREG_SEGMENT_DMABUF)
+            dmabufs[i] = &gathering->segments[i].u.dmabuf;
+    rc = composite_create(gathering->domain, &composite, gathering->found, out);
+    free(dmabufs);
     return rc;
 }
 
@@ -236,15 +184,6 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
     rc = rc ? rc : gather(&gathering, mr);
     if (!rc)
         region_publish(*mr);
-    return rc;
-}
-
-int composite_destroy(struct hmreg_mr *mr)
-{
-    int rc = close_pieces(mr);
-
-    if (rc != -EBUSY)
-        region_free(mr);
     return rc;
 }
 
