@@ -24,8 +24,7 @@ static int check_claim(const struct request *request, const struct resolved *fou
 
     if (request->claimed && request->claimed_iface != found->iface)
         return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
-                          hmreg_iface_name(request->claimed_iface),
-                          hmreg_iface_name(found->iface));
+                          hmreg_iface_name(request->claimed_iface), hmreg_iface_name(found->iface));
     if (request->claimed && request->claimed_device != HMREG_DEVICE_ANY &&
         request->claimed_device != range->device)
         return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d",
@@ -47,10 +46,9 @@ static int check_same(const struct resolved *first, const struct resolved *other
     return hmreg_fail(-EINVAL,
                       "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
                       "one region has one kind",
-                      index, hmreg_mem_kind_name(other->range.kind),
-                      hmreg_iface_name(other->iface), other->range.device,
-                      hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface),
-                      first->range.device);
+                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+                      other->range.device, hmreg_mem_kind_name(first->range.kind),
+                      hmreg_iface_name(first->iface), first->range.device);
 }
 
 /* A caller's descriptor: what it is of, as far as its address or the caller tells. */
@@ -87,8 +85,8 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
     }
     for (size_t i = 0; i < request->count; i++) {
         uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
-        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr,
-                                                        request->iov[i].iov_len, &found[i]);
+        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
+                                                        &found[i]);
 
         rc = rc ? rc : check_claim(request, &found[i]);
         rc = rc ? rc : check_same(&found[0], &found[i], i);
@@ -152,8 +150,8 @@ static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmab
     int rc;
 
     if (given) {
-        *out = (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset,
-                                     .length = given->len};
+        *out =
+            (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset, .length = given->len};
         return 0;
     }
     rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
@@ -241,9 +239,14 @@ static int try_system(struct attempt *attempt)
                             "managed memory moves between host and device, and %s cannot follow "
                             "it: use device or pinned host memory",
                             domain->caps.fabric);
-    for (size_t i = 0; i < attempt->request->count; i++)
-        if (found[i].range.host_addr)
-            attempt->mr->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
+    for (size_t i = 0; i < attempt->request->count; i++) {
+        if (!found[i].range.host_addr)
+            return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-cpu-address",
+                                "this host memory of %s is mapped for devices only: have it mapped "
+                                "for the CPU as well",
+                                hmreg_iface_name(found[i].iface));
+        attempt->mr->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
+    }
     return call_provider(attempt, NULL);
 }
 

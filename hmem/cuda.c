@@ -17,6 +17,12 @@
 
 /* ---- errors ----------------------------------------------------------------------------- */
 
+/* What a result of any call means, where its name does not say it. */
+static const char *hint(unsigned result)
+{
+    return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
+}
+
 int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
 {
     const char *name = NULL;
@@ -32,8 +38,8 @@ int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, 
     va_start(args, format);
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    return hmreg_fail_vendor(code, "cuda", result, name, "%s: %s (%u)", sentence,
-                             name ? name : "CUDA error", result);
+    return hmreg_fail_vendor(code, "cuda", result, name, "%s: %s (%u)%s", sentence,
+                             name ? name : "CUDA error", result, hint(result));
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -112,6 +118,7 @@ static int read_device(struct hmem *self, int ordinal, struct cuda_device *out)
     read_pci(self, out->handle, &info->pci);
     info->simulated = strstr(info->name, "simulated") != NULL;
     info->dmabuf = attribute(self, CUDA_DEV_DMABUF, out->handle);
+    out->integrated = attribute(self, CUDA_DEV_INTEGRATED, out->handle);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 
 struct cuda_device {
     int handle;
+    bool integrated; /* shares the host's memory */
     struct hmem_device info;
 };
 
@@ -89,6 +90,7 @@ struct cuda_piece {
     uint64_t block;      /* names the physical memory (virtual memory only), 0: nothing does */
     bool has_prop;
     struct cuda_memory_prop prop; /* virtual memory only, where asked for */
+    bool cpu;                     /* on the host, and the CPU was given access */
 };
 
 /* The piece at addr, which `at` was the look at. prop: have its properties read too. */
@@ -104,7 +106,10 @@ struct cuda_span {
     uint32_t segments;
     uint64_t identity;
     struct cuda_piece piece; /* the first */
+    int device;              /* of the first piece that is on one, -1: none */
     bool mixed;              /* pieces on other devices or with other properties follow */
+    bool on_host;            /* all pieces of virtual memory are there, */
+    bool cpu;                /* and the CPU has access to all */
 };
 
 /* -HMEM_NOT_MINE, -ERANGE, -EIO, -ESHUTDOWN. prop: have the properties read too. */
@@ -115,7 +120,8 @@ int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
 /* ---- export (cuda_export.c) ------------------------------------------------------------- */
 
-/* 0, or -EOPNOTSUPP, -EXDEV with the reason why no descriptor can name the span. */
+/* 0, or -EOPNOTSUPP, -EXDEV with the reason why no descriptor can name the span, as far as that
+ * is known without asking for one. */
 int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why);
 
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,

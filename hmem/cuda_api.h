@@ -60,6 +60,7 @@ enum { CUDA_TYPE_NONE = 0, CUDA_TYPE_HOST = 1, CUDA_TYPE_DEVICE = 2 };
 
 /* Of a device. */
 enum {
+    CUDA_DEV_INTEGRATED = 18, /* with the host's memory */
     CUDA_DEV_PCI_BUS = 33,
     CUDA_DEV_PCI_DEVICE = 34,
     CUDA_DEV_PCI_DOMAIN = 50,
@@ -70,6 +71,7 @@ enum { CUDA_RANGE_DMABUF_FD = 1 };    /* what cuMemGetHandleForAddressRange is t
 enum { CUDA_HOSTALLOC_PORTABLE = 1 }; /* pinned for every context */
 enum { CUDA_ATTACH_GLOBAL = 1 };      /* managed memory that any stream may use */
 enum { CUDA_LOCATION_DEVICE = 1 };    /* others: the host, a NUMA node of it */
+enum { CUDA_ACCESS_READWRITE = 3 };
 
 /* ---- types ------------------------------------------------------------------------------ */
 
@@ -134,7 +136,10 @@ struct cuda_memory_prop {
     WANT(handle_retain, cuMemRetainAllocationHandle, (unsigned long long *handle, void *addr))     \
     WANT(handle_prop, cuMemGetAllocationPropertiesFromHandle,                                      \
          (struct cuda_memory_prop * prop, unsigned long long handle))                              \
-    WANT(handle_release, cuMemRelease, (unsigned long long handle))
+    WANT(handle_release, cuMemRelease, (unsigned long long handle))                                \
+    WANT(access, cuMemGetAccess,                                                                   \
+         (unsigned long long *flags, const struct cuda_location *location,                         \
+          unsigned long long addr))
 
 #define CUDA_MEMBER(member, name, parameters) unsigned(*member) parameters;
 struct cuda_api {

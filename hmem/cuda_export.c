@@ -23,12 +23,17 @@ static int refuse_version(struct hmem *self, struct hmreg_reason *why)
                         self->version / 1000, self->version % 1000 / 10);
 }
 
-static int refuse_device(const struct cuda_span *span, struct hmreg_reason *why)
+static int refuse_device(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why)
 {
+    if (span->device >= 0 && self->devices[span->device].integrated)
+        return hmreg_refuse(why, -EOPNOTSUPP, "integrated-device",
+                            "CUDA device %d shares the host's memory and exports no dmabuf: "
+                            "allocate what is to be registered with cuMemHostAlloc",
+                            span->device);
     return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
                         "CUDA device %d says it exports no dmabuf (attribute %d is 0): it needs "
                         "the driver's open kernel modules and hardware that can",
-                        span->first.device, CUDA_DEV_DMABUF);
+                        span->device, CUDA_DEV_DMABUF);
 }
 
 static int refuse_virtual(const struct cuda_span *span, struct hmreg_reason *why)
@@ -38,7 +43,8 @@ static int refuse_virtual(const struct cuda_span *span, struct hmreg_reason *why
     if (span->mixed)
         return hmreg_refuse(why, -EXDEV, "mixed-segments",
                             "the %u pieces of virtual memory under the range are not all of one "
-                            "device and of the same properties",
+                            "device and of the same properties, so that one dmabuf cannot name "
+                            "them",
                             span->segments);
     if (!span->piece.has_prop)
         return 0;
@@ -61,10 +67,6 @@ int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmre
     case CUDA_MANAGED:
         return hmreg_refuse(why, -EOPNOTSUPP, "managed-memory",
                             "managed memory moves between host and device: no dmabuf can name it");
-    case CUDA_POOL:
-        return hmreg_refuse(why, -EOPNOTSUPP, "pool-memory",
-                            "memory of a stream-ordered pool (cuMemAllocAsync, cudaMallocAsync) "
-                            "has no dmabuf: allocate it with cuMemAlloc, or cuMemCreate");
     default:
         break;
     }
@@ -72,33 +74,39 @@ int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmre
         return why->code;
     if (!self->api.range_handle)
         return refuse_version(self, why);
-    if (span->first.device < 0 || !self->devices[span->first.device].info.dmabuf)
-        return refuse_device(span, why);
+    if (span->device < 0 || !self->devices[span->device].info.dmabuf)
+        return refuse_device(self, span, why);
     return 0;
 }
 
 /* ---- the descriptor --------------------------------------------------------------------- */
 
-/* The vendor's own refusal. Several pieces may be more than one descriptor can name. */
+/* The vendor's own refusal. Several pieces may be more than one descriptor can name, whatever the
+ * driver calls that. */
 static int handle_errno(unsigned result, uint32_t segments)
 {
-    switch (result) {
-    case CUDA_NOT_SUPPORTED:
-        return -EOPNOTSUPP;
-    case CUDA_INVALID_VALUE:
-        return segments > 1 ? -EXDEV : -EIO;
-    default:
+    if (result != CUDA_NOT_SUPPORTED && result != CUDA_INVALID_VALUE)
         return -EIO;
-    }
+    return segments > 1 ? -EXDEV : -EOPNOTSUPP;
+}
+
+static const char *handle_remedy(const struct cuda_span *span)
+{
+    if (span->first.sort == CUDA_POOL)
+        return ", memory of a stream-ordered pool (cuMemAllocAsync, cudaMallocAsync): allocate it "
+               "with cuMemAlloc, or cuMemCreate";
+    if (span->segments > 1)
+        return "";
+    return "; memory imported by IPC is exported by the process that allocated it";
 }
 
 static int fail_handle(struct hmem *self, const struct cuda_span *span, unsigned result)
 {
     return cuda_fail(self, handle_errno(result, span->segments), result,
                      "CUDA device %d gives no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
-                     " (%u segment%s)",
-                     span->first.device, span->end - span->base, span->base, span->segments,
-                     span->segments == 1 ? "" : "s");
+                     " (%u segment%s)%s",
+                     span->device, span->end - span->base, span->base, span->segments,
+                     span->segments == 1 ? "" : "s", handle_remedy(span));
 }
 
 /* A descriptor for [base, end), which are page-aligned; needs a context on some drivers only. */

@@ -202,6 +202,15 @@ static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_piece *out
     return result;
 }
 
+/* Virtual memory on the host has an address for the CPU only where the CPU was let in. */
+static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_prop *prop)
+{
+    unsigned long long flags = 0;
+
+    return prop->location.type != CUDA_LOCATION_DEVICE && self->api.access &&
+           !self->api.access(&flags, &prop->location, addr) && flags == CUDA_ACCESS_READWRITE;
+}
+
 /* The properties the memory mapped at addr was created with. That of other makers (imported)
  * has none. */
 static int read_prop(struct hmem *self, uint64_t addr, struct cuda_piece *out)
@@ -218,6 +227,7 @@ static int read_prop(struct hmem *self, uint64_t addr, struct cuda_piece *out)
         return cuda_fail(self, -EIO, result,
                          "the properties of the memory at %#" PRIx64 " cannot be read", addr);
     out->has_prop = true;
+    out->cpu = cpu_may(self, addr, &out->prop);
     return 0;
 }
 

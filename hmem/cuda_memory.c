@@ -65,14 +65,25 @@ void cuda_leave(struct hmem *self, struct cuda_guard *guard)
 
 /* ---- copy ------------------------------------------------------------------------------- */
 
-/* The context to copy in: that of the side on a device, else of pinned host memory. */
-static const struct cuda_look *side_of(const struct cuda_look *dst, const struct cuda_look *src)
+/* Does a side say in which context to copy? */
+static bool has_place(const struct cuda_look *at)
 {
-    if (dst->sort >= CUDA_MANAGED)
-        return dst;
-    if (src->sort >= CUDA_MANAGED)
-        return src;
-    return dst->sort == CUDA_HOST ? dst : src;
+    return at->context || at->device >= 0;
+}
+
+/* The context to copy in: that of the side on a device, else of pinned host memory. Virtual memory
+ * on the host is no device's: the first serves as well as any. */
+static struct cuda_look side_of(const struct cuda_look *dst, const struct cuda_look *src)
+{
+    bool by_dst = dst->sort >= CUDA_MANAGED && (has_place(dst) || !has_place(src));
+    struct cuda_look side = by_dst                      ? *dst
+                            : src->sort >= CUDA_MANAGED ? *src
+                            : dst->sort == CUDA_HOST    ? *dst
+                                                        : *src;
+
+    if (side.sort == CUDA_VIRTUAL && !has_place(&side))
+        side.device = 0;
+    return side;
 }
 
 /* The copy may return before the last bytes have arrived: host memory is staged, and copies on
@@ -86,8 +97,7 @@ static unsigned copy_now(struct hmem *self, uint64_t dst, uint64_t src, size_t l
 
 static int copy_between(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
-    struct cuda_look at_dst, at_src;
-    const struct cuda_look *side;
+    struct cuda_look at_dst, at_src, side;
     struct cuda_guard guard;
     unsigned result;
     int rc = cuda_look(self, dst, &at_dst);
@@ -97,13 +107,13 @@ static int copy_between(struct hmem *self, uint64_t dst, uint64_t src, size_t le
     if (rc)
         return rc;
     side = side_of(&at_dst, &at_src);
-    if (side->sort == CUDA_UNKNOWN || side->sort == CUDA_RESERVED)
+    if (side.sort == CUDA_UNKNOWN || side.sort == CUDA_RESERVED)
         return hmreg_fail(-EIO, "neither %#" PRIx64 " nor %#" PRIx64 " is memory of CUDA", dst,
                           src);
-    result = cuda_enter(self, side->context, side->device, true, &guard);
+    result = cuda_enter(self, side.context, side.device, true, &guard);
     if (result)
         return cuda_fail(self, -EIO, result, "no context of CUDA device %d to copy in",
-                         side->device);
+                         side.device);
     result = copy_now(self, dst, src, len);
     cuda_leave(self, &guard);
     if (result)

@@ -91,7 +91,13 @@ static void span_add(struct cuda_span *span, const struct cuda_look *at,
     if (!span->segments++) {
         span->base = piece->base;
         span->piece = *piece;
+        span->on_host = true;
+        span->cpu = true;
     }
+    if (span->device < 0)
+        span->device = at->device;
+    span->on_host &= piece->has_prop && piece->prop.location.type != CUDA_LOCATION_DEVICE;
+    span->cpu &= piece->cpu;
     if (at->device != span->first.device || !same_make(piece, &span->piece))
         span->mixed = true;
     span->end = piece->base + piece->size;
@@ -129,6 +135,7 @@ int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cu
 
     if (rc)
         return rc;
+    found.device = found.first.device;
     switch (found.first.sort) {
     case CUDA_UNKNOWN:
         return -HMEM_NOT_MINE;
@@ -149,7 +156,8 @@ int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cu
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-/* Virtual memory may be host memory as well: its properties say where it is. */
+/* Virtual memory may be host memory as well: its properties say where it is. Where only some of
+ * it is, the range is the device's, and is registered piece by piece. */
 static enum hmreg_mem_kind kind_of(const struct cuda_span *span)
 {
     switch (span->first.sort) {
@@ -158,11 +166,18 @@ static enum hmreg_mem_kind kind_of(const struct cuda_span *span)
     case CUDA_MANAGED:
         return HMREG_MEM_MANAGED;
     default:
-        break;
+        return span->on_host ? HMREG_MEM_HOST_PINNED : HMREG_MEM_DEVICE;
     }
-    if (span->piece.has_prop && span->piece.prop.location.type != CUDA_LOCATION_DEVICE)
-        return HMREG_MEM_HOST_PINNED;
-    return HMREG_MEM_DEVICE;
+}
+
+/* Host memory of CUDA may have another address for devices; virtual memory has one for all. */
+static uint64_t host_address(const struct cuda_span *span, enum hmreg_mem_kind kind, uint64_t addr)
+{
+    if (kind == HMREG_MEM_DEVICE)
+        return 0;
+    if (span->first.sort == CUDA_VIRTUAL)
+        return span->cpu ? addr : 0;
+    return span->first.host;
 }
 
 int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
@@ -175,18 +190,19 @@ int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
     if (rc)
         return rc == -ESHUTDOWN ? -HMEM_NOT_MINE : rc;
     kind = kind_of(&span);
-    if (kind == HMREG_MEM_DEVICE && span.first.device < 0)
+    if (kind == HMREG_MEM_DEVICE && span.device < 0)
         return hmreg_fail(-EIO, "CUDA says %#" PRIx64 " is memory of a device it does not count",
                           addr);
     *out = (struct hmem_range){
-        .device = span.first.device,
+        .device = span.device,
         .kind = kind,
         .alloc_base = span.base,
         .alloc_len = span.end - span.base,
         .identity = span.identity,
         .segments = span.segments,
-        .host_addr = kind == HMREG_MEM_DEVICE ? 0 : span.first.host,
-        .exportable = cuda_exportable(self, &span, &why) == 0,
+        .host_addr = host_address(&span, kind, addr),
+        /* Of a pool's memory drivers promise nothing; export asks them. */
+        .exportable = span.first.sort != CUDA_POOL && cuda_exportable(self, &span, &why) == 0,
     };
     return 0;
 }

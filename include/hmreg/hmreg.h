@@ -355,7 +355,10 @@ struct hmreg_mr_attr {
 
 /*
  * Registers memory, whatever it is, on the domain's best path. Closed with hmreg_mr_close().
- * The region is never cached; its memory must outlive it.
+ * The region is never cached; its memory must outlive it. One range of device memory that lies on
+ * several physical allocations (virtual memory of several devices, say), where no descriptor names
+ * it as a whole, becomes a composite of up to HMREG_SEGMENTS_MAX of them, as hmreg_mr_regsgl()
+ * makes it.
  * access: as in the attributes. offset: 0. requested_key: ignored for regions without remote
  * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*.
  * -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or above the domain's

@@ -59,6 +59,7 @@ SAME(CUDA_PTR_MEMORY_BLOCK_ID, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID);
 SAME(CUDA_TYPE_HOST, CU_MEMORYTYPE_HOST);
 SAME(CUDA_TYPE_DEVICE, CU_MEMORYTYPE_DEVICE);
 
+SAME(CUDA_DEV_INTEGRATED, CU_DEVICE_ATTRIBUTE_INTEGRATED);
 SAME(CUDA_DEV_PCI_BUS, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
 SAME(CUDA_DEV_PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
 SAME(CUDA_DEV_PCI_DOMAIN, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
@@ -74,6 +75,8 @@ SAME(CUDA_RANGE_FLAG_PCIE, CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
 SAME(CUDA_RANGE_DMABUF_FD, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 SAME(CUDA_HOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
 SAME(CUDA_HOSTALLOC_WRITECOMBINED, CU_MEMHOSTALLOC_WRITECOMBINED);
+SAME(CUDA_HANDLE_POSIX_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+SAME(CUDA_IPC_LAZY_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 SAME(CUDA_ATTACH_GLOBAL, CU_MEM_ATTACH_GLOBAL);
 SAME(CUDA_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
 #if CUDA_VERSION >= 12020
@@ -92,6 +95,15 @@ SAME_PLACE(struct cuda_location, id, CUmemLocation, id);
 SAME(sizeof(struct cuda_access), sizeof(CUmemAccessDesc));
 SAME_PLACE(struct cuda_access, location, CUmemAccessDesc, location);
 SAME_PLACE(struct cuda_access, flags, CUmemAccessDesc, flags);
+SAME(sizeof(struct cuda_ipc), sizeof(CUipcMemHandle));
+SAME(sizeof(struct cuda_pool_prop), sizeof(CUmemPoolProps));
+SAME_PLACE(struct cuda_pool_prop, type, CUmemPoolProps, allocType);
+SAME_PLACE(struct cuda_pool_prop, handle_types, CUmemPoolProps, handleTypes);
+SAME_PLACE(struct cuda_pool_prop, location, CUmemPoolProps, location);
+SAME_PLACE(struct cuda_pool_prop, windows, CUmemPoolProps, win32SecurityAttributes);
+#if CUDA_VERSION >= 12030
+SAME_PLACE(struct cuda_pool_prop, max_size, CUmemPoolProps, maxSize);
+#endif
 SAME(sizeof(struct cuda_memory_prop), sizeof(CUmemAllocationProp));
 SAME_PLACE(struct cuda_memory_prop, type, CUmemAllocationProp, type);
 SAME_PLACE(struct cuda_memory_prop, handle_types, CUmemAllocationProp, requestedHandleTypes);

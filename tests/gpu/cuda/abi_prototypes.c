@@ -16,7 +16,10 @@
 #define cuda_stream      CUstream_st
 #define cuda_pool        CUmemPoolHandle_st
 #define cuda_memory_prop CUmemAllocationProp_st
+#define cuda_location    CUmemLocation_st
 #define cuda_access      CUmemAccessDesc_st
+#define cuda_pool_prop   CUmemPoolProps_st
+#define cuda_ipc         CUipcMemHandle_st
 #define CUDA_API_VENDORS_STRUCTS
 #include "tests/support/fake/cuda_entries.h"
 

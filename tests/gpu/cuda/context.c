@@ -6,6 +6,7 @@
 #include "tests/gpu/cuda/driver.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -105,6 +106,7 @@ struct job {
     struct hmem *hmem;
     const struct sorts *sorts;
     struct cuda_context *with; /* current during the job, NULL: none */
+    int device;                /* to allocate on */
 };
 
 static void *do_job(void *arg)
@@ -115,7 +117,7 @@ static void *do_job(void *arg)
         CU(cu.context_push(job->with));
     use_everything(job->hmem, job->sorts);
     assert_ptr_equal(current(), job->with);
-    allocate_everything(job->hmem, 0);
+    allocate_everything(job->hmem, job->device);
     assert_ptr_equal(current(), job->with);
     if (job->with)
         CU(cu.context_pop(NULL));
@@ -135,7 +137,7 @@ static void any_call__thread_without_context__has_none_after(void **state)
 {
     struct bench bench = bench_begin();
     struct sorts sorts = sorts_begin();
-    struct job job = {bench.hmem, &sorts, NULL};
+    struct job job = {bench.hmem, &sorts, NULL, 0};
 
     on_a_thread(do_job, &job);
     sorts_end(&sorts);
@@ -166,7 +168,7 @@ static void any_call__other_devices_context__has_it_after(void **state)
     bench = bench_begin();
     sorts = sorts_begin();
     CU(cu.primary_retain(&second, 1));
-    job = (struct job){bench.hmem, &sorts, second};
+    job = (struct job){bench.hmem, &sorts, second, 0};
     on_a_thread(do_job, &job);
     CU(cu.primary_release(1));
     sorts_end(&sorts);
@@ -294,10 +296,114 @@ static void export__driver_wants_a_context__lent(void **state)
     bench = bench_begin();
     sorts = sorts_begin();
     setenv("HMREG_FAKE_CUDA_EXPORT_CONTEXT", "1", 1);
-    job = (struct job){bench.hmem, &sorts, NULL};
+    job = (struct job){bench.hmem, &sorts, NULL, 0};
     on_a_thread(export_there, &job);
     unsetenv("HMREG_FAKE_CUDA_EXPORT_CONTEXT");
     sorts_end(&sorts);
+    bench_end(&bench);
+}
+
+/* ---- where contexts are not as usual ---------------------------------------------------- */
+
+/* Everything with memory of device 1: a context on device 0 would end the process. */
+static void any_call__memory_of_device_1__no_context_on_device_0(void **state)
+{
+    struct cuda_memory_prop prop = prop_on(1);
+    struct cuda_context *second = NULL;
+    struct sorts sorts = {0};
+    struct hmem *hmem;
+    struct job job;
+
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_FORBID", "1", 1);
+    hmem = vendor_open();
+    sorts.granule = cu_granule();
+    CU(cu.primary_retain(&second, 1));
+    CU(cu.context_push(second));
+    sorts.plain = cu_alloc(MIB);
+    CU(cu.alloc_async(&sorts.pool, MIB, NULL));
+    CU(cu.alloc_managed(&sorts.managed, MIB, CUDA_ATTACH_GLOBAL));
+    CU(cu.alloc_host(&sorts.host, MIB, CUDA_HOSTALLOC_PORTABLE));
+    sorts.virtual_memory = cu_reserve(sorts.granule);
+    cu_map(sorts.virtual_memory, sorts.granule, &prop);
+    use_everything(hmem, &sorts);
+    allocate_everything(hmem, 1);
+    job = (struct job){hmem, &sorts, NULL, 1};
+    on_a_thread(do_job, &job);
+    sorts_end(&sorts);
+    CU(cu.context_pop(NULL));
+    CU(cu.primary_release(1));
+    assert_int_equal(cu.contexts(), 0);
+    hmem_cuda_ops.close(hmem);
+    unsetenv("HMREG_FAKE_CUDA_FORBID");
+}
+
+struct asked {
+    struct hmem *hmem;
+    uint64_t addr;
+    struct hmem_range range;
+    struct hmreg_dmabuf dmabuf;
+    int resolve, identity, export, copy;
+    char words[300];
+};
+
+static void ask_there(void *arg)
+{
+    struct asked *asked = arg;
+    uint64_t identity;
+    char byte = 0;
+
+    asked->resolve = hmem_cuda_ops.resolve(asked->hmem, asked->addr, 10, &asked->range);
+    snprintf(asked->words, sizeof(asked->words), "%s", hmreg_last_error()->text);
+    asked->identity = hmem_cuda_ops.identity(asked->hmem, asked->addr, 10, &identity);
+    asked->export =
+        hmem_cuda_ops.export_dmabuf(asked->hmem, asked->addr, 10, &asked->range, &asked->dmabuf);
+    asked->copy = hmem_cuda_ops.copy(asked->hmem, asked->addr, (uintptr_t)&byte, 1);
+}
+
+/* In a stream's host function CUDA permits no call: that is told, and the memory is never taken
+ * for the system's. */
+static void any_call__in_a_host_function__eio_in_words(void **state)
+{
+    struct bench bench = bench_begin();
+    struct asked asked = {.hmem = bench.hmem, .addr = cu_alloc(MIB), .dmabuf = {.fd = -1}};
+
+    assert_ok(bench_resolve(&bench, asked.addr, 10, &asked.range));
+    CU(cu.host_function(NULL, ask_there, &asked));
+    CU(cu.stream_wait(NULL));
+    if (asked.resolve && asked.identity) { /* some drivers permit questions */
+        assert_int_equal(asked.resolve, -EIO);
+        assert_non_null(strstr(asked.words, "host function"));
+        assert_int_equal(asked.identity, -EIO);
+    } else {
+        assert_null(cu.fake);
+    }
+    assert_int_equal(asked.copy, -EIO);
+    if (asked.dmabuf.fd >= 0)
+        close(asked.dmabuf.fd);
+    CU(cu.free(asked.addr));
+    bench_end(&bench);
+}
+
+/* What was in it is gone; what comes after it at the same address is other memory. */
+static void primary_context__reset__memory_gone_and_fresh_after(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long addr = cu_alloc_large();
+    uint64_t before = identity_of(&bench, addr, 100);
+    struct hmem_range range;
+    uint64_t identity = 0;
+
+    CU(cu.primary_reset(0));
+    assert_int_equal(bench_resolve(&bench, addr, 100, &range), -HMEM_NOT_MINE);
+    assert_int_equal(hmem_cuda_ops.identity(bench.hmem, addr, 100, &identity), -HMEM_NOT_MINE);
+    CU(cu.context_pop(NULL));
+    CU(cu.primary_release(0)); /* the reset one is not to be allocated from */
+    CU(cu.primary_retain(&bench.context, 0));
+    CU(cu.context_push(bench.context));
+    addr = cu_alloc_large();
+    assert_true(identity_of(&bench, addr, 100) != before);
+    CU(cu.free(addr));
     bench_end(&bench);
 }
 
@@ -308,4 +414,7 @@ TEST_MAIN(TEST(any_call__thread_without_context__has_none_after),
           TEST(use__memory_of_a_created_context__primary_asleep),
           TEST(alloc__on_a_device__its_context_until_free),
           TEST(copy__virtual_memory__context_only_meanwhile),
-          TEST(export__driver_wants_a_context__lent))
+          TEST(export__driver_wants_a_context__lent),
+          TEST(any_call__memory_of_device_1__no_context_on_device_0),
+          TEST(any_call__in_a_host_function__eio_in_words),
+          TEST(primary_context__reset__memory_gone_and_fresh_after))

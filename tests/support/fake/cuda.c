@@ -6,6 +6,7 @@
  */
 #include "tests/support/fake/cuda_fake.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ static struct {
     unsigned retains;
 } primary[MAX_DEVICES];
 
+static _Thread_local bool in_host_function; /* where CUDA permits no call */
 static _Thread_local struct cuda_context *stack[STACK_DEPTH];
 static _Thread_local unsigned depth;
 
@@ -33,6 +35,8 @@ long fake_cuda_enter(const char *name)
 
     if (fake_fails(name, &code))
         return code;
+    if (in_host_function)
+        return CUDA_NOT_PERMITTED;
     return started == getpid() ? CUDA_OK : CUDA_NOT_INITIALIZED;
 }
 
@@ -129,6 +133,14 @@ static int device_count(void)
     return count > MAX_DEVICES ? MAX_DEVICES : (int)count;
 }
 
+bool fake_cuda_exports(int device)
+{
+    long without =
+        fake_env("HMREG_FAKE_CUDA_NO_DMABUF", 0) | fake_env("HMREG_FAKE_CUDA_INTEGRATED", 0);
+
+    return !(without >> device & 1);
+}
+
 bool fake_cuda_device(int device)
 {
     return device >= 0 && device < device_count();
@@ -168,9 +180,11 @@ unsigned cuDeviceGetName(char *name, int size, int device)
 /* PCI addresses 0000:41:00.0, 0001:81:01.0, ...: all three parts differ. */
 static int attribute_of(unsigned attribute, int device)
 {
-    bool dmabuf = !(fake_env("HMREG_FAKE_CUDA_NO_DMABUF", 0) >> device & 1);
+    bool integrated = fake_env("HMREG_FAKE_CUDA_INTEGRATED", 0) >> device & 1;
 
     switch (attribute) {
+    case CUDA_DEV_INTEGRATED:
+        return integrated;
     case CUDA_DEV_PCI_BUS:
         return 0x41 + 0x40 * (device % 3);
     case CUDA_DEV_PCI_DEVICE:
@@ -178,9 +192,9 @@ static int attribute_of(unsigned attribute, int device)
         return device;
     case CUDA_DEV_GPUDIRECT_VIRTUAL:
     case CUDA_DEV_GPUDIRECT:
-        return 1;
+        return !integrated;
     case CUDA_DEV_DMABUF:
-        return FAKE_CUDA_VERSION >= 11070 ? dmabuf : -1;
+        return FAKE_CUDA_VERSION >= 11070 ? fake_cuda_exports(device) : -1;
     case CUDA_DEV_HOST_ALLOC_DMABUF:
         return FAKE_CUDA_VERSION >= 13000 ? 0 : -1;
     }
@@ -241,6 +255,12 @@ unsigned fake_cuda_context(struct cuda_context **out)
 static struct cuda_context *context_new(int device)
 {
     struct cuda_context *made = calloc(1, sizeof(*made));
+
+    if (fake_env("HMREG_FAKE_CUDA_FORBID", 0) >> device & 1) {
+        fprintf(stderr, "simulated CUDA: a context is made on device %d, where none should be\n",
+                device);
+        abort();
+    }
 
     if (!made)
         abort();
@@ -402,6 +422,48 @@ unsigned cuDevicePrimaryCtxRelease_v2(int device)
         context_end(primary[device].context);
         primary[device].context = NULL;
     }
+    return CUDA_OK;
+}
+
+/* The context stays who it is for those who hold it; what was in it is gone. */
+unsigned cuDevicePrimaryCtxReset_v2(int device)
+{
+    ENTER();
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    if (primary[device].context)
+        fake_cuda_lose(primary[device].context);
+    return CUDA_OK;
+}
+
+struct host_function {
+    void (*function)(void *);
+    void *arg;
+};
+
+static void *run_host_function(void *arg)
+{
+    const struct host_function *run = arg;
+
+    in_host_function = true;
+    run->function(run->arg);
+    return NULL;
+}
+
+/* On a thread of the driver's, before it returns: no later than the real one promises. */
+unsigned cuLaunchHostFunc(struct cuda_stream *stream, void (*function)(void *), void *arg)
+{
+    struct host_function run = {function, arg};
+    struct cuda_context *current = NULL;
+    long code = fake_cuda_enter(__func__);
+    unsigned result = code ? (unsigned)code : fake_cuda_context(&current);
+    pthread_t thread;
+
+    if (result || !function)
+        return result ? result : CUDA_INVALID_VALUE;
+    if (pthread_create(&thread, NULL, run_host_function, &run))
+        abort();
+    pthread_join(thread, NULL);
     return CUDA_OK;
 }
 

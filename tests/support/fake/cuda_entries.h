@@ -31,15 +31,31 @@ enum {
 };
 
 enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
+enum { CUDA_HANDLE_POSIX_FD = 1 }; /* a pool's memory can be shared by a descriptor */
+enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
 enum { CUDA_RANGE_FLAG_PCIE = 1 };
 enum { CUDA_MEMORY_PINNED = 1 };      /* type of a cuda_memory_prop */
 enum { CUDA_LOCATION_HOST_NUMA = 3 }; /* type of a cuda_location */
-enum { CUDA_ACCESS_READWRITE = 3 };
 
 #ifndef CUDA_API_VENDORS_STRUCTS
 struct cuda_access {
     struct cuda_location location;
     unsigned flags;
+};
+
+struct cuda_pool_prop {
+    unsigned type;
+    unsigned handle_types;
+    struct cuda_location location;
+    void *windows;
+    size_t max_size;
+    unsigned short usage;
+    unsigned char reserved[54];
+};
+
+/* Names memory to another process. */
+struct cuda_ipc {
+    char reserved[64];
 };
 #endif
 
@@ -52,6 +68,12 @@ struct cuda_access {
     ENTRY(context_set, cuCtxSetCurrent, (struct cuda_context * context))                           \
     ENTRY(context_current, cuCtxGetCurrent, (struct cuda_context * *context))                      \
     ENTRY(context_wait, cuCtxSynchronize, (void))                                                  \
+    ENTRY(primary_reset, cuDevicePrimaryCtxReset_v2, (int device))                                 \
+    ENTRY(host_function, cuLaunchHostFunc,                                                         \
+          (struct cuda_stream * stream, void (*function)(void *), void *arg))                      \
+    ENTRY(alloc_pitch, cuMemAllocPitch_v2,                                                         \
+          (unsigned long long *addr, size_t *pitch, size_t width, size_t height,                   \
+           unsigned element))                                                                      \
     ENTRY(alloc_host_plain, cuMemAllocHost_v2, (void **addr, size_t size))                         \
     ENTRY(host_register, cuMemHostRegister_v2, (void *addr, size_t size, unsigned flags))          \
     ENTRY(host_unregister, cuMemHostUnregister, (void *addr))                                      \
@@ -80,6 +102,18 @@ struct cuda_access {
     ENTRY(default_pool, cuDeviceGetDefaultMemPool, (struct cuda_pool * *pool, int device))         \
     ENTRY(alloc_async, cuMemAllocAsync,                                                            \
           (unsigned long long *addr, size_t size, struct cuda_stream *stream))                     \
-    ENTRY(free_async, cuMemFreeAsync, (unsigned long long addr, struct cuda_stream *stream))
+    ENTRY(free_async, cuMemFreeAsync, (unsigned long long addr, struct cuda_stream *stream))       \
+    ENTRY(pool_create, cuMemPoolCreate,                                                            \
+          (struct cuda_pool * *pool, const struct cuda_pool_prop *prop))                           \
+    ENTRY(pool_destroy, cuMemPoolDestroy, (struct cuda_pool * pool))                               \
+    ENTRY(pool_export, cuMemPoolExportToShareableHandle,                                           \
+          (void *handle, struct cuda_pool *pool, unsigned type, unsigned long long flags))         \
+    ENTRY(alloc_from_pool, cuMemAllocFromPoolAsync,                                                \
+          (unsigned long long *addr, size_t size, struct cuda_pool *pool,                          \
+           struct cuda_stream *stream))                                                            \
+    ENTRY(ipc_handle, cuIpcGetMemHandle, (struct cuda_ipc * handle, unsigned long long addr))      \
+    ENTRY(ipc_open, cuIpcOpenMemHandle_v2,                                                         \
+          (unsigned long long *addr, struct cuda_ipc handle, unsigned flags))                      \
+    ENTRY(ipc_close, cuIpcCloseMemHandle, (unsigned long long addr))
 
 #endif

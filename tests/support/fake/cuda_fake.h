@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Inside the fake libcuda.so.1: what its files share. cuda.c has devices and contexts,
- * cuda_memory.c allocations and copies, cuda_virtual.c virtual memory, cuda_pointer.c what is
- * said about pointers and the dmabuf export.
+ * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_virtual.c
+ * virtual memory, cuda_pointer.c what is said about pointers and the dmabuf export.
  *
  * From the environment, beyond the engine's:
  *   HMREG_FAKE_DEVICES=n            devices, 2 if not set
  *   HMREG_FAKE_CUDA_NO_DMABUF=mask  these devices export no dmabuf
+ *   HMREG_FAKE_CUDA_INTEGRATED=mask these devices share the host's memory, and have no GPUDirect
+ *   HMREG_FAKE_CUDA_FORBID=mask     whoever brings a context to life on one of these dies
+ *   HMREG_FAKE_CUDA_POOL_EXPORT=1   memory of pools is exported, which no driver promises
+ *   HMREG_FAKE_CUDA_EXPORT_ONE=1    no descriptor is given for several allocations
  *   HMREG_FAKE_CUDA_EXPORT_CONTEXT=1  the export, too, needs a current context
  *   HMREG_FAKE_CUDA_EXPORT_SHORT=1  its descriptors are one page long, whatever was asked
  *   HMREG_FAKE_CUDA_NO_MAPPING=1    a driver without the MAPPING attributes and block ids
@@ -59,10 +63,20 @@ bool fake_cuda_device(int device);
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-enum memory_sort { MEMORY_PLAIN, MEMORY_POOL, MEMORY_MANAGED, MEMORY_HOST, MEMORY_REGISTERED };
+enum memory_sort {
+    MEMORY_PLAIN,
+    MEMORY_POOL,
+    MEMORY_MANAGED,
+    MEMORY_HOST,
+    MEMORY_REGISTERED,
+    MEMORY_IMPORTED,
+};
 
 struct cuda_pool {
+    struct cuda_pool *next;
     int device;
+    unsigned handle_types;
+    bool ended; /* destroyed; it goes with its last allocation */
 };
 
 struct memory {
@@ -86,6 +100,15 @@ void fake_cuda_lose(struct cuda_context *context);
 /* Finishes the copy that is under way. */
 void fake_cuda_arrive(void);
 uint64_t fake_cuda_id(void);
+/* New memory of the current context's device, or of a pool's. */
+unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t size,
+                            struct memory **out);
+struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint64_t host,
+                                      size_t len, struct cuda_context *context);
+void fake_cuda_leave_memory(struct memory *gone);
+/* Has the pool memory left? */
+bool fake_cuda_pool_used(const struct cuda_pool *pool);
+bool fake_cuda_exports(int device);
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
@@ -107,7 +130,8 @@ struct mapping {
     uint64_t addr;
     size_t len;
     struct physical *physical;
-    bool accessible;
+    bool accessible; /* to devices */
+    bool cpu;        /* to the CPU; memory on the host only */
 };
 
 struct reservation {

@@ -11,7 +11,6 @@
 #include <string.h>
 
 static struct memory *memories;
-static struct cuda_pool pools[8];
 static uint64_t last_id;
 
 uint64_t fake_cuda_id(void)
@@ -52,8 +51,8 @@ struct memory *fake_cuda_pages(uint64_t addr, size_t len)
 
 /* ---- making and ending ------------------------------------------------------------------ */
 
-static struct memory *enter(enum memory_sort sort, uint64_t addr, uint64_t host, size_t len,
-                            struct cuda_context *context)
+struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint64_t host,
+                                      size_t len, struct cuda_context *context)
 {
     struct memory *made = calloc(1, sizeof(*made));
 
@@ -73,7 +72,7 @@ static struct memory *enter(enum memory_sort sort, uint64_t addr, uint64_t host,
     return made;
 }
 
-static void leave(struct memory *gone)
+void fake_cuda_leave_memory(struct memory *gone)
 {
     struct memory **link = &memories;
 
@@ -83,9 +82,18 @@ static void leave(struct memory *gone)
     *link = gone->next;
     if (gone->sort != MEMORY_REGISTERED)
         fake_free(gone->host ? gone->host : gone->addr);
-    if (gone->host && gone->host != gone->addr)
+    if (gone->sort == MEMORY_IMPORTED || (gone->host && gone->host != gone->addr))
         fake_unreserve(gone->addr & ~(uint64_t)(fake_page() - 1));
     free(gone);
+}
+
+bool fake_cuda_pool_used(const struct cuda_pool *pool)
+{
+    struct memory *m = memories;
+
+    while (m && m->pool != pool)
+        m = m->next;
+    return m;
 }
 
 void fake_cuda_lose(struct cuda_context *context)
@@ -95,12 +103,12 @@ void fake_cuda_lose(struct cuda_context *context)
     for (struct memory *m = memories; m; m = next) {
         next = m->next;
         if (m->context == context)
-            leave(m);
+            fake_cuda_leave_memory(m);
     }
 }
 
-static unsigned allocate(enum memory_sort sort, enum fake_kind kind, size_t size,
-                         struct memory **out)
+unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t size,
+                            struct memory **out)
 {
     struct cuda_context *context = NULL;
     unsigned result = fake_cuda_context(&context);
@@ -113,7 +121,8 @@ static unsigned allocate(enum memory_sort sort, enum fake_kind kind, size_t size
     made = fake_alloc(context->device, kind, size, 0);
     if (!made)
         return CUDA_OUT_OF_MEMORY;
-    *out = enter(sort, made->addr, kind == FAKE_DEVICE ? 0 : made->addr, size, context);
+    *out = fake_cuda_enter_memory(sort, made->addr, kind == FAKE_DEVICE ? 0 : made->addr, size,
+                                  context);
     return CUDA_OK;
 }
 
@@ -125,10 +134,10 @@ static unsigned end(uint64_t addr, bool host)
 
     if (result)
         return result;
-    if (!m || m->sort == MEMORY_REGISTERED || (m->sort == MEMORY_HOST) != host ||
+    if (!m || m->sort >= MEMORY_REGISTERED || (m->sort == MEMORY_HOST) != host ||
         addr != (host ? m->host : m->addr))
         return CUDA_INVALID_VALUE;
-    leave(m);
+    fake_cuda_leave_memory(m);
     return CUDA_OK;
 }
 
@@ -140,12 +149,33 @@ unsigned cuMemAlloc_v2(unsigned long long *addr, size_t size)
     unsigned result;
 
     ENTER();
-    result = addr ? allocate(MEMORY_PLAIN, FAKE_DEVICE, size, &made) : CUDA_INVALID_VALUE;
+    result = addr ? fake_cuda_allocate(MEMORY_PLAIN, FAKE_DEVICE, size, &made) : CUDA_INVALID_VALUE;
     if (!result)
         *addr = made->addr;
     return result;
 }
 
+/* Rows begin where the hardware reads them at once. */
+unsigned cuMemAllocPitch_v2(unsigned long long *addr, size_t *pitch, size_t width, size_t height,
+                            unsigned element)
+{
+    const size_t row = 512;
+    struct memory *made = NULL;
+    unsigned result;
+
+    ENTER();
+    if (!addr || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+        return CUDA_INVALID_VALUE;
+    width = (width + row - 1) / row * row;
+    result = fake_cuda_allocate(MEMORY_PLAIN, FAKE_DEVICE, width * height, &made);
+    if (result)
+        return result;
+    *addr = made->addr;
+    *pitch = width;
+    return CUDA_OK;
+}
+
+/* Memory of a pool too, then at once. */
 unsigned cuMemFree_v2(unsigned long long addr)
 {
     ENTER();
@@ -160,7 +190,7 @@ unsigned cuMemAllocManaged(unsigned long long *addr, size_t size, unsigned flags
     ENTER();
     if (!addr || flags != CUDA_ATTACH_GLOBAL)
         return CUDA_INVALID_VALUE;
-    result = allocate(MEMORY_MANAGED, FAKE_MANAGED, size, &made);
+    result = fake_cuda_allocate(MEMORY_MANAGED, FAKE_MANAGED, size, &made);
     if (!result)
         *addr = made->addr;
     return result;
@@ -169,7 +199,8 @@ unsigned cuMemAllocManaged(unsigned long long *addr, size_t size, unsigned flags
 static unsigned alloc_host(void **addr, size_t size, unsigned flags)
 {
     struct memory *made = NULL;
-    unsigned result = addr ? allocate(MEMORY_HOST, FAKE_HOST, size, &made) : CUDA_INVALID_VALUE;
+    unsigned result =
+        addr ? fake_cuda_allocate(MEMORY_HOST, FAKE_HOST, size, &made) : CUDA_INVALID_VALUE;
 
     if (result)
         return result;
@@ -177,7 +208,7 @@ static unsigned alloc_host(void **addr, size_t size, unsigned flags)
         made->addr = fake_reserve(made->device, size, 0);
     if (!made->addr) {
         made->addr = made->host;
-        leave(made);
+        fake_cuda_leave_memory(made);
         return CUDA_OUT_OF_MEMORY;
     }
     *addr = (void *)(uintptr_t)made->host;
@@ -194,6 +225,12 @@ unsigned cuMemAllocHost_v2(void **addr, size_t size)
 {
     ENTER();
     return alloc_host(addr, size, 0);
+}
+
+unsigned cuMemFreeAsync(unsigned long long addr, struct cuda_stream *stream)
+{
+    ENTER();
+    return end(addr, false);
 }
 
 unsigned cuMemFreeHost(void *addr)
@@ -223,7 +260,7 @@ unsigned cuMemHostRegister_v2(void *addr, size_t size, unsigned flags)
     if (!device)
         return CUDA_OUT_OF_MEMORY;
     /* Both addresses have the same place in their page. */
-    enter(MEMORY_REGISTERED, device + host % fake_page(), host, size, context);
+    fake_cuda_enter_memory(MEMORY_REGISTERED, device + host % fake_page(), host, size, context);
     return CUDA_OK;
 }
 
@@ -235,7 +272,7 @@ unsigned cuMemHostUnregister(void *addr)
     m = fake_cuda_memory((uintptr_t)addr);
     if (!m || m->sort != MEMORY_REGISTERED || m->host != (uintptr_t)addr)
         return CUDA_NOT_REGISTERED;
-    leave(m);
+    fake_cuda_leave_memory(m);
     return CUDA_OK;
 }
 
@@ -254,41 +291,6 @@ unsigned cuMemHostGetDevicePointer_v2(unsigned long long *device, void *host, un
         return CUDA_INVALID_VALUE;
     *device = m->addr + ((uintptr_t)host - m->host);
     return CUDA_OK;
-}
-
-/* ---- entry points: stream-ordered pools ------------------------------------------------- */
-
-unsigned cuDeviceGetDefaultMemPool(struct cuda_pool **pool, int device)
-{
-    ENTER();
-    if (!pool)
-        return CUDA_INVALID_VALUE;
-    if (!fake_cuda_device(device))
-        return CUDA_INVALID_DEVICE;
-    pools[device].device = device;
-    *pool = &pools[device];
-    return CUDA_OK;
-}
-
-unsigned cuMemAllocAsync(unsigned long long *addr, size_t size, struct cuda_stream *stream)
-{
-    struct memory *made = NULL;
-    unsigned result;
-
-    ENTER();
-    result = addr ? allocate(MEMORY_POOL, FAKE_DEVICE, size, &made) : CUDA_INVALID_VALUE;
-    if (result)
-        return result;
-    made->pool = &pools[made->device];
-    made->context = NULL;
-    *addr = made->addr;
-    return CUDA_OK;
-}
-
-unsigned cuMemFreeAsync(unsigned long long addr, struct cuda_stream *stream)
-{
-    ENTER();
-    return end(addr, false);
 }
 
 /* ---- entry points: copies --------------------------------------------------------------- */

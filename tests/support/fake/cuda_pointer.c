@@ -21,7 +21,8 @@ struct view {
     struct cuda_context *context;
     uint64_t device_addr, host; /* 0: none */
     uint64_t id;
-    bool managed, mapped, gpudirect;
+    bool managed, mapped, gpudirect, ipc;
+    unsigned handle_types;
     int ordinal;
     uint64_t start;
     size_t size;
@@ -45,7 +46,9 @@ static struct view view_memory(const struct memory *m, uint64_t addr)
         .id = m->id,
         .managed = m->sort == MEMORY_MANAGED,
         .mapped = true,
-        .gpudirect = m->sort == MEMORY_PLAIN,
+        .gpudirect = m->sort == MEMORY_PLAIN && fake_cuda_exports(m->device),
+        .ipc = m->sort == MEMORY_PLAIN,
+        .handle_types = m->pool ? m->pool->handle_types : 0,
         .ordinal = m->device,
         .start = m->addr,
         .size = m->len,
@@ -121,6 +124,7 @@ static size_t width_of(unsigned attribute)
     case CUDA_PTR_SYNC_MEMOPS:
     case CUDA_PTR_IS_LEGACY_IPC:
         return 4;
+    case CUDA_PTR_HANDLE_TYPES:
     case CUDA_PTR_CONTEXT:
     case CUDA_PTR_DEVICE_POINTER:
     case CUDA_PTR_HOST_POINTER:
@@ -183,6 +187,10 @@ static uint64_t value_of(const struct view *view, unsigned attribute)
         return view->mapped;
     case CUDA_PTR_IS_GPUDIRECT:
         return view->gpudirect;
+    case CUDA_PTR_IS_LEGACY_IPC:
+        return view->ipc;
+    case CUDA_PTR_HANDLE_TYPES:
+        return view->handle_types;
     case CUDA_PTR_MEMPOOL:
         return (uintptr_t)view->pool;
     case CUDA_PTR_MAPPING_SIZE:
@@ -267,18 +275,18 @@ unsigned cuMemGetAddressRange_v2(unsigned long long *base, size_t *size, unsigne
 
 #if FAKE_CUDA_VERSION >= 11070
 
-static bool is_exporter(int device)
-{
-    return !(fake_env("HMREG_FAKE_CUDA_NO_DMABUF", 0) >> device & 1);
-}
-
 /* The pages that memory in one piece has to itself, or shares with its neighbours. */
 static unsigned export_plain(const struct memory *m, uint64_t addr, size_t size, int *fd)
 {
     struct fake_alloc *made = fake_find(m->addr);
 
-    if (!is_exporter(m->device) || m->sort != MEMORY_PLAIN || !made)
+    bool may = m->sort == MEMORY_PLAIN ||
+               (m->sort == MEMORY_POOL && fake_env("HMREG_FAKE_CUDA_POOL_EXPORT", 0));
+
+    if (!fake_cuda_exports(m->device) || !made)
         return CUDA_NOT_SUPPORTED;
+    if (!may)
+        return CUDA_INVALID_VALUE;
     if (addr != made->block->addr) {
         fprintf(stderr, "simulated CUDA: only exports that begin with an allocation\n");
         return CUDA_NOT_SUPPORTED;
@@ -297,7 +305,7 @@ static unsigned export_range(uint64_t addr, size_t size, int *fd)
     if (!piece)
         return CUDA_INVALID_VALUE;
     if (piece->physical->prop.location.type != CUDA_LOCATION_DEVICE ||
-        !is_exporter(piece->physical->prop.location.id))
+        !fake_cuda_exports(piece->physical->prop.location.id))
         return CUDA_NOT_SUPPORTED;
     return fake_cuda_export_virtual(addr, size, fd);
 }

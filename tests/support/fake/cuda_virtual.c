@@ -139,6 +139,24 @@ unsigned cuMemGetAllocationGranularity(size_t *size, const struct cuda_memory_pr
     return CUDA_OK;
 }
 
+/* Pages of the host, which the kernel can pin. */
+static bool fill_host(struct fake_block *block)
+{
+    int fd = memfd_create("simulated host memory", MFD_CLOEXEC);
+    char *bytes = MAP_FAILED;
+
+    if (fd >= 0 && !ftruncate(fd, (off_t)block->len))
+        bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED)
+        return false;
+    munmap(block->bytes, block->len);
+    close(block->fd);
+    block->bytes = bytes;
+    block->fd = fd;
+    fake_block_moved(block, 0);
+    return true;
+}
+
 unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_memory_prop *prop,
                      unsigned long long flags)
 {
@@ -156,6 +174,10 @@ unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_
     device = prop->location.type == CUDA_LOCATION_DEVICE ? prop->location.id : 0;
     *made = (struct physical){.next = physicals, .prop = *prop, .id = fake_cuda_id(), .holds = 1};
     made->block = fake_block_new(device, size);
+    if (made->block && prop->location.type != CUDA_LOCATION_DEVICE && !fill_host(made->block)) {
+        fake_block_put(made->block);
+        made->block = NULL;
+    }
     if (!made->block) {
         free(made);
         return CUDA_OUT_OF_MEMORY;
@@ -231,11 +253,26 @@ unsigned cuMemMap(unsigned long long addr, size_t size, size_t offset, unsigned 
     return CUDA_OK;
 }
 
+/* The CPU sees the memory at the device's address of it, or nothing there. */
+static void let_cpu_in(struct mapping *m, bool in)
+{
+    const struct fake_block *block = m->physical->block;
+    int how = in ? PROT_READ | PROT_WRITE : PROT_NONE;
+    int flags = in ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+
+    m->cpu = in;
+    if (mmap((void *)(uintptr_t)m->addr, m->len, how, flags, in ? block->fd : -1,
+             in ? (off_t)block->start : 0) == MAP_FAILED)
+        abort();
+}
+
 static void unmap(struct mapping **link)
 {
     struct mapping *gone = *link;
 
     *link = gone->next;
+    if (gone->cpu)
+        let_cpu_in(gone, false);
     fake_free(gone->addr);
     gone->physical->mappings--;
     physical_settle(gone->physical);
@@ -273,15 +310,50 @@ unsigned cuMemUnmap(unsigned long long addr, size_t size)
     return CUDA_OK;
 }
 
+static bool is_on_host(const struct mapping *m)
+{
+    return m->physical->prop.location.type != CUDA_LOCATION_DEVICE;
+}
+
+static unsigned set_access(struct mapping *m, const struct cuda_access *access)
+{
+    bool may = access->flags == CUDA_ACCESS_READWRITE;
+
+    if (access->location.type == CUDA_LOCATION_DEVICE)
+        m->accessible = may;
+    else if (is_on_host(m))
+        let_cpu_in(m, may);
+    else
+        return CUDA_INVALID_VALUE;
+    return CUDA_OK;
+}
+
 unsigned cuMemSetAccess(unsigned long long addr, size_t size, const struct cuda_access *access,
                         size_t count)
 {
+    unsigned result = CUDA_OK;
+
     ENTER();
     if (!access || !count || !size || !is_whole(addr, size))
         return CUDA_INVALID_VALUE;
     for (struct mapping *m = mappings; m; m = m->next)
-        if (m->addr >= addr && m->addr < addr + size)
-            m->accessible = access->flags == CUDA_ACCESS_READWRITE;
+        for (size_t i = 0; i < count && !result && m->addr >= addr && m->addr < addr + size; i++)
+            result = set_access(m, &access[i]);
+    return result;
+}
+
+unsigned cuMemGetAccess(unsigned long long *flags, const struct cuda_location *location,
+                        unsigned long long addr)
+{
+    const struct mapping *m;
+    bool may;
+
+    ENTER();
+    m = fake_cuda_mapping(addr);
+    if (!flags || !location || !m)
+        return CUDA_INVALID_VALUE;
+    may = location->type == CUDA_LOCATION_DEVICE ? m->accessible : m->cpu;
+    *flags = may ? CUDA_ACCESS_READWRITE : 0;
     return CUDA_OK;
 }
 
@@ -394,6 +466,8 @@ unsigned fake_cuda_export_virtual(uint64_t addr, size_t len, int *fd)
 
     if (result)
         return result;
+    if (run.count > 1 && fake_env("HMREG_FAKE_CUDA_EXPORT_ONE", 0))
+        return CUDA_INVALID_VALUE;
     if (!run.pieces[0]->prop.gpudirect)
         return CUDA_NOT_SUPPORTED;
     if (!is_joined(&run) && (!may_join(&run) || !join(&run))) {

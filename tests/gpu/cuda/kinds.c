@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Every kind of memory that CUDA has: docs/memory-kinds.md, row by row.
+ */
+#include "tests/gpu/kinds.h"
+#include "tests/gpu/cuda/driver.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BYTES 100000
+
+/* A real device's memory cannot be mapped for the CPU, which the regions here are. */
+static struct bench begin(void)
+{
+    driver_need_fake();
+    return bench_begin();
+}
+
+static struct kind device_kind(unsigned long long addr, size_t len)
+{
+    return (struct kind){.addr = as_pointer(addr),
+                         .len = len,
+                         .iface = HMREG_IFACE_CUDA,
+                         .kind = HMREG_MEM_DEVICE,
+                         .segments = 1,
+                         .exportable = true,
+                         .path = HMREG_PATH_MAPPED};
+}
+
+static void check(const struct kind *kind)
+{
+    struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
+
+    kind_check(lib, kind);
+    assert_ok(hmreg_close(lib));
+}
+
+static void check_reuse(const struct kind *kind, void (*renew)(void *), void *arg)
+{
+    struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
+
+    kind_reuse(lib, kind, renew, arg);
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- allocations in one piece ----------------------------------------------------------- */
+
+static void renew_plain(void *arg)
+{
+    unsigned long long *addr = arg, before = *addr;
+
+    CU(cu.free(*addr));
+    *addr = cu_alloc(BYTES);
+    assert_int_equal(*addr, before);
+}
+
+static void kind__cumemalloc__dmabuf(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = cu_alloc(BYTES);
+    struct kind kind = device_kind(addr, BYTES);
+
+    check_reuse(&kind, renew_plain, &addr);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+struct pitched {
+    unsigned long long addr;
+    size_t pitch;
+};
+
+static void alloc_pitched(struct pitched *out)
+{
+    CU(cu.alloc_pitch(&out->addr, &out->pitch, 1000, 40, 4));
+}
+
+static void renew_pitched(void *arg)
+{
+    struct pitched *pitched = arg;
+    unsigned long long before = pitched->addr;
+
+    CU(cu.free(before));
+    alloc_pitched(pitched);
+    assert_int_equal(pitched->addr, before);
+}
+
+/* Rows and the space between them: one allocation. */
+static void kind__pitch__dmabuf(void **state)
+{
+    struct bench bench = begin();
+    struct pitched pitched;
+    struct kind kind;
+
+    alloc_pitched(&pitched);
+    assert_true(pitched.pitch > 1000);
+    kind = device_kind(pitched.addr, 39 * pitched.pitch + 1000);
+    check_reuse(&kind, renew_pitched, &pitched);
+    CU(cu.free(pitched.addr));
+    bench_end(&bench);
+}
+
+/* ---- pools ------------------------------------------------------------------------------ */
+
+static struct kind pool_kind(unsigned long long addr)
+{
+    struct kind kind = device_kind(addr, BYTES);
+
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = "cuMemAllocAsync";
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "allocate it with cuMemAlloc";
+    return kind;
+}
+
+static void kind__pool__refused_with_the_remedy(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+    struct kind kind;
+
+    CU(cu.alloc_async(&addr, BYTES, NULL));
+    CU(cu.stream_wait(NULL));
+    kind = pool_kind(addr);
+    check(&kind);
+    CU(cu.free_async(addr, NULL));
+    CU(cu.stream_wait(NULL));
+    bench_end(&bench);
+}
+
+/* The descriptor of such a pool is for other CUDA processes: no dmabuf. */
+static void kind__shareable_pool__refused_with_the_remedy(void **state)
+{
+    struct cuda_pool_prop prop = {.type = CUDA_MEMORY_PINNED,
+                                  .handle_types = CUDA_HANDLE_POSIX_FD,
+                                  .location = {CUDA_LOCATION_DEVICE, 0}};
+    struct bench bench = begin();
+    unsigned long long addr = 0, types = 0;
+    struct cuda_pool *pool = NULL, *found = NULL;
+    struct kind kind;
+    int fd = -1;
+
+    CU(cu.pool_create(&pool, &prop));
+    CU(cu.alloc_from_pool(&addr, BYTES, pool, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.pointer_attribute(&found, CUDA_PTR_MEMPOOL, addr));
+    assert_ptr_equal(found, pool);
+    CU(cu.pointer_attribute(&types, CUDA_PTR_HANDLE_TYPES, addr));
+    assert_int_equal(types, CUDA_HANDLE_POSIX_FD);
+    CU(cu.pool_export(&fd, pool, CUDA_HANDLE_POSIX_FD, 0));
+    kind = pool_kind(addr);
+    check(&kind);
+    close(fd);
+    CU(cu.free_async(addr, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.pool_destroy(pool));
+    bench_end(&bench);
+}
+
+static void renew_pool(void *arg)
+{
+    unsigned long long *addr = arg, before = *addr;
+
+    CU(cu.free_async(*addr, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.alloc_async(addr, BYTES, NULL));
+    CU(cu.stream_wait(NULL));
+    assert_int_equal(*addr, before);
+}
+
+/* No driver promises it, so it is asked. */
+static void kind__pool_of_a_driver_that_exports_it__dmabuf(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+    struct kind kind;
+
+    setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1);
+    CU(cu.alloc_async(&addr, BYTES, NULL));
+    CU(cu.stream_wait(NULL));
+    kind = device_kind(addr, BYTES);
+    kind.exportable = false;
+    check_reuse(&kind, renew_pool, &addr);
+    CU(cu.free_async(addr, NULL));
+    CU(cu.stream_wait(NULL));
+    unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
+    bench_end(&bench);
+}
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+#define ROOM 4
+
+/* Reserved addresses, where each granule has memory of its own. */
+struct room {
+    unsigned long long addr;
+    size_t granule;
+    struct cuda_memory_prop prop[ROOM];
+    unsigned mapped;
+    bool cpu; /* the CPU gets access to what is on the host */
+};
+
+static struct room room_begin(void)
+{
+    struct room room = {.granule = cu_granule()};
+
+    room.addr = cu_reserve(ROOM * room.granule);
+    for (int i = 0; i < ROOM; i++)
+        room.prop[i] = prop_on(0);
+    return room;
+}
+
+static void map_one(const struct room *room, unsigned i)
+{
+    struct cuda_access access = {{CUDA_LOCATION_HOST_NUMA, 0}, CUDA_ACCESS_READWRITE};
+    unsigned long long at = room->addr + i * room->granule;
+
+    cu_map(at, room->granule, &room->prop[i]);
+    if (room->cpu && room->prop[i].location.type == CUDA_LOCATION_HOST_NUMA)
+        CU(cu.set_access(at, room->granule, &access, 1));
+}
+
+static void grow(struct room *room, unsigned count)
+{
+    while (room->mapped < count)
+        map_one(room, room->mapped++);
+}
+
+static void room_end(struct room *room)
+{
+    CU(cu.unmap(room->addr, room->mapped * room->granule));
+    CU(cu.unreserve(room->addr, ROOM * room->granule));
+}
+
+/* The last piece is replaced, under the same addresses. */
+static void renew_last(void *arg)
+{
+    struct room *room = arg;
+
+    CU(cu.unmap(room->addr + (room->mapped - 1) * room->granule, room->granule));
+    map_one(room, room->mapped - 1);
+}
+
+static struct kind room_kind(const struct room *room)
+{
+    struct kind kind = device_kind(room->addr + 5, room->mapped * room->granule - 9);
+
+    kind.segments = room->mapped;
+    return kind;
+}
+
+static void kind__one_mapping__dmabuf(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    grow(&room, 1);
+    kind = room_kind(&room);
+    check_reuse(&kind, renew_last, &room);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+/* One descriptor where all are of one make. */
+static void kind__several_mappings__one_dmabuf(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    grow(&room, 3);
+    kind = room_kind(&room);
+    check_reuse(&kind, renew_last, &room);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+/* What no single descriptor names: a piece for each allocation, exactly. */
+static struct kind composite_kind(const struct room *room, const char *why)
+{
+    struct kind kind = room_kind(room);
+
+    kind.export_code = -EXDEV;
+    kind.export_says = why;
+    kind.pieces = room->mapped;
+    return kind;
+}
+
+static void kind__several_mappings_exported_one_by_one__composite(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    grow(&room, 3);
+    kind = composite_kind(&room, "3 segments");
+    setenv("HMREG_FAKE_CUDA_EXPORT_ONE", "1", 1);
+    check_reuse(&kind, renew_last, &room);
+    unsetenv("HMREG_FAKE_CUDA_EXPORT_ONE");
+    room_end(&room);
+    bench_end(&bench);
+}
+
+static void kind__mappings_of_two_devices__composite(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    room.prop[1] = prop_on(1);
+    grow(&room, 3);
+    kind = composite_kind(&room, "not all of one device");
+    kind.exportable = false;
+    check_reuse(&kind, renew_last, &room);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+static void kind__mappings_of_two_makes__composite(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    room.prop[1].handle_types = 1;
+    grow(&room, 2);
+    kind = composite_kind(&room, "same properties");
+    kind.exportable = false;
+    check_reuse(&kind, renew_last, &room);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+/* One piece that cannot be exported: nothing is registered, not the others either. */
+static void kind__a_mapping_without_gpudirect_among_others__refused(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    room.prop[1].gpudirect = 0;
+    grow(&room, 3);
+    kind = composite_kind(&room, "same properties");
+    kind.exportable = false;
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "gpuDirectRDMACapable";
+    check(&kind);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    room.prop[0].gpudirect = 0;
+    grow(&room, 1);
+    kind = room_kind(&room);
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = "gpuDirectRDMACapable";
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "set it in the properties given to cuMemCreate";
+    check(&kind);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+/* What was registered stays right while the reservation grows behind it; the larger range is
+ * another region. */
+static void kind__growing_mappings__each_length_its_region(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
+
+    setenv("HMREG_FAKE_CUDA_EXPORT_ONE", "1", 1); /* the fake does not join what it gave out */
+    grow(&room, 1);
+    for (unsigned count = 2; count <= ROOM; count++) {
+        struct kind kind;
+
+        grow(&room, count);
+        kind = composite_kind(&room, "segments");
+        kind_check(lib, &kind);
+    }
+    unsetenv("HMREG_FAKE_CUDA_EXPORT_ONE");
+    assert_ok(hmreg_close(lib));
+    room_end(&room);
+    bench_end(&bench);
+}
+
+static void kind__mappings_with_a_hole__erange(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
+    unsigned long long hole = room.addr + room.granule;
+    struct kind kind;
+
+    grow(&room, 3);
+    kind = room_kind(&room);
+    CU(cu.unmap(hole, room.granule));
+    assert_fails(hmreg_query(lib, kind.addr, kind.len, &info), -ERANGE, "nothing is mapped there");
+    assert_fails(hmreg_query(lib, as_pointer(hole), 10, &info), -EFAULT, "reserved");
+    map_one(&room, 1); /* it is whole again */
+    kind_check(lib, &kind);
+    assert_ok(hmreg_close(lib));
+    room_end(&room);
+    bench_end(&bench);
+}
+
+/* ---- virtual memory on the host --------------------------------------------------------- */
+
+static struct kind host_room(struct room *room, unsigned count, bool cpu)
+{
+    struct kind kind;
+
+    for (unsigned i = 0; i < count; i++)
+        room->prop[i].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
+    room->cpu = cpu;
+    grow(room, count);
+    kind = room_kind(room);
+    kind.kind = HMREG_MEM_HOST_PINNED;
+    kind.device = -1;
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = "on the host";
+    kind.path = HMREG_PATH_SYSTEM;
+    return kind;
+}
+
+static void kind__mapping_on_the_host__by_its_address(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind = host_room(&room, 2, true);
+
+    kind.local_addr = room.addr + 5;
+    check_reuse(&kind, renew_last, &room);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+static void kind__mapping_on_the_host_for_devices_only__refused(void **state)
+{
+    struct bench bench = begin();
+    struct room room = room_begin();
+    struct kind kind = host_room(&room, 1, false);
+
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "mapped for devices only";
+    check(&kind);
+    room_end(&room);
+    bench_end(&bench);
+}
+
+/* Whichever comes first, the range is the device's, and each piece goes its own way. */
+static void kind__mappings_half_on_the_host__composite(void **state)
+{
+    struct bench bench = begin();
+
+    for (unsigned host = 0; host < 2; host++) {
+        struct room room = room_begin();
+        struct kind kind;
+
+        room.prop[host].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
+        room.cpu = true;
+        grow(&room, 2);
+        kind = composite_kind(&room, "not all of one device");
+        kind.exportable = false;
+        kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
+        check_reuse(&kind, renew_last, &room);
+        room_end(&room);
+    }
+    bench_end(&bench);
+}
+
+/* ---- host and managed memory ------------------------------------------------------------ */
+
+static struct kind host_kind(void *host, void *addr)
+{
+    return (struct kind){.addr = addr,
+                         .len = BYTES,
+                         .iface = HMREG_IFACE_CUDA,
+                         .kind = HMREG_MEM_HOST_PINNED,
+                         .segments = 1,
+                         .export_code = -EOPNOTSUPP,
+                         .export_says = "registered by its address",
+                         .path = HMREG_PATH_SYSTEM,
+                         .local_addr = (uintptr_t)host};
+}
+
+struct host {
+    void *addr;
+    unsigned flags;
+};
+
+static void renew_host(void *arg)
+{
+    struct host *host = arg;
+    void *before = host->addr;
+
+    CU(cu.free_host(before));
+    CU(cu.alloc_host(&host->addr, BYTES, host->flags));
+    assert_ptr_equal(host->addr, before);
+}
+
+static void kind__host_portable__by_its_address(void **state)
+{
+    struct bench bench = begin();
+    struct host host = {.flags = CUDA_HOSTALLOC_PORTABLE};
+    struct kind kind;
+
+    CU(cu.alloc_host(&host.addr, BYTES, host.flags));
+    kind = host_kind(host.addr, host.addr);
+    check_reuse(&kind, renew_host, &host);
+    CU(cu.free_host(host.addr));
+    bench_end(&bench);
+}
+
+/* By the CPU's address, whichever of the two the caller names. */
+static void kind__host_write_combined__by_its_host_address(void **state)
+{
+    struct bench bench = begin();
+    struct host host = {.flags = CUDA_HOSTALLOC_WRITECOMBINED};
+    unsigned long long device = 0;
+    struct kind kind;
+
+    CU(cu.alloc_host(&host.addr, BYTES, host.flags));
+    CU(cu.host_device_pointer(&device, host.addr, 0));
+    assert_true(device != (uintptr_t)host.addr);
+    kind = host_kind(host.addr, as_pointer(device));
+    check(&kind);
+    kind = host_kind(host.addr, host.addr);
+    check_reuse(&kind, renew_host, &host);
+    CU(cu.free_host(host.addr));
+    bench_end(&bench);
+}
+
+static void renew_registered(void *host)
+{
+    CU(cu.host_unregister(host));
+    CU(cu.host_register(host, BYTES, 0));
+}
+
+static void kind__host_registered__by_its_host_address(void **state)
+{
+    struct bench bench = begin();
+    char *memory =
+        mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long long device = 0;
+    struct kind kind;
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    CU(cu.host_register(memory + 8, BYTES, 0));
+    CU(cu.host_device_pointer(&device, memory + 8, 0));
+    kind = host_kind(memory + 8, as_pointer(device));
+    check(&kind);
+    kind = host_kind(memory + 8, memory + 8);
+    check_reuse(&kind, renew_registered, memory + 8);
+    CU(cu.host_unregister(memory + 8));
+    munmap(memory, 2 * BYTES);
+    bench_end(&bench);
+}
+
+static void renew_managed(void *arg)
+{
+    unsigned long long *addr = arg, before = *addr;
+
+    CU(cu.free(*addr));
+    CU(cu.alloc_managed(addr, BYTES, CUDA_ATTACH_GLOBAL));
+    assert_int_equal(*addr, before);
+}
+
+/* The CPU follows it wherever it moves; only such fabrics take it (unit_paths has the others). */
+static void kind__managed__by_its_address_where_the_cpu_moves_the_bytes(void **state)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+    struct kind kind;
+
+    CU(cu.alloc_managed(&addr, BYTES, CUDA_ATTACH_GLOBAL));
+    kind = host_kind(as_pointer(addr), as_pointer(addr));
+    kind.kind = HMREG_MEM_MANAGED;
+    kind.export_says = "moves between host and device";
+    check_reuse(&kind, renew_managed, &addr);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+/* ---- devices ---------------------------------------------------------------------------- */
+
+static void check_refused_device(const char *export_says, const char *remedy)
+{
+    struct bench bench = begin();
+    unsigned long long addr = cu_alloc(BYTES);
+    struct kind kind = device_kind(addr, BYTES);
+
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = export_says;
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = remedy;
+    check(&kind);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void kind__device_without_gpudirect__refused_with_the_reason(void **state)
+{
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_NO_DMABUF", "1", 1);
+    check_refused_device("attribute 124 is 0", "open kernel modules");
+    unsetenv("HMREG_FAKE_CUDA_NO_DMABUF");
+}
+
+static void kind__integrated_device__refused_with_the_remedy(void **state)
+{
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_INTEGRATED", "1", 1);
+    check_refused_device("shares the host's memory", "cuMemHostAlloc");
+    unsetenv("HMREG_FAKE_CUDA_INTEGRATED");
+}
+
+/* There the remedy works. */
+static void kind__host_memory_of_an_integrated_device__by_its_address(void **state)
+{
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_INTEGRATED", "1", 1);
+    kind__host_portable__by_its_address(state);
+    unsetenv("HMREG_FAKE_CUDA_INTEGRATED");
+}
+
+TEST_MAIN(TEST(kind__cumemalloc__dmabuf), TEST(kind__pitch__dmabuf),
+          TEST(kind__pool__refused_with_the_remedy),
+          TEST(kind__shareable_pool__refused_with_the_remedy),
+          TEST(kind__pool_of_a_driver_that_exports_it__dmabuf), TEST(kind__one_mapping__dmabuf),
+          TEST(kind__several_mappings__one_dmabuf),
+          TEST(kind__several_mappings_exported_one_by_one__composite),
+          TEST(kind__mappings_of_two_devices__composite),
+          TEST(kind__mappings_of_two_makes__composite),
+          TEST(kind__a_mapping_without_gpudirect_among_others__refused),
+          TEST(kind__mapping_without_gpudirect__refused_with_the_remedy),
+          TEST(kind__growing_mappings__each_length_its_region),
+          TEST(kind__mappings_with_a_hole__erange), TEST(kind__mapping_on_the_host__by_its_address),
+          TEST(kind__mapping_on_the_host_for_devices_only__refused),
+          TEST(kind__mappings_half_on_the_host__composite),
+          TEST(kind__host_portable__by_its_address),
+          TEST(kind__host_write_combined__by_its_host_address),
+          TEST(kind__host_registered__by_its_host_address),
+          TEST(kind__managed__by_its_address_where_the_cpu_moves_the_bytes),
+          TEST(kind__device_without_gpudirect__refused_with_the_reason),
+          TEST(kind__integrated_device__refused_with_the_remedy),
+          TEST(kind__host_memory_of_an_integrated_device__by_its_address))

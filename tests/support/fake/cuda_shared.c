@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The fake libcuda.so.1: memory of stream-ordered pools, and memory imported from another process
+ * by IPC. A pool's memory belongs to no context; some pools can be shared by a descriptor, which
+ * is for other CUDA processes and is no dmabuf. IPC names memory of cuMemAlloc only, and only to
+ * other processes: the handle says where this simulation finds its file there.
+ */
+#include "tests/support/fake/cuda_fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct cuda_pool defaults[8];
+static struct cuda_pool *pools;
+
+/* ---- pools ------------------------------------------------------------------------------ */
+
+unsigned cuDeviceGetDefaultMemPool(struct cuda_pool **pool, int device)
+{
+    ENTER();
+    if (!pool)
+        return CUDA_INVALID_VALUE;
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    defaults[device].device = device;
+    *pool = &defaults[device];
+    return CUDA_OK;
+}
+
+unsigned cuMemPoolCreate(struct cuda_pool **pool, const struct cuda_pool_prop *prop)
+{
+    struct cuda_pool *made;
+
+    ENTER();
+    if (!pool || !prop || prop->type != CUDA_MEMORY_PINNED || prop->windows ||
+        prop->handle_types & ~CUDA_HANDLE_POSIX_FD || prop->location.type != CUDA_LOCATION_DEVICE ||
+        !fake_cuda_device(prop->location.id))
+        return CUDA_INVALID_VALUE;
+    made = calloc(1, sizeof(*made));
+    if (!made)
+        abort();
+    *made = (struct cuda_pool){
+        .next = pools, .device = prop->location.id, .handle_types = prop->handle_types};
+    pools = made;
+    *pool = made;
+    return CUDA_OK;
+}
+
+/* The pools that were destroyed and have no memory left. */
+static void collect(void)
+{
+    struct cuda_pool **link = &pools;
+
+    while (*link) {
+        struct cuda_pool *gone = *link;
+
+        if (!gone->ended || fake_cuda_pool_used(gone)) {
+            link = &gone->next;
+            continue;
+        }
+        *link = gone->next;
+        free(gone);
+    }
+}
+
+static bool is_pool(const struct cuda_pool *pool)
+{
+    const struct cuda_pool *known = pools;
+
+    while (known && known != pool)
+        known = known->next;
+    return known && !known->ended;
+}
+
+unsigned cuMemPoolDestroy(struct cuda_pool *pool)
+{
+    ENTER();
+    if (!is_pool(pool))
+        return CUDA_INVALID_VALUE;
+    pool->ended = true;
+    collect();
+    return CUDA_OK;
+}
+
+/* A file, as the real one's is of the driver's own sort. */
+unsigned cuMemPoolExportToShareableHandle(void *handle, struct cuda_pool *pool, unsigned type,
+                                          unsigned long long flags)
+{
+    int fd;
+
+    ENTER();
+    if (!handle || !is_pool(pool) || flags || !type || !(pool->handle_types & type))
+        return CUDA_INVALID_VALUE;
+    fd = memfd_create("simulated pool", MFD_CLOEXEC);
+    if (fd < 0)
+        return CUDA_OUT_OF_MEMORY;
+    memcpy(handle, &fd, sizeof(fd));
+    return CUDA_OK;
+}
+
+static unsigned alloc_from(struct cuda_pool *pool, size_t size, unsigned long long *addr)
+{
+    struct memory *made = NULL;
+    unsigned result;
+
+    if (!addr)
+        return CUDA_INVALID_VALUE;
+    collect();
+    result = fake_cuda_allocate(MEMORY_POOL, FAKE_DEVICE, size, &made);
+    if (result)
+        return result;
+    made->pool = pool ? pool : &defaults[made->device];
+    made->context = NULL;
+    *addr = made->addr;
+    return CUDA_OK;
+}
+
+unsigned cuMemAllocAsync(unsigned long long *addr, size_t size, struct cuda_stream *stream)
+{
+    ENTER();
+    return alloc_from(NULL, size, addr);
+}
+
+unsigned cuMemAllocFromPoolAsync(unsigned long long *addr, size_t size, struct cuda_pool *pool,
+                                 struct cuda_stream *stream)
+{
+    ENTER();
+    return is_pool(pool) ? alloc_from(pool, size, addr) : CUDA_INVALID_VALUE;
+}
+
+/* ---- IPC -------------------------------------------------------------------------------- */
+
+/* What is in a struct cuda_ipc. */
+struct ipc {
+    pid_t process;
+    int fd;
+    size_t start; /* of the memory in the file */
+    size_t len;
+    int device;
+};
+
+unsigned cuIpcGetMemHandle(struct cuda_ipc *handle, unsigned long long addr)
+{
+    struct ipc ipc;
+    struct fake_alloc *made;
+    struct memory *m;
+
+    ENTER();
+    m = fake_cuda_memory(addr);
+    made = m ? fake_find(m->addr) : NULL;
+    if (!handle || !made || m->sort != MEMORY_PLAIN)
+        return CUDA_INVALID_VALUE;
+    ipc = (struct ipc){.process = getpid(),
+                       .fd = made->block->fd,
+                       .start = made->block->start + made->skip,
+                       .len = m->len,
+                       .device = m->device};
+    memset(handle, 0, sizeof(*handle));
+    memcpy(handle, &ipc, sizeof(ipc));
+    return CUDA_OK;
+}
+
+static int foreign_file(const struct ipc *ipc)
+{
+    int process = (int)syscall(SYS_pidfd_open, ipc->process, 0);
+    int fd = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, ipc->fd, 0);
+
+    if (process >= 0)
+        close(process);
+    return fd;
+}
+
+/* A block of this process that is the other's file. */
+static struct fake_block *import_block(const struct ipc *ipc)
+{
+    size_t before = ipc->start % fake_page();
+    struct fake_block *block = fake_block_new(ipc->device, before + ipc->len);
+    int fd = block ? foreign_file(ipc) : -1;
+    char *bytes;
+
+    if (fd < 0) {
+        if (block)
+            fake_block_put(block);
+        return NULL;
+    }
+    bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                 (off_t)(ipc->start - before));
+    if (bytes == MAP_FAILED)
+        abort();
+    munmap(block->bytes, block->len);
+    close(block->fd);
+    block->fd = fd;
+    block->bytes = bytes;
+    fake_block_moved(block, ipc->start - before);
+    return block;
+}
+
+static unsigned import(const struct ipc *ipc, struct cuda_context *context, uint64_t *out)
+{
+    size_t before = ipc->start % fake_page();
+    struct fake_block *block = import_block(ipc);
+    uint64_t at = block ? fake_reserve(ipc->device, before + ipc->len, 0) : 0;
+
+    if (!at || !fake_map(at + before, ipc->len, block, before))
+        return CUDA_OUT_OF_MEMORY;
+    fake_block_put(block); /* the mapping holds it */
+    fake_cuda_enter_memory(MEMORY_IMPORTED, at + before, 0, ipc->len, context);
+    *out = at + before;
+    return CUDA_OK;
+}
+
+unsigned cuIpcOpenMemHandle_v2(unsigned long long *addr, struct cuda_ipc handle, unsigned flags)
+{
+    struct cuda_context *context = NULL;
+    uint64_t at = 0;
+    struct ipc ipc;
+    unsigned result;
+
+    ENTER();
+    memcpy(&ipc, &handle, sizeof(ipc));
+    result = fake_cuda_context(&context);
+    if (result)
+        return result;
+    if (!addr || flags != CUDA_IPC_LAZY_PEER_ACCESS || ipc.process == getpid())
+        return CUDA_INVALID_VALUE;
+    result = import(&ipc, context, &at);
+    if (!result)
+        *addr = at;
+    return result;
+}
+
+unsigned cuIpcCloseMemHandle(unsigned long long addr)
+{
+    struct memory *m;
+
+    ENTER();
+    m = fake_cuda_memory(addr);
+    if (!m || m->sort != MEMORY_IMPORTED || m->addr != addr)
+        return CUDA_INVALID_VALUE;
+    fake_cuda_leave_memory(m);
+    return CUDA_OK;
+}
