@@ -183,9 +183,6 @@ static bool make_room(struct cache *cache, uint64_t bytes)
 void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
 {
     *cache = (struct cache){.limit = {max_regions, max_bytes}};
-    ledger_open(&cache->ledger);
-    ledger_set(&cache->ledger, STATS_LIMIT_REGIONS, max_regions);
-    ledger_set(&cache->ledger, STATS_LIMIT_BYTES, max_bytes);
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->decided, NULL);
 }
@@ -193,7 +190,6 @@ void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
 void cache_destroy(struct cache *cache)
 {
     assert(!cache->entries);
-    ledger_close(&cache->ledger);
     pthread_cond_destroy(&cache->decided);
     pthread_mutex_destroy(&cache->lock);
 }

@@ -40,6 +40,7 @@ struct cache_set {
     struct monitor *monitor;
     struct listener listener;
     atomic_uint sure;
+    struct stats_domain *shown; /* on the library's board; NULL: it has no place */
     unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
     unsigned count;
     struct cache caches[]; /* those of memory of no device first, one for each iface */
@@ -90,6 +91,37 @@ static bool needs(struct listener *listener, uint64_t start, uint64_t end, struc
     return any;
 }
 
+struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device)
+{
+    return &set->caches[device < 0 ? (unsigned)iface : set->first[iface] + (unsigned)device];
+}
+
+static void open_ledger(struct cache_set *set, struct cache *cache, enum hmreg_iface iface,
+                        int device)
+{
+    ledger_open(&cache->ledger, &set->domain->lib->board, set->shown, iface, device);
+    ledger_set(&cache->ledger, STATS_LIMIT_REGIONS, set->domain->max_regions);
+    ledger_set(&cache->ledger, STATS_LIMIT_BYTES, set->domain->max_bytes);
+}
+
+static void open_ledgers(struct cache_set *set)
+{
+    const struct hmreg_domain *domain = set->domain;
+
+    set->shown = board_domain(&domain->lib->board, domain->ops.name, domain->caps.fabric,
+                              domain->flags);
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+        for (int device = -1; device < domain->lib->runtimes[iface].devices; device++)
+            open_ledger(set, cache_set_at(set, iface, device), iface, device);
+}
+
+static void close_ledgers(struct cache_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        ledger_close(&set->caches[i].ledger);
+    board_end_domain(&set->domain->lib->board, set->shown);
+}
+
 struct cache_set *cache_set_new(struct hmreg_domain *domain)
 {
     struct hmreg *lib = domain->lib;
@@ -112,6 +144,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     atomic_init(&set->sure, 1);
     set->listener =
         (struct listener){.sure = &set->sure, .changed = on_change, .needs = needs};
+    open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     return set;
 }
@@ -121,12 +154,8 @@ void cache_set_free(struct cache_set *set)
     monitor_detach(set->monitor, &set->listener);
     for (unsigned i = 0; i < set->count; i++)
         cache_destroy(&set->caches[i]);
+    close_ledgers(set);
     free(set);
-}
-
-struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device)
-{
-    return &set->caches[device < 0 ? (unsigned)iface : set->first[iface] + (unsigned)device];
 }
 
 /* ---- entries' ends ---------------------------------------------------------------------- */

@@ -129,6 +129,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     if (rc)
         goto free_lib;
     pthread_mutex_init(&lib->lock, NULL);
+    board_open(&lib->board, settings.stats, monitor_kind(lib->monitor));
     runtimes_open(lib);
     *out = lib;
     return 0;
@@ -168,6 +169,7 @@ int hmreg_close(struct hmreg *lib)
         return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed", owned);
     monitor_close(lib->monitor);
     runtimes_close(lib);
+    board_close(&lib->board);
     pthread_mutex_destroy(&lib->lock);
     free(lib);
     return 0;

@@ -5,6 +5,7 @@
 #ifndef HMREG_CORE_CONTEXT_H
 #define HMREG_CORE_CONTEXT_H
 
+#include "core/board.h"
 #include "core/monitor.h"
 #include "core/process.h"
 #include "core/settings.h"
@@ -35,6 +36,7 @@ struct hmreg {
     struct settings settings;
     struct runtime runtimes[HMREG_IFACE_COUNT];
     struct monitor *monitor; /* watches host memory for all caches */
+    struct board board;      /* where their counters are shown */
     atomic_uint domains;
     pthread_mutex_t lock; /* owned; never held across a vendor's call */
     struct owned *owned;

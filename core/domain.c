@@ -341,7 +341,7 @@ int hmreg_domain_flush(struct hmreg_domain *domain)
 }
 
 /* Of the first version; later callers have more. */
-#define LEAST_STATS offsetof(struct hmreg_stats, evicted_limit)
+#define LEAST_STATS offsetof(struct hmreg_stats, caches)
 
 static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
 {

@@ -18,14 +18,23 @@ static uint64_t load(const _Atomic uint64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-void ledger_open(struct ledger *ledger)
+static struct stats_book *shown_book(struct ledger *ledger)
 {
-    *ledger = (struct ledger){.book = &ledger->own};
+    return ledger->book == &ledger->own ? NULL : ledger->book;
+}
+
+void ledger_open(struct ledger *ledger, struct board *board, const struct stats_domain *domain,
+                 enum hmreg_iface iface, int device)
+{
+    struct stats_book *shown = board_book(board, domain, iface, device);
+
+    *ledger = (struct ledger){.board = board, .book = shown ? shown : &ledger->own};
     pthread_mutex_init(&ledger->lock, NULL);
 }
 
 void ledger_close(struct ledger *ledger)
 {
+    board_end_book(ledger->board, shown_book(ledger));
     pthread_mutex_destroy(&ledger->lock);
 }
 
@@ -119,7 +128,9 @@ struct ledger_row *ledger_join(struct ledger *ledger)
 
     if (!row)
         return NULL;
-    *row = (struct ledger_row){.shown = &row->own};
+    *row = (struct ledger_row){.shown = board_row(ledger->board, shown_book(ledger))};
+    if (!row->shown)
+        row->shown = &row->own;
     pthread_mutex_lock(&ledger->lock);
     row->next = ledger->rows;
     if (row->next)
@@ -134,7 +145,10 @@ void ledger_leave(struct ledger *ledger, struct ledger_row *row)
     if (!row)
         return;
     pthread_mutex_lock(&ledger->lock);
+    board_begin_change(&ledger->book->sequence);
     ledger_add(ledger, STATS_HITS, (int64_t)load(&row->shown->hits));
+    board_end_row(ledger->board, row->shown == &row->own ? NULL : row->shown);
+    board_end_change(&ledger->book->sequence);
     if (row->previous)
         row->previous->next = row->next;
     else
@@ -188,6 +202,8 @@ void ledger_sum(struct ledger *ledger, struct hmreg_stats *out)
 {
     const _Atomic uint64_t *counts = ledger->book->counts;
 
+    out->caches++;
+    out->shown += shown_book(ledger) != NULL;
     out->hits += sum_hits(ledger);
     out->misses += load(&counts[STATS_MISSES]);
     out->invalidations += load(&counts[STATS_INVALIDATIONS]);

@@ -8,11 +8,11 @@
 #ifndef HMREG_CORE_LEDGER_H
 #define HMREG_CORE_LEDGER_H
 
-#include "core/stats_page.h"
+#include "core/board.h"
 
 #include <pthread.h>
 
-/* A thread's hits: in a row of the page, or, where that has none left, here. */
+/* A thread's hits: in a row of the board, or, where that has none, its own. */
 struct ledger_row {
     struct stats_row *shown;
     struct ledger_row *previous, *next;
@@ -20,14 +20,17 @@ struct ledger_row {
 };
 
 struct ledger {
-    struct stats_book *book;
-    pthread_mutex_t lock; /* the rows; never held by a hit */
+    struct board *board;
+    struct stats_book *book; /* of the board, or its own */
+    pthread_mutex_t lock;    /* the rows; never held by a hit */
     struct ledger_row *rows;
     atomic_uint untimed; /* registrations to let pass before one is timed */
     struct stats_book own;
 };
 
-void ledger_open(struct ledger *ledger);
+/* The ledger of an iface's device's cache (-1: of host memory), shown with its domain. */
+void ledger_open(struct ledger *ledger, struct board *board, const struct stats_domain *domain,
+                 enum hmreg_iface iface, int device);
 void ledger_close(struct ledger *ledger); /* every row was given back */
 
 /* Counts n more (or fewer) of what happened. */

@@ -90,6 +90,18 @@ static int read_switch(const char *name, bool *out)
     return 0;
 }
 
+static int read_stats(bool *out)
+{
+    const char *value = getenv("HMREG_STATS");
+
+    if (!value)
+        return 0;
+    if (strcmp(value, "on") && strcmp(value, "off"))
+        return hmreg_fail(-EINVAL, "HMREG_STATS=%s: accepted are on and off", value);
+    *out = !strcmp(value, "on");
+    return 0;
+}
+
 static int read_number(const char *name, uint64_t *out)
 {
     const char *value = getenv(name);
@@ -115,6 +127,7 @@ static int read_environment(struct settings *out)
     rc = rc ? rc : read_switch("FI_MR_CUDA_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_CUDA]);
     rc = rc ? rc : read_switch("FI_MR_ROCR_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ROCR]);
     rc = rc ? rc : read_switch("FI_MR_ZE_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ZE]);
+    rc = rc ? rc : read_stats(&out->stats);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
     return rc;
@@ -141,6 +154,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     struct settings settings = {
         .ifaces = ALL_IFACES,
         .watch = {true, true, true, true},
+        .stats = true,
         .max_regions = DEFAULT_MAX_REGIONS,
         .max_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2,
     };

@@ -14,6 +14,7 @@ struct settings {
     enum hmreg_monitor monitor; /* the choice for host memory */
     bool watch[HMREG_IFACE_COUNT]; /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
+    bool stats; /* show counters to other processes */
 };
 
 /* Defaults, then the environment, then config (NULL: none). -EINVAL. */

@@ -46,7 +46,7 @@ enum stats_count {
     STATS_LIMIT_REGIONS,
     STATS_LIMIT_BYTES,
     STATS_COUNTS,
-    STATS_COUNTS_ROOM = 36,
+    STATS_COUNTS_ROOM = 36, /* what a book has; the rest is 0 */
 };
 
 /* One cache. */
@@ -59,9 +59,10 @@ struct stats_book {
     uint64_t spare[2];
 };
 
-/* Hits of one thread in one cache. A line of its own: only that thread writes it. */
+/* Hits of one thread in one cache. Lines of its own (processors fetch them in pairs): only that
+ * thread writes them. */
 struct stats_row {
-    _Alignas(64) _Atomic uint32_t book; /* 1 + the index of its cache's; 0: this row is free */
+    _Alignas(128) _Atomic uint32_t book; /* 1 + the index of its cache's; 0: this row is free */
     uint32_t spare;
     _Atomic uint64_t hits;
 };
@@ -98,7 +99,7 @@ struct stats_page {
 };
 
 _Static_assert(sizeof(struct stats_header) == 128 && sizeof(struct stats_domain) == 112 &&
-                   sizeof(struct stats_book) == 640 && sizeof(struct stats_row) == 64,
+                   sizeof(struct stats_book) == 640 && sizeof(struct stats_row) == 128,
                "the layout is the same for every compiler");
 
 #endif

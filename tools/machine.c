@@ -132,6 +132,7 @@ json_t *machine_environment(void)
 {
     static const char *const names[] = {
         "HMREG_IFACES",
+        "HMREG_STATS",
         "FI_MR_CACHE_MONITOR",
         "FI_MR_CACHE_MAX_COUNT",
         "FI_MR_CACHE_MAX_SIZE",

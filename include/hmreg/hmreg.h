@@ -158,7 +158,7 @@ struct hmreg_config {
  *   environment variable has a wrong value: HMREG_IFACES (comma-separated iface names),
  *   FI_MR_CACHE_MONITOR (userfaultfd, memhooks, import, disabled), FI_MR_CUDA_CACHE_MONITOR_ENABLED,
  *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
- *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE (a number).
+ *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off).
  * -EOPNOTSUPP: the monitor asked for is not built in (memhooks).
  * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
  * -ENOMEM, -EAGAIN, -EMFILE: the system's.
@@ -571,6 +571,8 @@ struct hmreg_stats {
     uint64_t bytes;         /* in them */
     uint64_t zombies;       /* forgotten, still waiting for their last put or for a busy dereg */
     /* The fields above are those of the first version; a caller's size may end here. */
+    uint64_t caches;         /* that these are the numbers of, */
+    uint64_t shown;          /* and of them, that other processes see: hmreg stats */
     uint64_t evicted_limit;  /* of the evictions: for a limit, */
     uint64_t evicted_memory; /* because a registration answered -ENOMEM, */
     uint64_t evicted_room;   /* -ENOSPC, */

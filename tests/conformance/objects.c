@@ -189,9 +189,9 @@ static int ask_runtime(struct bed *bed, void *out)
 static void check_outs(struct bed *bed)
 {
     check_out(bed, sizeof(struct hmreg_domain_info), ask_domain);
-    check_out_since(bed, offsetof(struct hmreg_stats, evicted_limit), sizeof(struct hmreg_stats),
+    check_out_since(bed, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats),
                     ask_stats);
-    check_out_since(bed, offsetof(struct hmreg_stats, evicted_limit), sizeof(struct hmreg_stats),
+    check_out_since(bed, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats),
                     ask_cache_stats);
     check_out(bed, sizeof(struct hmreg_explanation), ask_outlook);
     check_out(bed, sizeof(struct hmreg_mr_info), ask_mr);

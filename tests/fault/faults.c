@@ -84,6 +84,11 @@ WRAP(int, posix_memalign, void **out, size_t align, size_t size)
     return rc;
 }
 
+WRAP(void *, aligned_alloc, size_t align, size_t size)
+{
+    return fails("aligned_alloc", ENOMEM) ? NULL : count(__real_aligned_alloc(align, size));
+}
+
 WRAP(void, free, void *block)
 {
     if (block)
@@ -111,6 +116,16 @@ WRAP(int, munmap, void *at, size_t len)
 {
     atomic_fetch_sub(&mappings, 1);
     return __real_munmap(at, len);
+}
+
+WRAP(int, memfd_create, const char *name, unsigned flags)
+{
+    return fails("memfd_create", EMFILE) ? -1 : __real_memfd_create(name, flags);
+}
+
+WRAP(int, ftruncate, int fd, off_t length)
+{
+    return fails("ftruncate", ENOSPC) ? -1 : __real_ftruncate(fd, length);
 }
 
 WRAP(FILE *, fopen, const char *path, const char *mode)
@@ -166,6 +181,8 @@ int __wrap_fcntl(int fd, int command, ...)
     arg = va_arg(args, long);
     va_end(args);
     if (command == F_DUPFD_CLOEXEC && fails("fcntl(F_DUPFD_CLOEXEC)", EMFILE))
+        return -1;
+    if (command == F_ADD_SEALS && fails("fcntl(F_ADD_SEALS)", EPERM))
         return -1;
     return __real_fcntl(fd, command, arg);
 }

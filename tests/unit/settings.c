@@ -17,6 +17,7 @@ static const char *const names[] = {
     "FI_MR_ZE_CACHE_MONITOR_ENABLED",
     "FI_MR_CACHE_MAX_COUNT",
     "FI_MR_CACHE_MAX_SIZE",
+    "HMREG_STATS",
 };
 
 static void clear_environment(void)
@@ -37,6 +38,7 @@ static void read__nothing_said__defaults(void **state)
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.ifaces, ALL);
     assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
+    assert_true(settings.stats);
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
         assert_true(settings.watch[i]);
     assert_int_equal(settings.max_regions, 4096);
@@ -58,6 +60,9 @@ static void read__wrong_values__inval_and_the_accepted_ones(void **state)
         {"HMREG_IFACES", "CUDA", "none of"},
         {"HMREG_IFACES", "cud", "none of"},
         {"HMREG_IFACES", "cudas", "none of"},
+        {"HMREG_STATS", "", "on and off"},
+        {"HMREG_STATS", "0", "on and off"},
+        {"HMREG_STATS", "offline", "on and off"},
         {"FI_MR_CACHE_MONITOR", "uffd", "userfaultfd, memhooks, import, disabled"},
         {"FI_MR_CACHE_MONITOR", "", "userfaultfd, memhooks, import, disabled"},
         {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "yes", "0 and 1"},
@@ -83,6 +88,20 @@ static void read__wrong_values__inval_and_the_accepted_ones(void **state)
         assert_non_null(strstr(hmreg_last_error()->text, cases[i].name));
         assert_int_equal(settings.max_regions, 77);
     }
+    clear_environment();
+}
+
+static void read__stats__on_or_off(void **state)
+{
+    struct settings settings;
+
+    clear_environment();
+    setenv("HMREG_STATS", "off", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_false(settings.stats);
+    setenv("HMREG_STATS", "on", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_true(settings.stats);
     clear_environment();
 }
 
@@ -245,7 +264,7 @@ static void read__wrong_config__inval(void **state)
     }
 }
 
-TEST_MAIN(TEST(read__nothing_said__defaults), TEST(read__wrong_values__inval_and_the_accepted_ones),
+TEST_MAIN(TEST(read__nothing_said__defaults), TEST(read__wrong_values__inval_and_the_accepted_ones), TEST(read__stats__on_or_off),
           TEST(read__memhooks__opnotsupp_and_what_to_use), TEST(read__ifaces__those_and_system),
           TEST(read__long_list_of_ifaces__is_read_to_its_end), TEST(read__monitors),
           TEST(read__switches__each_its_own_iface), TEST(read__limits__from_zero_to_none),

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A library that cannot show its counters, or not all of them: it works, counts, and says so.
+ */
+#include "tests/fault/faults.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include "core/ledger.h"
+
+#include <hmreg/loopback.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char memory[4096];
+
+static const struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+
+/* How many caches are shown, of a library in which one miss was counted. */
+static uint64_t shown_in(struct hmreg *lib)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_get(domain, memory, sizeof(memory), HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_int_equal(stats.misses, 1);
+    assert_true(stats.caches > 0);
+    assert_ok(hmreg_domain_close(domain));
+    return stats.shown;
+}
+
+/* Opens with the nth call failing. NULL: none did. */
+static const char *open_with(unsigned nth, struct hmreg **lib)
+{
+    const char *fired;
+    int rc;
+
+    faults_arm(nth);
+    rc = hmreg_open(&config, lib);
+    fired = faults_fired();
+    faults_arm(0);
+    if (rc)
+        *lib = NULL;
+    return fired;
+}
+
+static void page__cannot_be_had__works_and_is_not_shown(void **state)
+{
+    static const char *const calls[] = {"memfd_create", "ftruncate", "mmap", "fcntl(F_ADD_SEALS)"};
+    unsigned unseen[4] = {0};
+    const char *fired;
+
+    vendors_reset();
+    for (unsigned nth = 1;; nth++) {
+        struct hmreg *lib;
+        long mappings = faults_mappings();
+
+        fired = open_with(nth, &lib);
+        if (lib && fired)
+            for (int i = 0; i < 4; i++)
+                unseen[i] += !strcmp(fired, calls[i]) && !shown_in(lib);
+        assert_ok(hmreg_close(lib));
+        if (!fired)
+            break;
+        assert_true(faults_mappings() <= mappings + 1); /* the process's epoch stays */
+    }
+    for (int i = 0; i < 4; i++)
+        if (!unseen[i])
+            fail_msg("no failure of %s left the page away", calls[i]);
+}
+
+static void page__no_descriptor_left__works_and_is_not_shown(void **state)
+{
+    struct rlimit before, none;
+    struct hmreg *lib;
+    int fd = dup(STDERR_FILENO);
+
+    close(fd); /* the next that would be given */
+    vendors_reset();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = (rlim_t)fd;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_ok(hmreg_open(&config, &lib));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(shown_in(lib), 0);
+    assert_ok(hmreg_close(lib));
+}
+
+/* A process that locks all its memory and may lock little. 77: it may lock as much as it likes. */
+static int locked(void)
+{
+    struct rlimit little = {1 << 16, 1 << 16};
+    struct hmreg *lib;
+    void *probe;
+
+    if (setrlimit(RLIMIT_MEMLOCK, &little) || (geteuid() == 0 && seteuid(65534)) ||
+        mlockall(MCL_FUTURE))
+        return 77;
+    probe = mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (probe != MAP_FAILED)
+        return 77;
+    if (hmreg_open(&config, &lib))
+        return 1;
+    return hmreg_close(lib) ? 2 : 0;
+}
+
+static void page__memory_locked_up_to_the_limit__opens_all_the_same(void **state)
+{
+    int status;
+    pid_t pid;
+
+    vendors_reset();
+    pid = fork();
+    if (pid == 0)
+        _exit(locked());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        test_skip("this process may lock all the memory there is");
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void row__no_memory__the_caller_counts(void **state)
+{
+    static struct board none;
+    struct ledger ledger;
+
+    ledger_open(&ledger, &none, NULL, HMREG_IFACE_SYSTEM, -1);
+    faults_arm(1);
+    assert_null(ledger_join(&ledger));
+    faults_arm(0);
+    ledger_leave(&ledger, NULL);
+    ledger_close(&ledger);
+}
+
+TEST_MAIN(TEST(page__cannot_be_had__works_and_is_not_shown),
+          TEST(page__no_descriptor_left__works_and_is_not_shown),
+          TEST(page__memory_locked_up_to_the_limit__opens_all_the_same),
+          TEST(row__no_memory__the_caller_counts))
