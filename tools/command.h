@@ -16,6 +16,7 @@ enum exit_status {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
+    EXIT_TROUBLE = 3, /* of commands whose 1 and 2 are verdicts: all that is none */
     EXIT_GO_ON = -1, /* of options_parse() only */
 };
 
@@ -33,12 +34,18 @@ struct command {
     const char *description; /* lines for --help, as the other texts */
     const char *examples;
     const char *failed; /* what exit status 1 means */
+    /* Of a command whose statuses are its own: what they mean, as lines, and the status for a
+     * wrong command line or lost output; else NULL and 0. */
+    const char *statuses;
+    int trouble;
     const struct option_def *options;
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
+extern const struct command command_doctor;
 extern const struct command command_info;
 extern const struct command command_query;
+extern const struct command command_topo;
 
 /* Reads a command line: each option's take() is called; --help is answered. EXIT_GO_ON, or the
  * status to exit with, everything having been said. */

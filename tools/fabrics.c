@@ -6,6 +6,7 @@
  */
 #include "tools/fabrics.h"
 
+#include "tools/loop.h"
 #include "tools/machine.h"
 
 #include <errno.h>
@@ -134,8 +135,9 @@ static json_t *mode_names(uint32_t mode)
 
 static json_t *fabric_named(const struct fabric *fabric)
 {
-    return doc_made(json_pack("{s:s, s:o, s:o}", "provider", fabric->provider, "fabric",
-                              doc_text(fabric->name), "domain", doc_text(fabric->domain)));
+    return doc_made(json_pack("{s:s, s:o, s:o, s:o}", "provider", fabric->provider, "fabric",
+                              doc_text(fabric->name), "domain", doc_text(fabric->domain), "nic",
+                              fabric->nic ? doc_text(fabric->nic) : json_null()));
 }
 
 static void describe_domain(const struct domains *domains, json_t *described)
@@ -159,7 +161,10 @@ void fabric_add(struct fabric_list *list, const struct fabric *fabric)
     doc_set(described, "error", rc ? doc_error(hmreg_last_error()) : json_null());
     if (!rc) {
         describe_domain(&domains, described);
+        doc_set(described, "max_mr", doc_count(fabric->max_mr, 0));
         doc_set(described, "memory", all_memory(list->lib, &domains));
+        if (list->visit)
+            list->visit(list, fabric, domains.usual, described);
     }
     domains_close(&domains);
     doc_add(list->fabrics, described);
@@ -187,15 +192,12 @@ static int open_loopback(const struct fabric *self, struct hmreg *lib,
 
 static const char *list_loopback(struct fabric_list *list)
 {
-    fabric_add(
-        list, &(struct fabric){
-                  .provider = "loopback", .name = "loopback", .domain = "", .open = open_loopback});
+    fabric_add(list, &(struct fabric){.provider = "loopback",
+                                      .name = "loopback",
+                                      .domain = "",
+                                      .loop = &loop_loopback_ops,
+                                      .open = open_loopback});
     return NULL;
-}
-
-static void no_version(char *buf, size_t size)
-{
-    buf[0] = '\0';
 }
 
 static void own_version(char *buf, size_t size)
@@ -204,6 +206,11 @@ static void own_version(char *buf, size_t size)
 }
 
 #if !defined(HMREG_TOOL_OFI) || !defined(HMREG_TOOL_VERBS)
+static void no_version(char *buf, size_t size)
+{
+    buf[0] = '\0';
+}
+
 static const char *not_built(struct fabric_list *list)
 {
     return "this hmreg was built without it";
@@ -226,7 +233,7 @@ static const struct library libraries[] = {
     {"ofi", "libfabric", no_version, not_built},
 #endif
 #ifdef HMREG_TOOL_VERBS
-    {"verbs", "libibverbs", no_version, verbs_list},
+    {"verbs", "libibverbs", verbs_version, verbs_list},
 #else
     {"verbs", "libibverbs", no_version, not_built},
 #endif
@@ -245,13 +252,18 @@ static json_t *describe_library(const struct library *library, struct fabric_lis
                               why ? why : ""));
 }
 
-void fabrics_describe(struct hmreg *lib, json_t *document)
+void fabrics_visit(struct fabric_list *list, json_t *document)
 {
-    struct fabric_list list = {.lib = lib, .fabrics = doc_made(json_array())};
     json_t *described = doc_made(json_array());
 
+    list->fabrics = doc_made(json_array());
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-        doc_add(described, describe_library(&libraries[i], &list));
+        doc_add(described, describe_library(&libraries[i], list));
     doc_set(document, "fabric_libraries", described);
-    doc_set(document, "fabrics", list.fabrics);
+    doc_set(document, "fabrics", list->fabrics);
+}
+
+void fabrics_describe(struct hmreg *lib, json_t *document)
+{
+    fabrics_visit(&(struct fabric_list){.lib = lib}, document);
 }

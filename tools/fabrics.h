@@ -8,17 +8,27 @@
 
 #include "tools/document.h"
 
+struct fabric;
+struct loop_ops;
+
 /* The list being made. */
 struct fabric_list {
     struct hmreg *lib;
     json_t *fabrics;
+    /* Called with each fabric that could be opened, while it is open, and with what is said about
+     * it, which it may add to; may be NULL. */
+    void (*visit)(struct fabric_list *list, const struct fabric *fabric,
+                  struct hmreg_domain *domain, json_t *described);
 };
 
 /* One fabric, opened: `native` and `info` are what open() needs. */
 struct fabric {
-    const char *provider; /* hmreg's: "ofi" */
-    const char *name;     /* "tcp;ofi_rxm" */
-    const char *domain;   /* the network interface or NIC */
+    const char *provider;        /* hmreg's: "ofi" */
+    const char *name;            /* "tcp;ofi_rxm" */
+    const char *domain;          /* the network interface or NIC */
+    const char *nic;             /* the RDMA device that moves the bytes; NULL: the CPU does */
+    uint64_t max_mr;             /* regions it can have; 0: it does not say */
+    const struct loop_ops *loop; /* how it is connected with itself; NULL: not at all */
     void *native;
     const void *info;
     int (*open)(const struct fabric *self, struct hmreg *lib,
@@ -36,8 +46,11 @@ void fabric_add_failed(struct fabric_list *list, const struct fabric *fabric, in
 const char *ofi_list(struct fabric_list *list);
 void ofi_version(char *buf, size_t size);
 const char *verbs_list(struct fabric_list *list);
+void verbs_version(char *buf, size_t size);
 
 /* Sets "fabric_libraries" and "fabrics" of a document. */
 void fabrics_describe(struct hmreg *lib, json_t *document);
+/* The same, with a list that has its lib and visit set. */
+void fabrics_visit(struct fabric_list *list, json_t *document);
 
 #endif

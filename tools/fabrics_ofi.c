@@ -6,6 +6,7 @@
  * FI_HMEM asked for first, since only then a provider registers device memory.
  */
 #include "tools/fabrics.h"
+#include "tools/loop.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>
@@ -52,11 +53,28 @@ static int open_domain(const struct fabric *self, struct hmreg *lib,
     return hmreg_domain_open_ofi(lib, self->native, self->info, config, out);
 }
 
+/* The RDMA device below a provider whose NIC moves the bytes itself; NULL: the CPU does. */
+static const char *nic_of(const struct fi_info *info)
+{
+    static const char *const cores[] = {"verbs", "efa", "cxi", "opx"};
+    const char *name = info->fabric_attr->prov_name;
+    size_t len = strcspn(name, ";");
+
+    for (size_t i = 0; i < sizeof(cores) / sizeof(cores[0]); i++)
+        if (strlen(cores[i]) == len && !strncmp(name, cores[i], len))
+            return info->nic && info->nic->device_attr && info->nic->device_attr->name
+                       ? info->nic->device_attr->name
+                       : info->domain_attr->name;
+    return NULL;
+}
+
 static void add_domain(struct fabric_list *list, struct fi_info *info)
 {
     struct fabric fabric = {.provider = "ofi",
                             .name = info->fabric_attr->prov_name,
                             .domain = info->domain_attr->name,
+                            .nic = nic_of(info),
+                            .loop = &loop_ofi_ops,
                             .info = info,
                             .open = open_domain};
     struct fid_fabric *opened = NULL;

@@ -3,10 +3,38 @@
  * The RDMA devices libibverbs lists here.
  */
 #include "tools/fabrics.h"
+#include "tools/loop.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <hmreg/verbs.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* rdma-core's version is no part of its interface, but of its files' names:
+ * libibverbs.so.1.14.44.0 is of rdma-core 44.0. "" where the name is another. */
+void verbs_version(char *buf, size_t size)
+{
+    static const char name[] = "libibverbs.so.1.";
+    char path[PATH_MAX] = "";
+    const char *at;
+    Dl_info info;
+
+    if (dladdr((void *)ibv_get_device_list, &info) && !realpath(info.dli_fname, path))
+        path[0] = '\0';
+    at = strstr(path, name);
+    at = at ? strchr(at + sizeof(name) - 1, '.') : NULL;
+    snprintf(buf, size, "%s", at ? at + 1 : "");
+}
+
+static uint64_t max_mr(struct ibv_context *context)
+{
+    struct ibv_device_attr limits = {.max_mr = 0};
+
+    return ibv_query_device(context, &limits) || limits.max_mr < 0 ? 0 : (uint64_t)limits.max_mr;
+}
 
 static int open_domain(const struct fabric *self, struct hmreg *lib,
                        const struct hmreg_domain_config *config, struct hmreg_domain **out)
@@ -17,13 +45,19 @@ static int open_domain(const struct fabric *self, struct hmreg *lib,
 static void add_device(struct fabric_list *list, struct ibv_device *device)
 {
     const char *name = ibv_get_device_name(device);
-    struct fabric fabric = {.provider = "verbs", .name = name, .domain = "", .open = open_domain};
+    struct fabric fabric = {.provider = "verbs",
+                            .name = name,
+                            .domain = "",
+                            .nic = name,
+                            .loop = &loop_verbs_ops,
+                            .open = open_domain};
     struct ibv_context *context = ibv_open_device(device);
     struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
     int errnum = errno;
 
     if (pd) {
         fabric.native = pd;
+        fabric.max_mr = max_mr(context);
         fabric_add(list, &fabric);
         ibv_dealloc_pd(pd);
     } else {

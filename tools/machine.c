@@ -84,7 +84,7 @@ static json_t *process_limit(int resource)
 }
 
 /* What a domain gets that asks for nothing. */
-static json_t *cache_limits(struct hmreg *lib)
+json_t *machine_cache_limits(struct hmreg *lib)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct hmreg_domain *domain = NULL;
@@ -101,7 +101,7 @@ static json_t *cache_limits(struct hmreg *lib)
 }
 
 /* Whether the kernel lets this process watch its memory is found out by asking for it. */
-static json_t *monitor(void)
+json_t *machine_monitor(void)
 {
     struct hmreg_config config = {
         .size = sizeof(config),
@@ -123,8 +123,8 @@ json_t *machine_limits(struct hmreg *lib)
 
     doc_set(limits, "memlock", process_limit(RLIMIT_MEMLOCK));
     doc_set(limits, "open_files", process_limit(RLIMIT_NOFILE));
-    doc_set(limits, "cache", cache_limits(lib));
-    doc_set(limits, "userfaultfd", monitor());
+    doc_set(limits, "cache", machine_cache_limits(lib));
+    doc_set(limits, "userfaultfd", machine_monitor());
     return limits;
 }
 

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_info, &command_query};
+static const struct command *const commands[] = {&command_info, &command_query, &command_doctor,
+                                                 &command_topo};
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void print_usage(FILE *out)
@@ -26,13 +27,14 @@ static void print_usage(FILE *out)
         fprintf(out, "  %-7s %s\n", commands[i]->name, commands[i]->summary);
     fprintf(out, "  %-7s explain a command\n", "help");
     fprintf(out, "\n"
-                 "Every command prints tables, or JSON with --json. Start with: hmreg info\n"
+                 "Every command prints tables, or JSON with --json. Start with: hmreg doctor\n"
                  "The manual is in hmreg(1), the library's in hmreg(7).\n"
                  "\n"
                  "exit status\n"
                  "  0  good\n"
                  "  1  something failed\n"
-                 "  2  the command line is wrong\n");
+                 "  2  the command line is wrong\n"
+                 "Those of doctor are its verdict: hmreg help doctor\n");
 }
 
 static const struct command *find(const char *name)
@@ -97,8 +99,10 @@ int main(int argc, char **argv)
     int status = run(argc, argv);
 
     if (fflush(stdout) || ferror(stdout)) {
+        const struct command *command = argc > 1 ? find(argv[1]) : NULL;
+
         perror("hmreg: standard output");
-        return EXIT_FAILED;
+        return command && command->trouble ? command->trouble : EXIT_FAILED;
     }
     return status;
 }

@@ -16,7 +16,7 @@ static int refuse(const struct command *command, const char *argument, const cha
 {
     fprintf(stderr, "hmreg %s: %s: %s\nTry: hmreg help %s\n", command->name, argument, why,
             command->name);
-    return EXIT_USAGE;
+    return command->trouble ? command->trouble : EXIT_USAGE;
 }
 
 /* Options of the command, and --help, as getopt wants them. Returns how many the command has. */
@@ -103,6 +103,10 @@ void command_help(const struct command *command)
         printf("  %-16s %s\n", named, option->help);
     }
     printf("  %-16s %s\n\nexamples\n%s\n", "-h, --help", "this text", command->examples);
+    if (command->statuses) {
+        printf("exit status\n%s", command->statuses);
+        return;
+    }
     printf("exit status\n"
            "  0  good\n"
            "  1  %s\n"

@@ -27,8 +27,15 @@ struct table {
 
 /* ---- the terminal ----------------------------------------------------------------------- */
 
+static size_t width_limit;
+
+void print_width(size_t columns)
+{
+    width_limit = columns;
+}
+
 /* 0: as wide as you like. */
-static size_t line_width(void)
+static size_t terminal_width(void)
 {
     struct winsize size = {0};
 
@@ -37,6 +44,13 @@ static size_t line_width(void)
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
         return 80;
     return size.ws_col;
+}
+
+static size_t line_width(void)
+{
+    size_t width = terminal_width();
+
+    return width_limit && (!width || width > width_limit) ? width_limit : width;
 }
 
 static bool may_embolden(void)

@@ -2,7 +2,8 @@
  *
  * Text for people: headings, aligned columns, wrapped paragraphs. On a terminal nothing is wider
  * than it: the last column is wrapped, and a table too wide for that is printed as one small
- * block a row. Elsewhere (a file, a pipe) each row is one line, without control characters.
+ * block a row. Elsewhere (a file, a pipe) each row is one line unless print_width() says
+ * otherwise; without control characters.
  */
 #ifndef HMREG_TOOLS_TABLE_H
 #define HMREG_TOOLS_TABLE_H
@@ -10,7 +11,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define PAGE_WIDTH 100 /* of what is read as a page, for print_width() */
+
 struct table;
+
+/* From now on nothing is wider than this, terminal or not. */
+void print_width(size_t columns);
 
 /* A heading in a line of its own, after an empty line. */
 void print_heading(const char *words);

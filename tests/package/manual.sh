@@ -10,6 +10,8 @@ headers=("$SOURCE_DIR"/include/hmreg/*.h)
 pages=("$SOURCE_DIR"/docs/man/*.3.md)
 overview=$SOURCE_DIR/docs/man/hmreg.7.md
 command_page=$SOURCE_DIR/docs/man/hmreg.1.md
+doctor_page=$SOURCE_DIR/docs/man/hmreg-doctor.1.md
+topo_page=$SOURCE_DIR/docs/man/hmreg-topo.1.md
 tool=$BUILD_DIR/tools/hmreg
 
 # ---- prototypes ---------------------------------------------------------------------------
@@ -128,7 +130,7 @@ lacks() { # PAGE
 }
 
 pages_named_in_see_also() {
-    sed -n '/^# SEE ALSO/,$p' "$SOURCE_DIR"/docs/man/*.md | grep -oE '\*\*hmreg[a-z_]*\*\*\([137]\)' |
+    sed -n '/^# SEE ALSO/,$p' "$SOURCE_DIR"/docs/man/*.md | grep -oE '\*\*hmreg[a-z_-]*\*\*\([137]\)' |
         tr -d '*' | sort -u
 }
 
@@ -171,17 +173,64 @@ variables_are_explained() {
     return $bad
 }
 
-json_keys_are_explained() {
-    local key bad=0 found=0
-    for key in $({ "$tool" info --json && "$tool" query --json; } |
+json_keys_are_explained() { # AT-LEAST PAGES COMMAND...: keys of the commands' documents
+    local least=$1 pages=$2 command key bad=0 found=0
+    shift 2
+    for key in $(for command; do "$tool" "$command" --json; done |
         grep -oE '"[a-z_]+":' | tr -d '":' | sort -u); do
         ((++found))
-        grep -qE "\*$key\*|\"$key\"" "$command_page" && continue
-        echo "hmreg(1) does not explain the key $key"
+        # shellcheck disable=SC2086
+        grep -qE "\*$key\*|\"$key\"" $pages && continue
+        echo "$pages do not explain the key $key"
         bad=1
     done
-    ((found > 30)) || echo "only $found keys were found"
-    ((found > 30 && !bad))
+    ((found > least)) || echo "only $found keys were found"
+    ((found > least && !bad))
+}
+
+# ---- what doctor finds --------------------------------------------------------------------
+
+# "CODE SEVERITY TITLE" of each.
+findings() {
+    "$tool" doctor --explain list | sed '1d; s/^ *//; s/  */ /; s/  */ /2'
+}
+
+findings_are_documented() {
+    local code severity title bad=0 found=0
+    while read -r code severity title; do
+        ((++found))
+        grep -qxF "| \`$code\` | $severity | $title |" "$SOURCE_DIR/docs/doctor.md" ||
+            { echo "docs/doctor.md lacks: | \`$code\` | $severity | $title |" && bad=1; }
+        grep -qxF "$code ($severity)" "$doctor_page" && grep -qxF ":   $title" "$doctor_page" ||
+            { echo "hmreg-doctor(1) lacks: $code ($severity), $title" && bad=1; }
+    done < <(findings)
+    ((found > 40 && !bad))
+}
+
+findings_are_taught() {
+    local code said bad=0
+    for code in $(findings | cut -d' ' -f1); do
+        said=$("$tool" doctor --explain "$code") && [[ $said == *"What to do"* ]] && continue
+        echo "hmreg doctor --explain $code: $said"
+        bad=1
+    done
+    return $bad
+}
+
+no_finding_documented_that_is_none() {
+    grep -oE '^\| `[a-z-]+` \| (broken|degraded|note)' "$SOURCE_DIR/docs/doctor.md" |
+        grep -oE '[a-z-]+`' | tr -d '`' | sort | diff - <(findings | cut -d' ' -f1 | sort)
+}
+
+# A reason that hmreg(7) explains is one that doctor teaches.
+reasons_are_taught() {
+    local slug bad=0
+    for slug in $(sed -n '/^# PATHS/,/^# ERRORS/p' "$overview" | grep -E '^[a-z]+(-[a-z]+)+$'); do
+        findings | grep -q "^$slug " && continue
+        echo "hmreg doctor --explain does not know the reason $slug of hmreg(7)"
+        bad=1
+    done
+    return $bad
 }
 
 # ---- what is built ------------------------------------------------------------------------
@@ -237,7 +286,13 @@ check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained
 check manual__environment_is_explained variables_are_explained
 if [[ $TOOL == 1 ]]; then
-    check manual__json_keys_are_explained json_keys_are_explained
+    check manual__json_keys_are_explained json_keys_are_explained 30 "$command_page" info query
+    check manual__json_keys_of_doctor_are_explained \
+        json_keys_are_explained 60 "$command_page $doctor_page $topo_page" doctor topo
+    check manual__findings_are_documented findings_are_documented
+    check manual__findings_are_taught findings_are_taught
+    check manual__no_finding_documented_that_is_none no_finding_documented_that_is_none
+    check manual__reasons_are_taught reasons_are_taught
 else
     skip manual__json_keys "this build is without the command"
 fi

@@ -48,6 +48,8 @@ static void help__lists_commands_and_statuses(void **state)
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "  info ");
     assert_says(tool.out, "  query ");
+    assert_says(tool.out, "  doctor ");
+    assert_says(tool.out, "  topo ");
     assert_says(tool.out, "exit status");
     assert_string_equal(tool.err, "");
     assert_true(longest_line(tool.out) <= 80);
@@ -65,9 +67,9 @@ static void help__by_any_name__same(void **state)
 
 static void help_of_a_command__teaches(void **state)
 {
-    static const char *const commands[] = {"info", "query"};
+    static const char *const commands[] = {"info", "query", "doctor", "topo"};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 4; i++) {
         struct tool tool = tool_run("help", commands[i]);
 
         assert_int_equal(tool.status, 0);
@@ -104,8 +106,9 @@ static void version__is_the_librarys(void **state)
 
 static void unknown_command__names_those_there_are(void **state)
 {
-    assert_refused("fly: no such command; accepted are info, query, help", "fly");
-    assert_refused("fly: no such command; accepted are info, query, help", "help", "fly");
+    assert_refused("fly: no such command; accepted are info, query, doctor, topo, help", "fly");
+    assert_refused("fly: no such command; accepted are info, query, doctor, topo, help",
+                   "help", "fly");
     assert_refused("--fly: no such command", "--fly");
 }
 

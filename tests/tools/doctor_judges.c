@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * hmreg doctor's judges: a machine where all is good has no finding; each finding has a machine
+ * that differs from it in one thing. A code without such a machine fails. */
+#include "tests/support/test.h"
+#include "tests/tools/machine.h"
+#include "tools/doctor.h"
+#include "tools/findings.h"
+
+#include <string.h>
+
+#define MOST_CHANGES 4
+
+struct change {
+    const char *path, *value;
+};
+
+struct state {
+    const char *code;
+    struct change changes[MOST_CHANGES]; /* to the good machine */
+    const char *words;                   /* in the finding's sentence */
+};
+
+#define GPU   "fabrics/1/memory/1/"
+#define PROOF "fabrics/1/memory/1/proof"
+#define TCP   "fabrics/0/memory/0/best"
+#define REFUSED(slug)                                                                              \
+    "{'result': 'failed', 'text': 'no', 'path': null, 'refused': [{'path': 'dmabuf', "             \
+    "'slug': '" slug "', 'text': 'words of the library'}]}"
+
+static const struct state states[] = {
+    {"no-device",
+     {{"devices", "[]"}, {"gpus", "[]"}, {"runtimes/1/why", "'no libcuda.so.1'"}},
+     "cuda: no libcuda.so.1"},
+    {"no-nic",
+     {{"fabrics", "[]"}, {"nics", "[]"}, {"fabric_libraries/2/why", "'none listed'"}},
+     "libibverbs: none listed."},
+    {"no-path",
+     {{GPU "best", "'none'"}, {PROOF, "null"}, {TCP, "'none'"}},
+     "No path, of cuda 0 with mlx5_0."},
+    {"path-through-cpu",
+     {{GPU "best", "'none'"}, {PROOF, "null"}},
+     "over another fabric, of cuda 0 with mlx5_0."},
+    {"loopback-failed",
+     {{PROOF, "{'result': 'failed', 'text': 'no completion came', 'path': 'dmabuf', "
+              "'refused': []}"}},
+     "cuda 0 with mlx5_0, by dmabuf: no completion came."},
+    {"loopback-failed",
+     {{"fabrics/1/memory/0/proof", "{'result': 'failed', 'text': 'no completion', 'path': null}"}},
+     "Host memory over mlx5_0: no completion."},
+    {"loopback-wrong-bytes",
+     {{PROOF "/result", "'wrong-bytes'"}, {PROOF "/text", "'byte 7 is 0x1'"}},
+     "cuda 0 with mlx5_0, by dmabuf: byte 7 is 0x1."},
+    {"loopback-untried",
+     {{PROOF, "{'result': 'untried', 'text': 'none of its 1 ports is active', 'path': null}"}},
+     "none of its 1 ports is active"},
+    {"gpu-no-driver",
+     {{"devices", "[]"}, {"gpus/0/driver", "'nouveau'"}},
+     "NVIDIA GPU 0000:42:00.0 is bound to the driver nouveau; cuda needs nvidia."},
+    {"gpu-no-driver", {{"devices", "[]"}, {"gpus/0/driver", "null"}}, "is bound to no driver;"},
+    {"gpu-no-node",
+     {{"devices", "[]"}, {"gpus/0/files_lacking", "['/dev/nvidiactl is missing']"}},
+     "NVIDIA GPU 0000:42:00.0: /dev/nvidiactl is missing."},
+    {"gpu-no-runtime",
+     {{"devices", "[]"}, {"runtimes/1/why", "'libcuda.so.1 is a stub'"}},
+     "cuda cannot use it: libcuda.so.1 is a stub."},
+    {"driver-mismatch",
+     {{"nvidia/library_version", "'535.1'"}},
+     "kernel module is of version 550.54.15, libcuda of 535.1."},
+    {"nvidia-closed-modules",
+     {{"nvidia/open_modules", "false"}, {"devices/0/dmabuf", "false"}},
+     "closed kernel modules"},
+    {"nic-no-node", {{"nics/0/file_state", "'missing'"}}, "/dev/infiniband/uverbs0 is missing."},
+    {"nic-no-node", {{"nics/0/file_state", "'closed'"}}, "closed to this user."},
+    {"nic-not-opened",
+     {{"fabrics/1/opened", "false"}, {"fabrics/1/error", "{'text': 'Permission denied'}"}},
+     "mlx5_0 could not be opened (mlx5_0): Permission denied."},
+    {"port-down", {{"nics/0/ports/0/state", "'DOWN'"}}, "No port is active of mlx5_0."},
+    {"far-nic", {{"topology/distances/0/distance", "'SYS'"}}, "(SYS) from cuda 0."},
+    {"acs-redirects",
+     {{"topology/bridges/0000:41:01.0/acs_redirect", "true"}},
+     "is on at 0000:41:01.0,"},
+    {"iommu-translates", {{"topology/members/1/iommu", "'DMA-FQ'"}}, "addresses of mlx5_0."},
+    {"bar-small",
+     {{"gpus/0/bar", "268435456"}},
+     "has 80 GiB of memory and shows the bus a window of 256 MiB."},
+    {"memlock-low", {{"process/memlock", "65536"}}, "may lock 64 KiB: with 1 RDMA device, 64 KiB"},
+    {"mr-count-low", {{"fabrics/1/max_mr", "1000"}}, "mlx5_0 can have 1000 regions"},
+    {"mr-size-low", {{"fabrics/1/max_mr_size", "2147483648"}}, "regions of up to 2 GiB"},
+    {"userfaultfd-denied",
+     {{"process/userfaultfd", "{'available': false, 'error': {'text': 'not permitted'}, "
+                              "'unprivileged': 0, 'file': 'closed'}"}},
+     "not permitted (vm.unprivileged_userfaultfd: 0, /dev/userfaultfd: closed)."},
+    {"numa-balancing", {{"kernel/numa_balancing", "1"}}, "2 NUMA nodes"},
+    {"huge-pages-off", {{"kernel/transparent_huge_pages", "'always madvise [never]'"}}, "are off"},
+    {"page-size", {{"kernel/page_size", "65536"}}, "of 64 KiB"},
+    {"kernel-option-off",
+     {{"kernel/options/CONFIG_PCI_P2PDMA", "'n'"}, {PROOF, REFUSED("dmabuf-import-failed")}},
+     "has these off: CONFIG_PCI_P2PDMA."},
+    {"libfabric-no-dmabuf", {{"fabric_libraries/1/version", "'1.17'"}}, "version 1.17;"},
+    {"container", {{"kernel/container", "'/.dockerenv'"}}, "a container"},
+    {"simulated", {{"devices/0/simulated", "true"}}, "Simulated: cuda 0."},
+    {"not-root", {{"topology/bridges/0000:40:01.0/acs_redirect", "null"}}, "bridge 0000:40:01.0."},
+};
+#define STATES (sizeof(states) / sizeof(states[0]))
+
+/* ---- judging ---------------------------------------------------------------------------- */
+
+static json_t *judged(json_t *facts)
+{
+    json_object_set_new(facts, "pairs", paths_pairs(facts));
+    return doctor_judge(facts);
+}
+
+static json_t *machine_of(const struct state *state)
+{
+    json_t *facts = machine_good();
+
+    for (size_t i = 0; i < MOST_CHANGES && state->changes[i].path; i++)
+        machine_set(facts, state->changes[i].path, state->changes[i].value);
+    return facts;
+}
+
+static const json_t *found(const json_t *findings, const char *code)
+{
+    const json_t *finding;
+    size_t i;
+
+    json_array_foreach(findings, i, finding)
+    {
+        if (!strcmp(doc_words(finding, "code"), code))
+            return finding;
+    }
+    return NULL;
+}
+
+static void assert_found(json_t *facts, const char *code, const char *words)
+{
+    json_t *findings = judged(facts);
+    const json_t *finding = found(findings, code);
+
+    if (!finding)
+        fail_msg("no finding %s in:\n%s", code, json_dumps(findings, JSON_INDENT(2)));
+    if (!strstr(doc_words(finding, "text"), words))
+        fail_msg("%s says \"%s\", without \"%s\"", code, doc_words(finding, "text"), words);
+    assert_string_equal(doc_words(finding, "severity"),
+                        severity_name(finding_find(code)->severity));
+    assert_string_equal(doc_words(finding, "remedy"), finding_find(code)->remedy);
+    assert_string_not_equal(doc_words(finding, "read_at"), "");
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void good_machine__no_finding(void **state)
+{
+    json_t *facts = machine_good(), *findings = judged(facts);
+    json_t *summary = doctor_summary(facts, findings);
+
+    if (json_array_size(findings))
+        fail_msg("%s", json_dumps(findings, JSON_INDENT(2)));
+    assert_int_equal(findings_worst(findings), SEVERITY_NOTE);
+    assert_string_equal(json_string_value(summary),
+                        "GPUDirect works for 1 of 1 pairs of device and NIC, proven by writing, "
+                        "reading and comparing bytes.");
+    json_decref(summary);
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void each_state__has_its_finding(void **state)
+{
+    for (size_t i = 0; i < STATES; i++)
+        assert_found(machine_of(&states[i]), states[i].code, states[i].words);
+}
+
+/* A reason of the library, for a path that is better than the one taken. */
+static void each_reason__has_its_finding(void **state)
+{
+    for (const struct finding *reason = findings_of_reasons; reason->code; reason++) {
+        json_t *facts = machine_good();
+        char value[256];
+
+        snprintf(value, sizeof(value),
+                 "{'result': 'proven', 'text': '', 'path': 'peermem', 'refused': [{'path': "
+                 "'dmabuf', 'slug': '%s', 'text': 'words of the library'}]}",
+                 reason->code);
+        machine_set(facts, PROOF, value);
+        assert_found(facts, reason->code, "words of the library (cuda 0 with mlx5_0).");
+    }
+}
+
+static void each_code__has_a_state(void **state)
+{
+    static const struct finding *const parts[] = {findings_of_machine, findings_of_paths};
+
+    for (size_t part = 0; part < 2; part++)
+        for (const struct finding *finding = parts[part]; finding->code; finding++) {
+            size_t i = 0;
+
+            while (i < STATES && strcmp(states[i].code, finding->code))
+                i++;
+            if (i == STATES)
+                fail_msg("no state of this test has %s", finding->code);
+        }
+}
+
+static void each_code__is_unique_and_whole(void **state)
+{
+    static const struct finding *const parts[] = {findings_of_machine, findings_of_paths,
+                                                  findings_of_reasons};
+
+    for (size_t part = 0; part < 3; part++)
+        for (const struct finding *finding = parts[part]; finding->code; finding++) {
+            assert_ptr_equal(finding_find(finding->code), finding);
+            assert_true(strlen(finding->title) > 10 && strlen(finding->title) < 80);
+            assert_true(strlen(finding->remedy) > 10);
+            assert_true(strlen(finding->lesson) > 60);
+        }
+}
+
+/* ---- what is not said ------------------------------------------------------------------- */
+
+#define assert_not_found(code, ...)                                                                \
+    do {                                                                                           \
+        struct state state_ = {code, {__VA_ARGS__}, NULL};                                         \
+        json_t *facts_ = machine_of(&state_), *findings_ = judged(facts_);                         \
+                                                                                                   \
+        if (found(findings_, code))                                                                \
+            fail_msg("%s", json_dumps(findings_, JSON_INDENT(2)));                                 \
+        json_decref(findings_);                                                                    \
+        json_decref(facts_);                                                                       \
+    } while (0)
+
+static void setting_without_consequence__no_finding(void **state)
+{
+    /* A config file alone is no ground. */
+    assert_not_found("kernel-option-off", {"kernel/options/CONFIG_PCI_P2PDMA", "'n'"});
+    /* Closed modules, and the device exports all the same. */
+    assert_not_found("nvidia-closed-modules", {"nvidia/open_modules", "false"});
+    /* One node: nothing to move between. */
+    assert_not_found("numa-balancing", {"kernel/numa_balancing", "1"}, {"kernel/numa_nodes", "1"});
+    /* A low limit that is not enforced, or that no NIC meets. */
+    assert_not_found("memlock-low", {"process/memlock", "65536"}, {"process/ipc_lock", "true"});
+    assert_not_found("memlock-low", {"process/memlock", "65536"}, {"fabrics", "[]"});
+    /* Huge pages that are reserved are there. */
+    assert_not_found("huge-pages-off", {"kernel/transparent_huge_pages", "'[never]'"},
+                     {"kernel/huge_pages", "8"});
+    /* A redirecting bridge above both is on no way between them. */
+    assert_not_found("acs-redirects", {"topology/bridges/0000:40:01.0/acs_redirect", "true"});
+    /* Nothing better than peer memory was lost by its absence where dmabuf is taken. */
+    assert_not_found("no-peer-memory",
+                     {GPU "paths", "{'dmabuf': {'usable': true}, 'peermem': {'usable': false, "
+                                   "'slug': 'no-peer-memory', 'text': 'none'}}"});
+    /* Root has read all there is. */
+    assert_not_found("not-root", {"topology/bridges/0000:40:01.0/acs_redirect", "null"},
+                     {"process/root", "true"});
+}
+
+/* The reasons foreseen stand where nothing was registered. */
+static void no_proof__reasons_foreseen_are_told(void **state)
+{
+    json_t *facts = machine_good();
+
+    machine_set(facts, PROOF, "null");
+    machine_set(facts, GPU "best", "'peermem'");
+    machine_set(facts, GPU "paths",
+                "{'dmabuf': {'usable': false, 'slug': 'nic-imports-no-dmabuf', 'text': 'words'}, "
+                "'peermem': {'usable': true}}");
+    assert_found(facts, "nic-imports-no-dmabuf", "words (cuda 0 with mlx5_0).");
+}
+
+static void many_pairs__one_finding_that_counts(void **state)
+{
+    json_t *facts = machine_good(), *memory = json_of("[]"), *findings;
+    size_t count = 0, i;
+    json_t *finding;
+
+    for (int device = 0; device < 16; device++)
+        json_array_append_new(memory, json_pack("{s:s, s:i, s:b, s:s, s:{s:{s:b, s:s, s:s}}}",
+                                                "iface", "cuda", "device", device, "simulated", 0,
+                                                "best", "none", "paths", "dmabuf", "usable", 0,
+                                                "slug", "no-dmabuf-export", "text", "words"));
+    json_object_set_new(json_array_get(json_object_get(facts, "fabrics"), 1), "memory", memory);
+    findings = judged(facts);
+    json_array_foreach(findings, i, finding) count +=
+        !strcmp(doc_words(finding, "code"), "no-dmabuf-export");
+    assert_int_equal(count, 1);
+    assert_non_null(strstr(doc_words(found(findings, "no-dmabuf-export"), "text"), "more"));
+    json_decref(findings);
+    json_decref(facts);
+}
+
+/* ---- pairs and verdict ------------------------------------------------------------------ */
+
+static void pair__offered_twice__the_better_path_stands(void **state)
+{
+    json_t *facts = machine_good(), *pairs;
+    json_t *fabrics = json_object_get(facts, "fabrics");
+    json_t *other = json_deep_copy(json_array_get(fabrics, 1));
+
+    json_object_set_new(other, "fabric", json_string("verbs;ofi_rxm"));
+    json_object_set_new(other, "provider", json_string("ofi"));
+    json_array_insert_new(fabrics, 0, other);
+    machine_set(facts, "fabrics/0/memory/1/best", "'none'");
+    machine_set(facts, "fabrics/0/memory/1/proof", "null");
+    pairs = paths_pairs(facts);
+    assert_int_equal(json_array_size(pairs), 1);
+    assert_string_equal(doc_words(json_array_get(pairs, 0), "fabric"), "mlx5_0");
+    assert_string_equal(doc_words(json_array_get(pairs, 0), "path"), "dmabuf");
+    assert_string_equal(doc_words(json_array_get(pairs, 0), "distance"), "PIX");
+    json_decref(pairs);
+    json_decref(facts);
+}
+
+static void findings__worst_comes_first(void **state)
+{
+    struct state mixed = {
+        "", {{"kernel/container", "'x'"}, {"kernel/numa_balancing", "1"}, {"devices", "[]"}}, ""};
+    json_t *facts = machine_of(&mixed), *findings = judged(facts);
+    size_t last = json_array_size(findings) - 1;
+
+    assert_string_equal(doc_words(json_array_get(findings, 0), "severity"), "broken");
+    assert_string_equal(doc_words(json_array_get(findings, last), "severity"), "note");
+    assert_int_equal(findings_worst(findings), SEVERITY_BROKEN);
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void assert_summary(json_t *facts, const char *words)
+{
+    json_t *findings = judged(facts), *summary = doctor_summary(facts, findings);
+
+    if (!strstr(json_string_value(summary), words))
+        fail_msg("\"%s\" lacks \"%s\"", json_string_value(summary), words);
+    json_decref(summary);
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void summary__says_what_an_operator_asks(void **state)
+{
+    struct state unproven = {"", {{PROOF, "null"}}, ""};
+    struct state slow = {"", {{GPU "best", "'none'"}, {PROOF, "null"}}, ""};
+    struct state none = {"", {{"fabrics", "[]"}}, ""};
+    struct state simulated = {"", {{GPU "simulated", "true"}}, ""};
+
+    assert_summary(machine_of(&unproven), "not proven by a transfer");
+    assert_summary(machine_of(&slow), "No GPUDirect here: the CPU moves");
+    assert_summary(machine_of(&none), "GPUDirect is broken here: there is no RDMA device.");
+    assert_summary(machine_of(&simulated), "bytes. The devices are simulated.");
+}
+
+TEST_MAIN(TEST(good_machine__no_finding), TEST(each_state__has_its_finding),
+          TEST(each_reason__has_its_finding), TEST(each_code__has_a_state),
+          TEST(each_code__is_unique_and_whole), TEST(setting_without_consequence__no_finding),
+          TEST(no_proof__reasons_foreseen_are_told), TEST(many_pairs__one_finding_that_counts),
+          TEST(pair__offered_twice__the_better_path_stands), TEST(findings__worst_comes_first),
+          TEST(summary__says_what_an_operator_asks))

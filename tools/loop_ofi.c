@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The loop of a libfabric domain: one reliable datagram endpoint whose peer is itself. Fabrics
+ * that have connections only (FI_EP_MSG) are left to libibverbs, which proves their NICs.
+ */
+#include "tools/fabrics.h"
+#include "tools/loop.h"
+
+#include <hmreg/ofi.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdlib.h>
+
+struct loop {
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    fi_addr_t self;
+};
+
+/* ---- connecting ------------------------------------------------------------------------- */
+
+/* Done means: the bytes are at the target. */
+static struct fi_info *wanted_info(const struct fi_info *info)
+{
+    struct fi_info *wanted = fi_dupinfo(info);
+
+    if (wanted)
+        wanted->tx_attr->op_flags |= FI_DELIVERY_COMPLETE;
+    return wanted;
+}
+
+static int open_endpoint(struct loop *loop, struct fid_domain *domain, struct fi_info *info)
+{
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT};
+    int rc = fi_av_open(domain, &av, &loop->av, NULL);
+
+    rc = rc ? rc : fi_cq_open(domain, &cq, &loop->cq, NULL);
+    rc = rc ? rc : fi_endpoint(domain, info, &loop->ep, NULL);
+    rc = rc ? rc : fi_ep_bind(loop->ep, &loop->av->fid, 0);
+    rc = rc ? rc : fi_ep_bind(loop->ep, &loop->cq->fid, FI_TRANSMIT | FI_RECV);
+    return rc ? rc : fi_enable(loop->ep);
+}
+
+static int find_itself(struct loop *loop)
+{
+    char address[256];
+    size_t size = sizeof(address);
+    int rc = fi_getname(&loop->ep->fid, address, &size);
+
+    if (rc)
+        return rc;
+    rc = fi_av_insert(loop->av, address, 1, &loop->self, 0, NULL);
+    return rc == 1 ? 0 : rc < 0 ? rc : -FI_EADDRNOTAVAIL;
+}
+
+static void close_fid(struct fid *fid)
+{
+    if (fid)
+        fi_close(fid);
+}
+
+static void close_loop(struct loop *loop)
+{
+    if (!loop)
+        return;
+    close_fid(loop->ep ? &loop->ep->fid : NULL);
+    close_fid(loop->cq ? &loop->cq->fid : NULL);
+    close_fid(loop->av ? &loop->av->fid : NULL);
+    free(loop);
+}
+
+static int open_loop(const struct fabric *fabric, struct hmreg_domain *domain, struct loop **out,
+                     struct loop_why *why)
+{
+    const struct fi_info *info = fabric->info;
+    struct fi_info *wanted;
+    struct loop *loop;
+    int rc;
+
+    if (info->ep_attr->type != FI_EP_RDM)
+        return loop_fail(why, "it has no reliable datagram endpoints, and so none that could "
+                              "reach itself without a connection");
+    wanted = wanted_info(info);
+    loop = calloc(1, sizeof(*loop));
+    rc = wanted && loop ? open_endpoint(loop, fabric->native, wanted) : -FI_ENOMEM;
+    rc = rc ? rc : find_itself(loop);
+    fi_freeinfo(wanted);
+    if (rc) {
+        close_loop(loop);
+        return loop_fail(why, "no endpoint: %s", fi_strerror(-rc));
+    }
+    *out = loop;
+    return 0;
+}
+
+static int tie(struct loop *loop, struct hmreg_mr *mr, struct loop_why *why)
+{
+    int rc = hmreg_mr_bind(mr, &loop->ep->fid, 0);
+
+    rc = rc ? rc : hmreg_mr_enable(mr);
+    return rc ? loop_fail(why, "%s", hmreg_last_error()->text) : 0;
+}
+
+/* ---- operations ------------------------------------------------------------------------- */
+
+/* One completion, if there is one: 1, or 0, or its error. */
+static int poll_cq(struct loop *loop)
+{
+    struct fi_cq_entry done;
+    struct fi_cq_err_entry failed = {0};
+    ssize_t got = fi_cq_read(loop->cq, &done, 1);
+
+    if (got != -FI_EAVAIL)
+        return got == -FI_EAGAIN ? 0 : (int)got;
+    fi_cq_readerr(loop->cq, &failed, 0);
+    return failed.err ? -failed.err : -FI_EOTHER;
+}
+
+static ssize_t post(struct loop *loop, const struct loop_move *move)
+{
+    void *desc = hmreg_mr_desc(move->mr);
+
+    return move->write ? fi_write(loop->ep, move->local, move->len, desc, loop->self, move->addr,
+                                  move->key, NULL)
+                       : fi_read(loop->ep, move->local, move->len, desc, loop->self, move->addr,
+                                 move->key, NULL);
+}
+
+static int move(struct loop *loop, const struct loop_move *move, struct loop_why *why)
+{
+    int64_t deadline = loop_deadline();
+    ssize_t posted;
+    int rc = 0;
+
+    while ((posted = post(loop, move)) == -FI_EAGAIN && !loop_is_over(deadline))
+        (void)fi_cq_read(loop->cq, NULL, 0);
+    if (posted)
+        return loop_fail(why, "it took no operation: %s", fi_strerror((int)-posted));
+    while (!rc && !loop_is_over(deadline))
+        rc = poll_cq(loop);
+    if (rc < 0)
+        return loop_fail(why, "the operation failed: %s", fi_strerror(-rc));
+    return rc ? 0 : loop_fail(why, "no completion came within %d s", LOOP_PATIENCE);
+}
+
+const struct loop_ops loop_ofi_ops = {
+    .open = open_loop,
+    .move = move,
+    .tie = tie,
+    .close = close_loop,
+};

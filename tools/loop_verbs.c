@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The loop of an RDMA device: one reliable connected queue pair whose peer is itself. The NIC
+ * does with it what it does with any other: it fetches the bytes, and stores them by the region's
+ * key.
+ */
+#include "tools/fabrics.h"
+#include "tools/loop.h"
+
+#include <errno.h>
+#include <hmreg/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_PSN 0x2a4711
+
+struct loop {
+    struct ibv_context *device;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    uint8_t port;
+    struct ibv_port_attr attr;
+};
+
+/* ---- connecting ------------------------------------------------------------------------- */
+
+static int find_port(struct loop *loop, struct loop_why *why)
+{
+    struct ibv_device_attr limits;
+
+    if (ibv_query_device(loop->device, &limits))
+        return loop_fail(why, "its limits could not be read");
+    for (uint8_t i = 1; i <= limits.phys_port_cnt; i++) {
+        if (ibv_query_port(loop->device, i, &loop->attr) || loop->attr.state != IBV_PORT_ACTIVE)
+            continue;
+        loop->port = i;
+        return 0;
+    }
+    return loop_fail(why, "none of its %d ports is active", limits.phys_port_cnt);
+}
+
+/* An address the port has: RoCE reaches a port by a GID, and one made of an IPv4 address works
+ * on every kind. */
+static uint8_t choose_gid(const struct loop *loop, union ibv_gid *gid)
+{
+    for (int i = 0; i < loop->attr.gid_tbl_len && i < UINT8_MAX; i++)
+        if (!ibv_query_gid(loop->device, loop->port, i, gid) && gid->raw[10] == 0xff &&
+            gid->raw[11] == 0xff)
+            return (uint8_t)i;
+    if (ibv_query_gid(loop->device, loop->port, 0, gid))
+        memset(gid, 0, sizeof(*gid));
+    return 0;
+}
+
+static int to_init(struct loop *loop)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = loop->port,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+    };
+
+    return ibv_modify_qp(loop->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_receive(struct loop *loop)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = loop->attr.active_mtu,
+        .dest_qp_num = loop->qp->qp_num,
+        .rq_psn = FIRST_PSN,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 12,
+        .ah_attr = {.port_num = loop->port, .dlid = loop->attr.lid},
+    };
+
+    if (loop->attr.link_layer == IBV_LINK_LAYER_ETHERNET) {
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.grh.hop_limit = 1;
+        attr.ah_attr.grh.sgid_index = choose_gid(loop, &attr.ah_attr.grh.dgid);
+    }
+    return ibv_modify_qp(loop->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_send(struct loop *loop)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS,
+        .timeout = 14,
+        .retry_cnt = 7,
+        .rnr_retry = 7,
+        .sq_psn = FIRST_PSN,
+        .max_rd_atomic = 1,
+    };
+
+    return ibv_modify_qp(loop->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int connect_to_itself(struct loop *loop, struct ibv_pd *pd, struct loop_why *why)
+{
+    struct ibv_qp_init_attr init = {
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+    };
+    int rc;
+
+    loop->cq = ibv_create_cq(loop->device, 16, NULL, NULL, 0);
+    if (!loop->cq)
+        return loop_fail(why, "no completion queue: %s", strerror(errno));
+    init.send_cq = init.recv_cq = loop->cq;
+    loop->qp = ibv_create_qp(pd, &init);
+    if (!loop->qp)
+        return loop_fail(why, "no queue pair of type RC: %s", strerror(errno));
+    rc = to_init(loop);
+    rc = rc ? rc : to_receive(loop);
+    rc = rc ? rc : to_send(loop);
+    return rc ? loop_fail(why, "a queue pair could not be connected to itself: %s", strerror(rc))
+              : 0;
+}
+
+static void close_loop(struct loop *loop)
+{
+    if (loop && loop->qp)
+        ibv_destroy_qp(loop->qp);
+    if (loop && loop->cq)
+        ibv_destroy_cq(loop->cq);
+    free(loop);
+}
+
+static int open_loop(const struct fabric *fabric, struct hmreg_domain *domain, struct loop **out,
+                     struct loop_why *why)
+{
+    struct ibv_pd *pd = fabric->native;
+    struct loop *loop = calloc(1, sizeof(*loop));
+    int rc;
+
+    if (!loop)
+        return loop_fail(why, "no memory");
+    loop->device = pd->context;
+    rc = find_port(loop, why);
+    rc = rc ? rc : connect_to_itself(loop, pd, why);
+    if (rc)
+        close_loop(loop);
+    else
+        *out = loop;
+    return rc;
+}
+
+/* ---- operations ------------------------------------------------------------------------- */
+
+static int wait_for(struct loop *loop, struct loop_why *why)
+{
+    int64_t deadline = loop_deadline();
+    struct ibv_wc wc;
+    int polled;
+
+    do {
+        polled = ibv_poll_cq(loop->cq, 1, &wc);
+    } while (!polled && !loop_is_over(deadline));
+    if (polled < 0)
+        return loop_fail(why, "its completion queue failed");
+    if (!polled)
+        return loop_fail(why, "no completion came within %d s", LOOP_PATIENCE);
+    if (wc.status != IBV_WC_SUCCESS)
+        return loop_fail(why, "the completion says: %s (vendor's error %#x)",
+                         ibv_wc_status_str(wc.status), wc.vendor_err);
+    return 0;
+}
+
+static int move(struct loop *loop, const struct loop_move *move, struct loop_why *why)
+{
+    struct ibv_sge sge = {(uintptr_t)move->local, (uint32_t)move->len, hmreg_mr_lkey(move->mr)};
+    struct ibv_send_wr *bad, wr = {
+                                 .sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = move->write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                             };
+    int rc;
+
+    wr.wr.rdma.remote_addr = move->addr;
+    wr.wr.rdma.rkey = (uint32_t)move->key;
+    rc = ibv_post_send(loop->qp, &wr, &bad);
+    return rc ? loop_fail(why, "it took no work request: %s", strerror(rc)) : wait_for(loop, why);
+}
+
+const struct loop_ops loop_verbs_ops = {.open = open_loop, .move = move, .close = close_loop};

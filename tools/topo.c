@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg topo: how far devices and NICs are from each other.
+ */
+#include "tools/command.h"
+#include "tools/doctor.h"
+#include "tools/machine.h"
+#include "tools/table.h"
+#include "tools/topology.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_COLUMNS 16
+
+struct options {
+    bool json;
+};
+
+/* ---- document --------------------------------------------------------------------------- */
+
+static json_t *legend(void)
+{
+    json_t *words = doc_made(json_object());
+
+    for (const struct distance *distance = topology_distances; distance->name; distance++)
+        doc_set(words, distance->name, doc_text(distance->meaning));
+    return words;
+}
+
+static json_t *describe(struct hmreg *lib)
+{
+    json_t *document = doc_new("topo"), *devices = machine_devices(lib), *nics = nics_facts();
+
+    doc_set(document, "topology", topology_facts(devices, nics));
+    doc_set(document, "legend", legend());
+    json_decref(devices);
+    json_decref(nics);
+    return document;
+}
+
+/* ---- text ------------------------------------------------------------------------------- */
+
+static void print_members(const json_t *members)
+{
+    static const char *const columns[] = {"name", "PCI address", "host bridge", "NUMA node",
+                                          "sort"};
+    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    const json_t *member;
+    size_t i;
+
+    json_array_foreach(members, i, member)
+    {
+        table_add(table, "%s", doc_words(member, "name"));
+        table_add(table, "%s", doc_has(member, "pci") ? doc_words(member, "pci") : "none");
+        table_add(table, "%s", doc_has(member, "root") ? doc_words(member, "root") : "unknown");
+        if (doc_has(member, "numa_node"))
+            table_add(table, "%" PRIu64, doc_number(member, "numa_node"));
+        else
+            table_add(table, "unknown");
+        table_add(table, "%s%s", doc_words(member, "kind"),
+                  doc_is(member, "simulated") ? ", simulated" : "");
+    }
+    table_print(table);
+}
+
+static void print_matrix(const json_t *members)
+{
+    size_t count = json_array_size(members),
+           columns = count < MOST_COLUMNS ? count : MOST_COLUMNS - 1;
+    const char *names[MOST_COLUMNS] = {""};
+    struct table *table;
+
+    for (size_t i = 0; i < columns; i++)
+        names[i + 1] = doc_words(json_array_get(members, i), "name");
+    table = table_new(names, columns + 1);
+    for (size_t row = 0; row < count; row++) {
+        const json_t *one = json_array_get(members, row);
+
+        table_add(table, "%s", doc_words(one, "name"));
+        for (size_t i = 0; i < columns; i++)
+            table_add(table, "%s",
+                      i == row ? "X" : topology_distance(one, json_array_get(members, i)));
+    }
+    table_print(table);
+    if (columns < count)
+        print_paragraph("", "Further columns are left out here: --json has all distances.");
+}
+
+static void print_legend(const json_t *legend)
+{
+    static const char *const columns[] = {"distance", "means"};
+    struct table *table = table_new(columns, 2);
+    const json_t *meaning;
+    const char *name;
+
+    json_object_foreach((json_t *)(uintptr_t)legend, name, meaning)
+    {
+        table_add(table, "%s", name);
+        table_add(table, "%s", json_string_value(meaning));
+    }
+    table_print(table);
+}
+
+static void print_text(const json_t *document)
+{
+    const json_t *members = json_object_get(json_object_get(document, "topology"), "members");
+
+    print_width(PAGE_WIDTH);
+    print_line(json_array_size(members)
+                   ? "Devices of GPU runtimes, and RDMA devices"
+                   : "There is no device of a GPU runtime and no RDMA device.");
+    print_members(members);
+    if (!json_array_size(members))
+        return;
+    print_heading("Distances, nearest first in the list below");
+    print_matrix(members);
+    putchar('\n');
+    print_legend(json_object_get(document, "legend"));
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options = {0};
+    int status = options_parse(self, argc, argv, &options);
+    json_t *document;
+    struct hmreg *lib;
+
+    if (status != EXIT_GO_ON)
+        return status;
+    if (hmreg_open(NULL, &lib)) {
+        fprintf(stderr, "hmreg topo: %s\n", hmreg_last_error()->text);
+        return EXIT_FAILED;
+    }
+    document = describe(lib);
+    hmreg_close(lib);
+    if (options.json)
+        doc_print_json(document);
+    else
+        print_text(document);
+    json_decref(document);
+    return EXIT_GOOD;
+}
+
+static const char *take_json(const char *value, void *options)
+{
+    ((struct options *)options)->json = true;
+    return NULL;
+}
+
+static const struct option_def options[] = {
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg-topo(1)", take_json},
+    {0},
+};
+
+const struct command command_topo = {
+    .name = "topo",
+    .summary = "draw how far devices and NICs are from each other",
+    .description =
+        "Draws a matrix of the devices of GPU runtimes and the RDMA devices: where each\n"
+        "hangs in the PCI tree, and how far it is from the others, in the words of\n"
+        "nvidia-smi topo. Near is fast; whether a pair works at all hmreg doctor proves.\n",
+    .examples = "  hmreg topo\n"
+                "  hmreg topo --json | jq '.topology.distances[]'\n",
+    .failed = "the library could not be opened",
+    .options = options,
+    .run = run,
+};
