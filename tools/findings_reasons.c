@@ -103,6 +103,11 @@ const struct finding findings_of_reasons[] = {
            "refused."),
     REASON("no-descriptor", "no file descriptor was left", "Raise the limit: ulimit -n.",
            "An export takes a descriptor, and the process had all it may have."),
+    REASON("no-cpu-address", "host memory of a runtime has no address for the CPU here",
+           "Map it for the CPU, or use memory that the runtime allocates as pinned host memory.",
+           "Host memory made by a runtime's virtual memory calls may be mapped for its device "
+           "only. A fabric registers host memory by the address the CPU has for it, and here there "
+           "is none."),
     REASON("managed-memory-migrates", "managed memory moves between host and device",
            "Use device memory or pinned host memory for transfers.",
            "The pages of managed memory are now here, now there; a NIC that has pinned one place "
