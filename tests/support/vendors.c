@@ -181,6 +181,8 @@ static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
     vendor->exports++;
     if (vendor->export_code)
         return answer(vendor, vendor->export_code, "export");
+    if (vendor->one_by_one && range->segments > 1)
+        return answer(vendor, -EXDEV, "export");
     fd = claim ? fcntl(claim->fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (fd < 0)
         return hmreg_fail_os(errno, "the test's memory has no descriptor");

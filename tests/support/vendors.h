@@ -12,7 +12,7 @@
 
 #include "hmem/hmem.h"
 
-#define VENDOR_CLAIMS 64
+#define VENDOR_CLAIMS 96
 
 /* A range a vendor knows. */
 struct vendor_claim {
@@ -34,6 +34,7 @@ struct vendor {
     int free_code;
     bool silent; /* fails without recording an error, against the contract */
     bool dmabuf; /* its devices say they export */
+    bool one_by_one; /* no descriptor is for several segments: -EXDEV */
     int devices;
     /* Called before each question about an address, with nothing locked: here threads meet, and
      * memory is freed at the worst moment. NULL: nothing. */
