@@ -3,6 +3,9 @@
  * One kind of memory, from its query to its last reuse, through the public interface: what
  * docs/memory-kinds.md says of a kind is what its test expects here. The application allocates by
  * the vendor's own runtime, in tests/gpu/<vendor>/kinds.c.
+ *
+ * A real device's memory may not be mapped for the CPU: there, and only there, regions go by the
+ * device's address, and what they are refused for by a path is not looked at.
  */
 #ifndef TESTS_KINDS_H
 #define TESTS_KINDS_H
@@ -29,14 +32,17 @@ struct kind {
     bool uncached;       /* nobody can tell whether it is still the same memory */
 };
 
+extern bool kind_is_real; /* the runtime is no fake */
+
 /* The library with this vendor only. */
 struct hmreg *kind_open(enum hmreg_iface iface);
 
 /* Query, export, register; a peer writes every byte of the region, and it arrives. */
 void kind_check(struct hmreg *lib, const struct kind *kind);
 
-/* Gets it twice; then renew() puts other memory at the same addresses; a get after that reaches
- * the new memory. kind_check() is part of it, before and after. */
-void kind_reuse(struct hmreg *lib, const struct kind *kind, void (*renew)(void *arg), void *arg);
+/* Gets it twice; then renew() puts other memory at the same addresses, and says where it is; a
+ * get after that reaches the new memory. kind_check() is part of it, before and after. A real
+ * runtime may choose other addresses. */
+void kind_reuse(struct hmreg *lib, const struct kind *kind, void *(*renew)(void *arg), void *arg);
 
 #endif

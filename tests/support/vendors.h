@@ -32,8 +32,8 @@ struct vendor {
     int copy_code;
     int alloc_code;
     int free_code;
-    bool silent; /* fails without recording an error, against the contract */
-    bool dmabuf; /* its devices say they export */
+    bool silent;     /* fails without recording an error, against the contract */
+    bool dmabuf;     /* its devices say they export */
     bool one_by_one; /* no descriptor is for several segments: -EXDEV */
     int devices;
     /* Called before each question about an address, with nothing locked: here threads meet, and

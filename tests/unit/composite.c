@@ -217,9 +217,9 @@ static void regsgl__a_segment_that_would_split__refused(void **state)
     open_bed(&bed, 3);
     segments[0].u.memory = (struct iovec){bed.addr, 10};
     segments[1].u.memory = (struct iovec){bed.addr + 20, 2 * bed.page};
-    assert_reg_fails(hmreg_mr_regsgl(bed.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0,
-                                     &mr, NULL),
-                     mr, -EOPNOTSUPP, "no path");
+    assert_reg_fails(
+        hmreg_mr_regsgl(bed.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, &mr, NULL),
+        mr, -EOPNOTSUPP, "no path");
     assert_int_equal(hmreg_last_error()->code, -EOPNOTSUPP);
     close_bed(&bed);
 }

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Rules of the driver about the rarer kinds of memory, as the vendor documents them: what the
+ * simulated one keeps to, and a real one is compared with. More are in strict.c.
+ */
+#include "tests/gpu/cuda/driver.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define BYTES 100000
+
+/* ---- pools ------------------------------------------------------------------------------ */
+
+static struct cuda_pool_prop pool_prop(unsigned handle_types)
+{
+    return (struct cuda_pool_prop){.type = CUDA_MEMORY_PINNED,
+                                   .handle_types = handle_types,
+                                   .location = {CUDA_LOCATION_DEVICE, 0}};
+}
+
+static void pool__handle_types__of_its_memory(void **state)
+{
+    for (unsigned types = 0; types <= CUDA_HANDLE_POSIX_FD; types++) {
+        struct cuda_pool_prop prop = pool_prop(types);
+        struct bench bench = bench_begin();
+        struct cuda_pool *pool = NULL, *found = NULL;
+        unsigned long long addr = 0, told = 99;
+        int fd = -1;
+
+        CU(cu.pool_create(&pool, &prop));
+        CU(cu.alloc_from_pool(&addr, BYTES, pool, NULL));
+        CU(cu.stream_wait(NULL));
+        CU(cu.pointer_attribute(&found, CUDA_PTR_MEMPOOL, addr));
+        assert_ptr_equal(found, pool);
+        CU(cu.pointer_attribute(&told, CUDA_PTR_HANDLE_TYPES, addr));
+        assert_int_equal(told, types);
+        assert_int_equal(cu.pool_export(&fd, pool, CUDA_HANDLE_POSIX_FD, 0) == CUDA_OK, types);
+        assert_int_equal(fd >= 0, types);
+        if (fd >= 0)
+            close(fd);
+        CU(cu.free_async(addr, NULL));
+        CU(cu.stream_wait(NULL));
+        CU(cu.pool_destroy(pool));
+        bench_end(&bench);
+    }
+}
+
+/* A pool that is destroyed takes its memory with it when that is freed, not before. */
+static void pool__destroyed_first__its_memory_stays(void **state)
+{
+    struct cuda_pool_prop prop = pool_prop(0);
+    struct bench bench = bench_begin();
+    struct cuda_pool *pool = NULL;
+    unsigned long long addr = 0;
+    char byte = 'y', got = 0;
+
+    CU(cu.pool_create(&pool, &prop));
+    CU(cu.alloc_from_pool(&addr, BYTES, pool, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.pool_destroy(pool));
+    CU(cu.copy_to_device(addr, &byte, 1));
+    CU(cu.copy_to_host(&got, addr, 1));
+    CU(cu.context_wait());
+    assert_int_equal(got, 'y');
+    CU(cu.free_async(addr, NULL));
+    CU(cu.stream_wait(NULL));
+    bench_end(&bench);
+}
+
+/* ---- allocations ------------------------------------------------------------------------ */
+
+static void pitch__rows__one_allocation(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long addr = 0, base = 0;
+    size_t pitch = 0, size = 0;
+
+    assert_int_equal(cu.alloc_pitch(&addr, &pitch, 100, 10, 3), CUDA_INVALID_VALUE);
+    CU(cu.alloc_pitch(&addr, &pitch, 100, 10, 4));
+    assert_true(pitch >= 100);
+    CU(cu.address_range(&base, &size, addr + 9 * pitch));
+    assert_int_equal(base, addr);
+    assert_true(size >= 9 * pitch + 100);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void ipc__handles__of_cumemalloc_and_for_others_only(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long plain = cu_alloc(BYTES), pool = 0, addr = 0;
+    struct cuda_ipc handle;
+
+    CU(cu.alloc_async(&pool, BYTES, NULL));
+    CU(cu.stream_wait(NULL));
+    assert_true(cu.ipc_handle(&handle, pool) != CUDA_OK);
+    CU(cu.ipc_handle(&handle, plain));
+    assert_true(cu.ipc_open(&addr, handle, CUDA_IPC_LAZY_PEER_ACCESS) != CUDA_OK);
+    CU(cu.free_async(pool, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.free(plain));
+    bench_end(&bench);
+}
+
+/* ---- access of the CPU ------------------------------------------------------------------ */
+
+static unsigned long long access_of(unsigned long long addr, unsigned type)
+{
+    struct cuda_location location = {type, 0};
+    unsigned long long flags = 99;
+
+    return cu.access(&flags, &location, addr) ? 0 : flags;
+}
+
+static void access__host_memory__of_the_cpu_when_given(void **state)
+{
+    struct cuda_access access = {{CUDA_LOCATION_HOST_NUMA, 0}, CUDA_ACCESS_READWRITE};
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long addr;
+    struct bench bench;
+    size_t granule;
+
+    driver_need_fake(); /* real drivers have it with some devices only */
+    bench = bench_begin();
+    granule = cu_granule();
+    prop.location = access.location;
+    addr = cu_reserve(granule);
+    cu_map(addr, granule, &prop);
+    assert_int_equal(access_of(addr, CUDA_LOCATION_HOST_NUMA), 0);
+    CU(cu.set_access(addr, granule, &access, 1));
+    assert_int_equal(access_of(addr, CUDA_LOCATION_HOST_NUMA), CUDA_ACCESS_READWRITE);
+    *(char *)as_pointer(addr + 5) = 'z';
+    assert_int_equal(*cu.fake->peek(addr + 5), 'z');
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    bench_end(&bench);
+}
+
+static void access__device_memory__not_of_the_cpu(void **state)
+{
+    struct cuda_access access = {{CUDA_LOCATION_HOST_NUMA, 0}, CUDA_ACCESS_READWRITE};
+    struct cuda_memory_prop prop = prop_on(0);
+    struct bench bench = bench_begin();
+    size_t granule = cu_granule();
+    unsigned long long addr = cu_reserve(granule);
+
+    cu_map(addr, granule, &prop);
+    assert_int_equal(access_of(addr, CUDA_LOCATION_DEVICE), CUDA_ACCESS_READWRITE);
+    assert_true(cu.set_access(addr, granule, &access, 1) != CUDA_OK);
+    CU(cu.unmap(addr, granule));
+    CU(cu.unreserve(addr, granule));
+    bench_end(&bench);
+}
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+static void *asked_there;
+
+static void ask_for_a_pointer(void *arg)
+{
+    unsigned long long *addr = arg;
+
+    if (cu.pointer_attribute(&asked_there, CUDA_PTR_CONTEXT, *addr) == CUDA_NOT_PERMITTED)
+        *addr = 0;
+}
+
+static void host_function__any_call__not_permitted(void **state)
+{
+    unsigned long long addr, asked;
+    struct bench bench;
+
+    driver_need_fake(); /* a real one may or may not notice */
+    bench = bench_begin();
+    addr = cu_alloc(BYTES);
+    asked = addr;
+    CU(cu.host_function(NULL, ask_for_a_pointer, &asked));
+    CU(cu.stream_wait(NULL));
+    assert_int_equal(asked, 0);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+static void primary_context__reset__loses_its_memory(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long addr = cu_alloc_large();
+    void *context = NULL;
+
+    CU(cu.primary_reset(0));
+    assert_true(cu.pointer_attribute(&context, CUDA_PTR_CONTEXT, addr) != CUDA_OK);
+    bench_end(&bench);
+}
+
+/* The library never asks for it; whoever does gets a descriptor or an error, nothing between. */
+static void export__pcie_mapping__answered(void **state)
+{
+    struct bench bench = bench_begin();
+    unsigned long long addr = cu_alloc_large();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = -1;
+    unsigned result;
+
+    if (!cu.range_handle)
+        test_skip("this driver has no dmabuf export");
+    result = cu.range_handle(&fd, addr, page, CUDA_RANGE_DMABUF_FD, CUDA_RANGE_FLAG_PCIE);
+    assert_int_equal(fd >= 0, result == CUDA_OK);
+    if (fd >= 0)
+        close(fd);
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(pool__handle_types__of_its_memory), TEST(pool__destroyed_first__its_memory_stays),
+          TEST(pitch__rows__one_allocation), TEST(ipc__handles__of_cumemalloc_and_for_others_only),
+          TEST(access__host_memory__of_the_cpu_when_given),
+          TEST(access__device_memory__not_of_the_cpu), TEST(host_function__any_call__not_permitted),
+          TEST(primary_context__reset__loses_its_memory), TEST(export__pcie_mapping__answered))
