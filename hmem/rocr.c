@@ -41,6 +41,10 @@ static const struct loader_symbol symbols[] = {
     LOADER_NEED(struct rocr_api, pointer_info, "hsa_amd_pointer_info"),
     LOADER_WANT(struct rocr_api, export_dmabuf, "hsa_amd_portable_export_dmabuf"),
     LOADER_WANT(struct rocr_api, close_dmabuf, "hsa_amd_portable_close_dmabuf"),
+    LOADER_WANT(struct rocr_api, vmem_retain, "hsa_amd_vmem_retain_alloc_handle"),
+    LOADER_WANT(struct rocr_api, vmem_release, "hsa_amd_vmem_handle_release"),
+    LOADER_WANT(struct rocr_api, vmem_export, "hsa_amd_vmem_export_shareable_handle"),
+    LOADER_WANT(struct rocr_api, vmem_access, "hsa_amd_vmem_get_access"),
 };
 
 /* Of the process, as the runtime is: one withdrawal of a callback takes it from all. */
@@ -275,14 +279,15 @@ int rocr_look_up(struct hmem *self, uint64_t addr, struct rocr_pointer_info *inf
     case ROCR_POINTER_RESERVED:
         if (!info->registered)
             return -HMEM_NOT_MINE;
+        if (rocr_vmem_is_mapped(self, addr))
+            return hmreg_fail(-EOPNOTSUPP,
+                              "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
+                              "tells nothing about its mapping; a newer one does",
+                              addr);
         return hmreg_fail(
             -EFAULT, "nothing is mapped at %#" PRIx64 ": ROCm only reserved the address", addr);
     case ROCR_POINTER_VMEM:
-        /* Its base is the address asked about, whatever the mapping's: no bounds to trust. */
-        return hmreg_fail(-EOPNOTSUPP,
-                          "%#" PRIx64 " is memory of HSA's virtual memory API: "
-                          "the runtime does not tell where a mapping begins",
-                          addr);
+        return rocr_vmem_bounds(self, addr, info);
     }
     return hmreg_fail(-EIO, "ROCm says that %#" PRIx64 " is of type %u, which is unknown here",
                       addr, info->type);
@@ -361,11 +366,14 @@ uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr
 }
 
 /* host_base of other memory repeats agent_base, whether or not the CPU can touch it. */
-static uint64_t cpu_address(const struct rocr_pointer_info *info, const struct rocr_agent *owner,
-                            uint64_t addr)
+static uint64_t cpu_address(struct hmem *self, const struct rocr_pointer_info *info,
+                            const struct rocr_agent *owner, uint64_t addr)
 {
     if (info->type == ROCR_POINTER_LOCKED)
         return rocr_host_address(info, addr);
+    if (info->type == ROCR_POINTER_VMEM)
+        return owner->type == HSA_DEVICE_TYPE_CPU && rocr_vmem_cpu_may(self, addr, owner) ? addr
+                                                                                          : 0;
     if (owner->type == HSA_DEVICE_TYPE_CPU)
         return addr;
     return info->type == ROCR_POINTER_HSA && owner->cpu_access ? addr : 0;
@@ -385,6 +393,27 @@ static int check_bounds(const struct hmem_range *range, uint64_t addr, size_t le
             -ERANGE, "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64,
             len, addr, end);
     return 0;
+}
+
+/* Mappings that follow one another without a gap are one range: a GPU's if any is, and the CPU's
+ * to touch only if all are. */
+static void walk_mappings(struct hmem *self, struct hmem_range *range, uint64_t addr, size_t len,
+                          const struct rocr_agent **owner)
+{
+    struct rocr_pointer_info next;
+    uint64_t end = range->alloc_base + range->alloc_len;
+
+    while (addr + len > end && rocr_vmem_begins(self, end, &next)) {
+        const struct rocr_agent *agent = rocr_agent(self, next.owner);
+
+        if (agent && agent->type == HSA_DEVICE_TYPE_GPU && (*owner)->type != agent->type)
+            *owner = agent;
+        if (!agent || !cpu_address(self, &next, agent, end))
+            range->host_addr = 0;
+        range->segments++;
+        range->alloc_len += next.len;
+        end += next.len;
+    }
 }
 
 /* ---- identity ------------------------------------------------------------------------ */
@@ -440,14 +469,18 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
         return rc;
     range.alloc_base = base_of(&info, addr);
     range.alloc_len = info.len;
-    range.host_addr = cpu_address(&info, owner, addr);
+    range.host_addr = cpu_address(self, &info, owner, addr);
+    if (info.type == ROCR_POINTER_VMEM)
+        walk_mappings(self, &range, addr, len, &owner);
     rc = check_bounds(&range, addr, len);
     if (rc)
         return rc;
     if (owner->type == HSA_DEVICE_TYPE_GPU && info.type != ROCR_POINTER_LOCKED) {
         range.device = owner->device;
         range.kind = HMREG_MEM_DEVICE;
-        range.exportable = self->dmabuf && info.type == ROCR_POINTER_HSA;
+        range.exportable = info.type == ROCR_POINTER_VMEM
+                               ? self->api.vmem_export && range.segments == 1
+                               : self->dmabuf && info.type == ROCR_POINTER_HSA;
     }
     range.identity = number_of(self, &info, addr, len);
     *out = range;

@@ -44,6 +44,11 @@ _Static_assert(sizeof(struct rocr_pointer_info) <= sizeof(hsa_amd_pointer_info_t
                        offsetof(hsa_amd_pointer_info_t, global_flags),
                "a beginning of the vendor's struct");
 
+/* hsa_amd_vmem_alloc_handle_t: physical memory of the virtual memory API. */
+struct rocr_vmem_handle {
+    uint64_t handle;
+};
+
 struct rocr_api {
     __typeof__(hsa_init) *init;
     __typeof__(hsa_shut_down) *shut_down;
@@ -64,6 +69,10 @@ struct rocr_api {
                                  void *(*alloc)(size_t), uint32_t *count, hsa_agent_t **agents);
     hsa_status_t (*export_dmabuf)(const void *ptr, size_t size, int *fd, uint64_t *offset);
     hsa_status_t (*close_dmabuf)(int fd);
+    hsa_status_t (*vmem_retain)(struct rocr_vmem_handle *handle, void *start);
+    hsa_status_t (*vmem_release)(struct rocr_vmem_handle handle);
+    hsa_status_t (*vmem_export)(int *fd, struct rocr_vmem_handle handle, uint64_t flags);
+    hsa_status_t (*vmem_access)(void *addr, hsa_access_permission_t *out, hsa_agent_t agent);
 };
 
 struct rocr_pool {
@@ -115,6 +124,21 @@ int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_
 /* The agents that may reach an address; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
 int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count);
 
+/* rocr_vmem.c: memory of HSA's virtual memory API */
+
+/* Corrects the runtime's answer for mapped memory at addr, whose bounds it does not tell, to the
+ * bounds of the mapping. -EOPNOTSUPP: they cannot be found. -EIO. */
+int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
+/* Is anything mapped at an address that an older runtime says is only reserved? */
+bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr);
+/* The mapping that begins at start, and nowhere else. False: none does. */
+bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info);
+/* May the CPU load and store there? */
+bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu);
+/* A descriptor for a range inside one mapping, whose bounds info has. */
+int rocr_vmem_export(struct hmem *self, uint64_t addr, size_t len,
+                     const struct rocr_pointer_info *info, struct hmreg_dmabuf *out);
+
 /* rocr_agents.c */
 
 /* Lists the agents with their pools, describes the GPUs. -ENODEV: no GPU. -EIO. */
@@ -127,6 +151,9 @@ const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_typ
                                          const struct rocr_agent *after);
 
 /* rocr_memory.c: operations of hmem.h */
+
+/* The descriptor must contain [offset, offset+len). -EPROTO. */
+int rocr_check_covers(int fd, uint64_t offset, size_t len);
 
 int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                        struct hmreg_dmabuf *out);

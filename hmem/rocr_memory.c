@@ -14,28 +14,31 @@
 
 /* ---- export -------------------------------------------------------------------------- */
 
-static int check_exportable(struct hmem *self, uint64_t addr, const struct hmem_range *range)
+static int find_exportable(struct hmem *self, uint64_t addr, const struct hmem_range *range,
+                           struct rocr_pointer_info *info)
 {
-    struct rocr_pointer_info info;
     int rc;
 
     if (range->kind != HMREG_MEM_DEVICE)
         return hmreg_fail(-EOPNOTSUPP, "ROCm has no dmabuf of pinned host memory, "
                                        "which is registered by its address");
-    if (!self->dmabuf)
-        return hmreg_fail(-EOPNOTSUPP, "%s", self->runtime.lacks);
-    rc = rocr_look_up(self, addr, &info);
+    rc = rocr_look_up(self, addr, info);
     if (rc == -HMEM_NOT_MINE)
         return self->gone ? rocr_fail_gone()
                           : hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed", addr);
-    if (rc)
-        return rc;
+    return rc;
+}
+
+static int check_exportable(struct hmem *self, const struct rocr_pointer_info *info)
+{
+    if (!self->dmabuf)
+        return hmreg_fail(-EOPNOTSUPP, "%s", self->runtime.lacks);
     /* Asked to export memory of another process's allocation, the runtime crashes. */
-    if (info.type != ROCR_POINTER_HSA)
+    if (info->type != ROCR_POINTER_HSA)
         return hmreg_fail(-EOPNOTSUPP,
                           "ROCm cannot export memory that was imported (%s): "
                           "export it where it was allocated",
-                          info.type == ROCR_POINTER_IPC ? "by IPC" : "from a descriptor");
+                          info->type == ROCR_POINTER_IPC ? "by IPC" : "from a descriptor");
     return 0;
 }
 
@@ -51,7 +54,7 @@ static int fail_export(struct hmem *self, hsa_status_t status, uint64_t addr, si
     return rocr_fail(self, -EIO, status, "ROCm could not export %zu bytes at %#" PRIx64, len, addr);
 }
 
-static int check_covers(int fd, uint64_t offset, size_t len)
+int rocr_check_covers(int fd, uint64_t offset, size_t len)
 {
     int64_t size = dmabuf_length(fd);
 
@@ -85,9 +88,13 @@ int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struc
 {
     int vendors = -1, own = -1;
     uint64_t offset = 0; /* of addr, not of its allocation's base */
+    struct rocr_pointer_info info;
     hsa_status_t status;
-    int rc = check_exportable(self, addr, range);
+    int rc = find_exportable(self, addr, range, &info);
 
+    if (!rc && info.type == ROCR_POINTER_VMEM)
+        return rocr_vmem_export(self, addr, len, &info, out);
+    rc = rc ? rc : check_exportable(self, &info);
     if (rc)
         return rc;
     status = self->api.export_dmabuf((void *)(uintptr_t)addr, len, &vendors, &offset);
@@ -96,7 +103,7 @@ int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struc
     rc = take_over(self, vendors, &own);
     if (rc)
         return rc;
-    rc = check_covers(own, offset, len);
+    rc = rocr_check_covers(own, offset, len);
     if (rc) {
         close(own);
         return rc;
@@ -114,6 +121,7 @@ struct side {
     uint64_t addr;                /* of locked memory the CPU's: the runtime may use memcpy */
     const struct rocr_agent *gpu; /* whose memory it is, NULL: host memory */
     bool known;                   /* host memory that the runtime takes for mapped on the GPU */
+    size_t room;                  /* bytes to the end of a mapping, which a copy may not cross */
 };
 
 static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
@@ -122,7 +130,7 @@ static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
     struct rocr_pointer_info info;
     int rc = rocr_look_up(self, addr, &info);
 
-    *out = (struct side){.addr = addr};
+    *out = (struct side){.addr = addr, .room = SIZE_MAX};
     if (rc == -HMEM_NOT_MINE && !self->gone)
         return 0;
     rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
@@ -132,6 +140,8 @@ static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
         out->addr = rocr_host_address(&info, addr);
     else if (owner->type == HSA_DEVICE_TYPE_GPU)
         out->gpu = owner;
+    if (info.type == ROCR_POINTER_VMEM)
+        out->room = info.len - (addr - rocr_address(info.agent_base));
     out->known = !out->gpu && out->addr - rocr_address(info.agent_base) < info.len;
     return 0;
 }
@@ -189,7 +199,8 @@ static int copy_bounced(struct hmem *self, uint64_t dst, uint64_t src, size_t le
     return rc;
 }
 
-int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+/* As much of the copy as the runtime does at once. */
+static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len)
 {
     struct side to, from;
     bool bad_to = false, bad_from = false;
@@ -200,8 +211,21 @@ int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
     rc = rc ? rc : is_unreachable(self, &from, to.gpu, &bad_from);
     if (rc)
         return rc == -HMEM_NOT_MINE ? rocr_fail_gone() : rc;
-    return bad_to || bad_from ? copy_bounced(self, to.addr, from.addr, len)
-                              : copy_directly(self, to.addr, from.addr, len);
+    *len = *len < to.room ? *len : to.room;
+    *len = *len < from.room ? *len : from.room;
+    return bad_to || bad_from ? copy_bounced(self, to.addr, from.addr, *len)
+                              : copy_directly(self, to.addr, from.addr, *len);
+}
+
+int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    int rc = 0;
+
+    for (size_t done = 0, some; !rc && done < len; done += some) {
+        some = len - done;
+        rc = copy_some(self, dst + done, src + done, &some);
+    }
+    return rc;
 }
 
 /* ---- memory for tools and tests ------------------------------------------------------ */

@@ -44,7 +44,11 @@ extern const struct hmem_ops hmem_rocr_ops;
     DO(hsa_amd_vmem_handle_create)                                                                 \
     DO(hsa_amd_vmem_handle_release)                                                                \
     DO(hsa_amd_vmem_map)                                                                           \
-    DO(hsa_amd_vmem_unmap)
+    DO(hsa_amd_vmem_unmap)                                                                         \
+    DO(hsa_amd_vmem_retain_alloc_handle)                                                           \
+    DO(hsa_amd_vmem_export_shareable_handle)                                                       \
+    DO(hsa_amd_vmem_set_access)                                                                    \
+    DO(hsa_amd_vmem_get_access)
 
 #define APP_MEMBER(call) __typeof__(call) *call;
 struct app {

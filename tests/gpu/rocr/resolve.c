@@ -388,7 +388,7 @@ static void resolve__reserved_on_the_host__not_mine(void **state)
     app_close(rocr);
 }
 
-static void resolve__mapped_virtual_memory__refused_in_words(void **state)
+static void resolve__mapped_virtual_memory__bounds_of_the_mapping(void **state)
 {
     struct hmem *rocr = app_open();
     hsa_amd_vmem_alloc_handle_t handle;
@@ -399,9 +399,13 @@ static void resolve__mapped_virtual_memory__refused_in_words(void **state)
     assert_int_equal(app.hsa_amd_vmem_handle_create(app_pool(0), MIB, MEMORY_TYPE_NONE, 0, &handle),
                      0);
     assert_int_equal(app.hsa_amd_vmem_map(va, MIB, 0, handle, 0), 0);
-    assert_fails(ops->resolve(rocr, at(va + 10), 1, &range), -EOPNOTSUPP,
-                 "does not tell where a mapping begins");
-    assert_names_address(va + 10);
+    assert_ok(ops->resolve(rocr, at(va + 10), 1, &range));
+    assert_int_equal(range.kind, HMREG_MEM_DEVICE);
+    assert_int_equal(range.alloc_base, at(va));
+    assert_int_equal(range.alloc_len, MIB);
+    assert_int_equal(range.identity, 0);
+    assert_int_equal(range.segments, 1);
+    assert_true(range.exportable);
     assert_fails(ops->resolve(rocr, at(va + MIB), 1, &range), -EFAULT, "only reserved");
     assert_int_equal(app.hsa_amd_vmem_unmap(va, MIB), 0);
     assert_int_equal(app.hsa_amd_vmem_handle_release(handle), 0);
@@ -422,4 +426,4 @@ TEST_MAIN(TEST(resolve__device_memory__all_fields), TEST(resolve__inside__its_al
           TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on),
           TEST(resolve__owner_hidden_and_nobody_reaches_it__io),
           TEST(resolve__only_reserved__fault), TEST(resolve__reserved_on_the_host__not_mine),
-          TEST(resolve__mapped_virtual_memory__refused_in_words))
+          TEST(resolve__mapped_virtual_memory__bounds_of_the_mapping))

@@ -225,9 +225,15 @@ static void describe(const struct memory *memory, uint64_t addr, hsa_amd_pointer
 {
     bool reserved = memory->type == HSA_EXT_POINTER_TYPE_RESERVED_ADDR;
     bool vmem = memory->type == HSA_EXT_POINTER_TYPE_HSA_VMEM;
+    bool untold = vmem && fake_env("HMREG_FAKE_HSA_VMEM_UNTOLD", 0);
     bool hidden = is_imported(memory) && fake_env("HMREG_FAKE_HSA_HIDDEN", 0);
     uint8_t registered = reserved ? memory->registered : 1;
 
+    if (untold) { /* runtimes of before */
+        out->type = (hsa_amd_pointer_type_t)HSA_EXT_POINTER_TYPE_RESERVED_ADDR;
+        memcpy((char *)out + REGISTERED_AT, &registered, 1);
+        return;
+    }
     out->type = (hsa_amd_pointer_type_t)memory->type;
     out->agentBaseAddress = reserved ? NULL : pointer(vmem ? addr : memory->base);
     out->hostBaseAddress = memory->host ? pointer(memory->host)
@@ -288,6 +294,7 @@ struct side {
     const struct agent *agent;
     bool mapped;
     unsigned access;
+    bool closed; /* mapped virtual memory that its own device may not access */
 };
 
 static bool look_at(uint64_t addr, size_t len, struct side *out)
@@ -303,6 +310,8 @@ static bool look_at(uint64_t addr, size_t len, struct side *out)
         out->host = memory->host + (addr - memory->base);
     out->agent = memory->owner;
     out->access = memory->access;
+    out->closed =
+        memory->type == HSA_EXT_POINTER_TYPE_HSA_VMEM && !(memory->access & bit(memory->owner));
     out->mapped = true;
     return true;
 }
@@ -324,7 +333,7 @@ hsa_status_t hsa_memory_copy(void *dst, const void *src, size_t size)
     fake_lock();
     ok = look_at(address(dst), size, &to) && look_at(address(src), size, &from);
     reachable =
-        ok &&
+        ok && !to.closed && !from.closed &&
         (to.agent->index || !to.mapped || !from.agent->index || to.access & bit(from.agent)) &&
         (from.agent->index || !from.mapped || !to.agent->index || from.access & bit(to.agent));
     if (ok && reachable)

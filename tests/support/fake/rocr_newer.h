@@ -40,6 +40,20 @@ hsa_status_t hsa_amd_vmem_handle_release(hsa_amd_vmem_alloc_handle_t handle);
 hsa_status_t hsa_amd_vmem_map(void *va, size_t size, size_t in_offset,
                               hsa_amd_vmem_alloc_handle_t handle, uint64_t flags);
 hsa_status_t hsa_amd_vmem_unmap(void *va, size_t size);
+hsa_status_t hsa_amd_vmem_retain_alloc_handle(hsa_amd_vmem_alloc_handle_t *handle, void *addr);
+hsa_status_t hsa_amd_vmem_export_shareable_handle(int *fd, hsa_amd_vmem_alloc_handle_t handle,
+                                                  uint64_t flags);
+
+#define HSA_ACCESS_PERMISSION_NONE 0
+
+typedef struct hsa_amd_memory_access_desc_s {
+    hsa_access_permission_t permissions;
+    hsa_agent_t agent_handle;
+} hsa_amd_memory_access_desc_t;
+
+hsa_status_t hsa_amd_vmem_set_access(void *va, size_t size,
+                                     const hsa_amd_memory_access_desc_t *desc, size_t count);
+hsa_status_t hsa_amd_vmem_get_access(void *va, hsa_access_permission_t *perms, hsa_agent_t agent);
 
 #endif
 #endif

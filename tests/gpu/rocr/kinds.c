@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Every kind of memory that ROCm has: docs/memory-kinds.md, row by row.
+ */
+#include "tests/gpu/kinds.h"
+#include "tests/gpu/rocr/app.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BYTES 100000
+
+static struct hmreg *begin(void)
+{
+    app_start();
+    return kind_open(HMREG_IFACE_ROCR);
+}
+
+static void end(struct hmreg *lib)
+{
+    assert_ok(hmreg_close(lib));
+    app_stop();
+}
+
+static struct kind device_kind(void *addr, size_t len)
+{
+    return (struct kind){.addr = addr,
+                         .len = len,
+                         .iface = HMREG_IFACE_ROCR,
+                         .kind = HMREG_MEM_DEVICE,
+                         .segments = 1,
+                         .exportable = true,
+                         .path = HMREG_PATH_MAPPED};
+}
+
+static struct kind host_kind(void *host, void *addr)
+{
+    return (struct kind){.addr = addr,
+                         .len = BYTES,
+                         .iface = HMREG_IFACE_ROCR,
+                         .kind = HMREG_MEM_HOST_PINNED,
+                         .device = -1,
+                         .segments = 1,
+                         .export_code = -EOPNOTSUPP,
+                         .export_says = "registered by its address",
+                         .path = HMREG_PATH_SYSTEM,
+                         .local_addr = at(host)};
+}
+
+/* ---- pools ------------------------------------------------------------------------------ */
+
+struct finder {
+    uint32_t wanted;
+    hsa_amd_memory_pool_t pool;
+};
+
+static hsa_status_t look_at_pool(hsa_amd_memory_pool_t pool, void *data)
+{
+    struct finder *finder = data;
+    hsa_amd_segment_t segment;
+    uint32_t flags = 0;
+
+    app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
+    if (segment != HSA_AMD_SEGMENT_GLOBAL)
+        return HSA_STATUS_SUCCESS;
+    app.hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
+    if (flags & finder->wanted)
+        finder->pool = pool;
+    return HSA_STATUS_SUCCESS;
+}
+
+static hsa_amd_memory_pool_t pool_of(hsa_agent_t agent, uint32_t wanted)
+{
+    struct finder finder = {.wanted = wanted};
+
+    app.hsa_amd_agent_iterate_memory_pools(agent, look_at_pool, &finder);
+    assert_true(finder.pool.handle != 0);
+    return finder.pool;
+}
+
+struct pooled {
+    hsa_amd_memory_pool_t pool;
+    void *addr;
+};
+
+static void *renew_pooled(void *arg)
+{
+    struct pooled *pooled = arg;
+
+    if (pooled->addr)
+        app_free(pooled->addr);
+    assert_int_equal(app.hsa_amd_memory_pool_allocate(pooled->pool, BYTES, 0, &pooled->addr), 0);
+    return pooled->addr;
+}
+
+static void check_gpu_pool(uint32_t grain)
+{
+    struct hmreg *lib = begin();
+    struct pooled pooled = {.pool = pool_of(app.gpus[0], grain)};
+    struct kind kind = device_kind(renew_pooled(&pooled), BYTES);
+
+    kind_reuse(lib, &kind, renew_pooled, &pooled);
+    app_free(pooled.addr);
+    end(lib);
+}
+
+static void kind__coarse_grained_pool__dmabuf(void **state)
+{
+    check_gpu_pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED);
+}
+
+static void kind__fine_grained_pool__dmabuf(void **state)
+{
+    check_gpu_pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED);
+}
+
+/* The runtime makes small allocations from one block. */
+static void kind__fragment_of_a_block__its_own_bytes(void **state)
+{
+    struct hmreg *lib = begin();
+    char *first = app_alloc(0, 700), *second = app_alloc(0, 700);
+    struct kind kind = device_kind(second, 700);
+    struct hmreg_dmabuf dmabuf;
+    char byte;
+
+    assert_int_equal(at(first) >> 12, at(second) >> 12);
+    app_fill(first, 700, 5);
+    kind_check(lib, &kind);
+    app_check(first, 700, 5);
+    app_free(second); /* the block stays, the fragment is gone */
+    assert_fails(hmreg_export_dmabuf(lib, second, 700, 0, &dmabuf), -EOPNOTSUPP, "");
+    assert_int_equal(app.hsa_memory_copy(&byte, first, 1), 0);
+    app_free(first);
+    end(lib);
+}
+
+static void kind__pool_of_the_cpu__by_its_address(void **state)
+{
+    struct hmreg *lib = begin();
+    struct pooled pooled = {.pool = pool_of(app.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)};
+    struct kind kind;
+
+    renew_pooled(&pooled);
+    kind = host_kind(pooled.addr, pooled.addr);
+    kind_reuse(lib, &kind, renew_pooled, &pooled);
+    app_free(pooled.addr);
+    end(lib);
+}
+
+static void kind__runtime_without_export__refused_with_the_reason(void **state)
+{
+    struct hmreg *lib;
+    struct kind kind;
+    void *addr;
+
+    setenv("HMREG_FAKE_HSA_DMABUF", "0", 1);
+    lib = begin();
+    addr = app_alloc(0, BYTES);
+    kind = device_kind(addr, BYTES);
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = "AMD driver is too old";
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "AMD driver is too old";
+    kind_check(lib, &kind);
+    app_free(addr);
+    end(lib);
+    unsetenv("HMREG_FAKE_HSA_DMABUF");
+}
+
+/* ---- memory of the process -------------------------------------------------------------- */
+
+static void *renew_locked(void *host)
+{
+    void *agents = NULL;
+
+    assert_int_equal(app.hsa_amd_memory_unlock(host), 0);
+    assert_int_equal(app.hsa_amd_memory_lock(host, BYTES, NULL, 0, &agents), 0);
+    return host;
+}
+
+/* Under either of its two addresses. The monitor watches it, as memory of the process. */
+static void kind__locked__by_its_host_address(void **state)
+{
+    char *memory =
+        mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct hmreg *lib = begin();
+    void *agents = NULL;
+    struct kind kind;
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(app.hsa_amd_memory_lock(memory + 8, BYTES, NULL, 0, &agents), 0);
+    assert_ptr_not_equal(agents, memory + 8);
+    kind = host_kind(memory + 8, agents);
+    kind.uncached = true;
+    kind_check(lib, &kind);
+    kind = host_kind(memory + 8, memory + 8);
+    kind.uncached = true;
+    kind_check(lib, &kind);
+    renew_locked(memory + 8);
+    kind_check(lib, &kind);
+    assert_int_equal(app.hsa_amd_memory_unlock(memory + 8), 0);
+    munmap(memory, 2 * BYTES);
+    end(lib);
+}
+
+/* HIP's managed memory is memory of the process with a policy: what pins it moves it. */
+static void kind__managed_by_hip__the_systems(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib = begin();
+    char *memory = malloc(BYTES);
+
+    assert_ok(hmreg_query(lib, memory, BYTES, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.kind, HMREG_MEM_HOST);
+    free(memory);
+    end(lib);
+}
+
+/* ---- imported --------------------------------------------------------------------------- */
+
+static void check_imported(struct hmreg *lib, void *addr, size_t len, const char *says)
+{
+    struct kind kind = device_kind(addr, len);
+
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = says;
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "export it where it was allocated";
+    kind.uncached = true;
+    kind_check(lib, &kind);
+}
+
+static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
+{
+    struct hmreg *lib = begin();
+    char *original = app_alloc(0, BYTES);
+    hsa_amd_ipc_memory_t handle;
+    void *imported = NULL;
+
+    assert_int_equal(app.hsa_amd_ipc_memory_create(original, BYTES, &handle), 0);
+    assert_int_equal(app.hsa_amd_ipc_memory_attach(&handle, BYTES, 0, NULL, &imported), 0);
+    check_imported(lib, imported, BYTES, "by IPC");
+    assert_int_equal(app.hsa_amd_ipc_memory_detach(imported), 0);
+    app_free(original);
+    end(lib);
+}
+
+static void kind__imported_from_graphics__exported_by_its_owner_only(void **state)
+{
+    struct hmreg *lib = begin();
+    char *original = app_alloc(0, BYTES);
+    void *imported = NULL;
+    uint64_t offset;
+    size_t size = 0;
+    int fd = -1;
+
+    assert_int_equal(app.hsa_amd_portable_export_dmabuf(original, BYTES, &fd, &offset), 0);
+    assert_int_equal(
+        app.hsa_amd_interop_map_buffer(1, &app.gpus[0], fd, 0, &size, &imported, NULL, NULL), 0);
+    check_imported(lib, imported, size, "from a descriptor");
+    assert_int_equal(app.hsa_amd_interop_unmap_buffer(imported), 0);
+    close(fd);
+    app_free(original);
+    end(lib);
+}
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+#define MIB  (1ul << 20)
+#define ROOM (4 * MIB)
+
+/* Reserved addresses; pieces are mapped into them. */
+struct room {
+    char *addr;
+    hsa_agent_t owner;
+};
+
+static void map_piece(const struct room *room, size_t offset, size_t len, size_t physical)
+{
+    bool host = room->owner.handle == app.cpu.handle;
+    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_RW, room->owner};
+    hsa_amd_vmem_alloc_handle_t handle;
+    uint32_t grain = host ? HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED
+                          : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
+
+    assert_int_equal(app.hsa_amd_vmem_handle_create(pool_of(room->owner, grain), physical,
+                                                    MEMORY_TYPE_NONE, 0, &handle),
+                     0);
+    assert_int_equal(app.hsa_amd_vmem_map(room->addr + offset, len, 0, handle, 0), 0);
+    assert_int_equal(app.hsa_amd_vmem_handle_release(handle), 0);
+    assert_int_equal(app.hsa_amd_vmem_set_access(room->addr + offset, len, &access, 1), 0);
+}
+
+static struct room room_begin(void)
+{
+    struct room room = {.owner = app.gpus[0]};
+
+    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&room.addr, ROOM, 0, 0), 0);
+    return room;
+}
+
+static void unmap_piece(const struct room *room, size_t offset, size_t len)
+{
+    assert_int_equal(app.hsa_amd_vmem_unmap(room->addr + offset, len), 0);
+}
+
+static void room_end(const struct room *room)
+{
+    assert_int_equal(app.hsa_amd_vmem_address_free(room->addr, ROOM), 0);
+}
+
+static struct kind vmem_kind(void *addr, size_t len)
+{
+    struct kind kind = device_kind(addr, len);
+
+    kind.uncached = true; /* mappings have no identity */
+    return kind;
+}
+
+static void *renew_mapping(void *arg)
+{
+    struct room *room = arg;
+
+    unmap_piece(room, MIB, MIB);
+    map_piece(room, MIB, MIB, MIB);
+    return room->addr + MIB + 12345;
+}
+
+/* From its start, and from anywhere in it: where it begins is found out and proven. */
+static void kind__one_mapping__dmabuf(void **state)
+{
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    map_piece(&room, MIB, MIB, MIB);
+    kind = vmem_kind(room.addr + MIB, MIB);
+    kind_check(lib, &kind);
+    kind = vmem_kind(room.addr + MIB + 12345, 100000);
+    kind_reuse(lib, &kind, renew_mapping, &room);
+    unmap_piece(&room, MIB, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+/* Physical memory may be longer than what of it is mapped: a descriptor names the whole, and the
+ * range must still end with the mapping. */
+static void kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    map_piece(&room, 0, MIB, 2 * MIB);
+    kind = vmem_kind(room.addr + 5, MIB - 5);
+    kind_check(lib, &kind);
+    assert_fails(hmreg_query(lib, room.addr, MIB + 1, &info), -ERANGE, "leaves");
+    unmap_piece(&room, 0, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+static struct kind several(const struct room *room, size_t from, size_t to, unsigned count)
+{
+    struct kind kind = vmem_kind(room->addr + from, to - from);
+
+    kind.segments = count;
+    kind.pieces = count;
+    kind.exportable = false;
+    kind.export_code = -EXDEV;
+    kind.export_says = "several mappings";
+    return kind;
+}
+
+static void kind__several_mappings__composite(void **state)
+{
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    map_piece(&room, 0, MIB, MIB);
+    map_piece(&room, MIB, MIB / 2, MIB);
+    map_piece(&room, 3 * MIB / 2, MIB, MIB);
+    kind = several(&room, 99, 2 * MIB + 99, 3);
+    kind_check(lib, &kind);
+    kind = several(&room, MIB + 5, 2 * MIB, 2);
+    kind_check(lib, &kind);
+    unmap_piece(&room, 0, MIB);
+    unmap_piece(&room, MIB, MIB / 2);
+    unmap_piece(&room, 3 * MIB / 2, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+static void kind__mappings_with_a_hole__erange(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+
+    map_piece(&room, 0, MIB, MIB);
+    map_piece(&room, 2 * MIB, MIB, MIB);
+    assert_fails(hmreg_query(lib, room.addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(lib, room.addr + MIB, 10, &info), -EFAULT, "only reserved");
+    unmap_piece(&room, 0, MIB);
+    unmap_piece(&room, 2 * MIB, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+static void kind__mappings_of_two_devices__composite(void **state)
+{
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    map_piece(&room, 0, MIB, MIB);
+    room.owner = app.gpus[1];
+    map_piece(&room, MIB, MIB, MIB);
+    kind = several(&room, 7, 2 * MIB - 7, 2);
+    kind_check(lib, &kind);
+    unmap_piece(&room, 0, MIB);
+    unmap_piece(&room, MIB, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+static void kind__mapping_on_the_host__by_its_address(void **state)
+{
+    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_NONE, app.cpu};
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+    struct kind kind;
+
+    room.owner = access.agent_handle = app.cpu;
+    map_piece(&room, 0, MIB, MIB);
+    kind = host_kind(room.addr + 5, room.addr + 5);
+    kind.uncached = true;
+    kind_check(lib, &kind);
+    assert_int_equal(app.hsa_amd_vmem_set_access(room.addr, MIB, &access, 1), 0);
+    kind.path = HMREG_PATH_NONE;
+    kind.refusal = "mapped for devices only";
+    kind_check(lib, &kind);
+    unmap_piece(&room, 0, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+static void kind__mappings_half_on_the_host__composite(void **state)
+{
+    struct hmreg *lib = begin();
+
+    for (unsigned host = 0; host < 2; host++) {
+        struct room room = room_begin();
+        struct kind kind;
+
+        for (unsigned i = 0; i < 2; i++) {
+            room.owner = i == host ? app.cpu : app.gpus[0];
+            map_piece(&room, i * MIB, MIB, MIB);
+        }
+        kind = several(&room, 7, 2 * MIB - 7, 2);
+        kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
+        kind_check(lib, &kind);
+        unmap_piece(&room, 0, MIB);
+        unmap_piece(&room, MIB, MIB);
+        room_end(&room);
+    }
+    end(lib);
+}
+
+/* Each call that finds out about a mapping, failing once: a descriptor of the range, or none. */
+static void mapping__each_call_failing__its_descriptor_or_none(void **state)
+{
+    static const char *const calls[] = {"hsa_amd_vmem_retain_alloc_handle", "hsa_amd_pointer_info",
+                                        "hsa_amd_vmem_export_shareable_handle"};
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+    unsigned refused = 0;
+
+    map_piece(&room, MIB, MIB, MIB);
+    app_fill(room.addr + MIB, MIB, 3);
+    for (unsigned i = 0; i < 3; i++)
+        for (int skip = 0; skip < 8; skip++) {
+            struct hmreg_dmabuf dmabuf = {.fd = -1};
+            int rc;
+
+            app.fake->reset();
+            app_fail(calls[i], HSA_STATUS_ERROR_INVALID_ALLOCATION, skip, 1);
+            rc = hmreg_export_dmabuf(lib, room.addr + MIB + 77, 1000, 0, &dmabuf);
+            assert_int_equal(rc == 0, dmabuf.fd >= 0);
+            refused += rc != 0;
+            if (!rc) {
+                assert_int_equal(dmabuf.offset, 77);
+                close(dmabuf.fd);
+            }
+        }
+    assert_true(refused >= 5);
+    app.fake->reset();
+    unmap_piece(&room, MIB, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+/* Runtimes that call mapped memory reserved: mapped it is, and its bounds stay unknown. */
+static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib = begin();
+    struct room room = room_begin();
+
+    map_piece(&room, 0, MIB, MIB);
+    setenv("HMREG_FAKE_HSA_VMEM_UNTOLD", "1", 1);
+    assert_fails(hmreg_query(lib, room.addr, MIB, &info), -EOPNOTSUPP, "a newer one does");
+    assert_fails(hmreg_query(lib, room.addr + MIB, 10, &info), -EFAULT, "only reserved");
+    unsetenv("HMREG_FAKE_HSA_VMEM_UNTOLD");
+    unmap_piece(&room, 0, MIB);
+    room_end(&room);
+    end(lib);
+}
+
+TEST_MAIN(TEST(kind__coarse_grained_pool__dmabuf), TEST(kind__fine_grained_pool__dmabuf),
+          TEST(kind__fragment_of_a_block__its_own_bytes),
+          TEST(kind__pool_of_the_cpu__by_its_address),
+          TEST(kind__runtime_without_export__refused_with_the_reason),
+          TEST(kind__locked__by_its_host_address), TEST(kind__managed_by_hip__the_systems),
+          TEST(kind__imported_by_ipc__exported_by_its_owner_only),
+          TEST(kind__imported_from_graphics__exported_by_its_owner_only),
+          TEST(kind__one_mapping__dmabuf),
+          TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping),
+          TEST(kind__several_mappings__composite), TEST(kind__mappings_with_a_hole__erange),
+          TEST(kind__mappings_of_two_devices__composite),
+          TEST(kind__mapping_on_the_host__by_its_address),
+          TEST(kind__mappings_half_on_the_host__composite),
+          TEST(mapping__each_call_failing__its_descriptor_or_none),
+          TEST(kind__mapping_of_an_older_runtime__refused_in_words))
