@@ -123,7 +123,7 @@ static int fail_changed(uint64_t addr)
 }
 
 /* What of [addr, end) lies in one piece: asked about a byte, a vendor tells the extent of the
- * segment that the byte is in. */
+ * segment that the byte is in. -EXDEV, without a sentence: even that has no borders (tiles). */
 static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, struct iovec *iov,
                       struct resolved *found)
 {
@@ -138,12 +138,7 @@ static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, 
         return fail_changed(addr);
     *iov = (struct iovec){(void *)(uintptr_t)addr, (size_t)((border < end ? border : end) - addr)};
     rc = resolve(domain->lib, addr, iov->iov_len, found);
-    if (!rc && range->segments > 1)
-        rc = hmreg_fail(-EOPNOTSUPP,
-                        "the %zu bytes at %#" PRIx64 " lie on %u parts of a device, which the "
-                        "runtime exports only together",
-                        iov->iov_len, addr, range->segments);
-    return rc;
+    return rc ? rc : range->segments > 1 ? -EXDEV : 0;
 }
 
 /* The pieces of a range, in their order. */
@@ -194,14 +189,19 @@ static int create_split(struct hmreg_domain *domain, const struct request *reque
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out)
 {
-    struct hmreg_error before;
+    struct hmreg_error before, refusal;
     int rc;
 
     hmreg_error_save(&before);
     rc = region_create_one(domain, request, found, out);
     if (rc != -EXDEV)
         return rc;
+    hmreg_error_save(&refusal);
     rc = create_split(domain, request, found, out);
+    if (rc == -EXDEV) {
+        hmreg_error_restore(&refusal);
+        return -EOPNOTSUPP;
+    }
     if (!rc) /* that the whole was refused is no failure of the call */
         hmreg_error_restore(&before);
     return rc;

@@ -202,7 +202,7 @@ static void range__segments_that_have_no_borders__refused(void **state)
 
     open_bed(&bed, 1);
     bed.claims[0]->range.segments = 2;
-    assert_reg_fails(reg(&bed, &mr), mr, -EOPNOTSUPP, "exports only together");
+    assert_reg_fails(reg(&bed, &mr), mr, -EOPNOTSUPP, "no path");
     assert_int_equal(script.count, 0);
     close_bed(&bed);
 }
