@@ -1,53 +1,57 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A measurement: subjects (caches) do the same work in turns, A B A B ..., so that a machine that
- * drifts drifts for both; what is compared is the ratio of neighbours, and of those the median.
- * Work is a loop of get + put over regions of 4 KiB in one shuffled order, the same for all.
+ * The measurements of this library, beside its peers, in one run.
+ *
+ * A part (hits, threads, misses ...) measures one thing. Its contestants do the same work in
+ * turns, A B C B C A ..., each in processes of its own (actor.h), so that a machine that drifts
+ * drifts for all. Each turn adds a value to the contestant's series (series.h). table.c has the
+ * rows of the result: which series, beside which other, and the target. What is compared is the
+ * ratio of values of the same turn, and of those ratios the median.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define REGION_BYTES 4096
 
-/* A cache that can be measured. Its state is one per process; threads share it. Registration
- * below it does nothing, so that what is measured is the cache's alone. */
-struct subject {
-    const char *name;
-    /* Makes the cache, with room for this many regions. */
-    void *(*open)(size_t regions);
-    void (*close)(void *state);
-    /* get and put of `count` regions base + order[i] * REGION_BYTES, one after the other. */
-    void (*hits)(void *state, char *base, const uint32_t *order, size_t count);
+/* How much is measured. */
+struct plan {
+    bool quick;
+    unsigned fresh;   /* how often the contestants' processes are made anew */
+    unsigned turns;   /* of each such process */
+    double sample_ms; /* how long one sample takes, about */
+    size_t most_regions;
 };
 
-extern const struct subject subject_hmreg, subject_ucx;
+extern struct plan plan;
 
-enum crew { ONE_THREAD, TWO_THREADS, TWO_PROCESSES };
+/* Each takes some seconds and says so on stderr. */
+void measure_hits(void);
+void measure_threads(void);
+void measure_misses(void);
+void measure_stalls(void);
+void measure_invalidation(void);
+void measure_locks(void);
+void measure_footprint(void);
+void measure_device(void);
+void measure_unmap(void);
+void measure_instructions(void);
 
-struct work {
-    size_t regions;
-    size_t gets; /* get + put pairs, for each thread or process, at least */
-    enum crew crew;
-    int same;   /* two threads: both walk the same order from the same start */
-    int misses; /* each region is got once, for the first time */
-};
+/* Runs inside another program's eyes; see instructions.c and locks.c. The result is the exit
+ * status. */
+int instructions_inside(const char *who, const char *count);
+int locks_inside(const char *who);
 
-/* ns per get + put of one worker, the slower of two. */
-double bed_run(const struct subject *subject, const struct work *work);
+/* A line of progress on stderr. */
+void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Ends the program: the measurement itself is broken, not what it measures. */
+_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A row: what was measured, by whom, compared with whom. */
-struct row {
-    char name[96];
-    double ours, peer, ratio; /* medians; ratio: ours / peer of neighbours */
-    double target;            /* ratio that must be reached; 0: reported only */
-};
-
-/* json_path NULL: only the table. */
-void report_begin(const char *json_path);
-void report_row(const struct row *row);
-int report_end(void); /* how many targets were missed */
+double now_ns(void);
+/* Spins. */
+void burn_ns(double ns);
 
 #endif

@@ -1,134 +1,228 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg-bench: what a cached registration costs, beside UCX's registration cache in the same run.
+ * hmreg-bench: what cached registration costs, beside its peers in the same run.
  */
 #include "bench/bench.h"
+#include "bench/report.h"
 
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define MOST_ROUNDS 31
+struct plan plan = {.fresh = 3, .turns = 5, .sample_ms = 20, .most_regions = 1000000};
 
-static size_t rounds = 7, gets = 2000000, most_regions = 1000000;
+static const struct {
+    const char *name;
+    void (*measure)(void);
+} parts[] = {
+    {"hits", measure_hits},
+    {"threads", measure_threads},
+    {"misses", measure_misses},
+    {"stalls", measure_stalls},
+    {"invalidation", measure_invalidation},
+    {"footprint", measure_footprint},
+    {"device", measure_device},
+    {"unmap", measure_unmap},
+    {"instructions", measure_instructions},
+};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
 
-static int by_size(const void *left, const void *right)
+static struct {
+    bool wanted[PARTS];
+    bool some; /* parts were named */
+    const char *json, *plots, *docs, *revision;
+    double begun;
+} options = {.revision = "unknown"};
+
+void progress(const char *format, ...)
 {
-    double a = *(const double *)left, b = *(const double *)right;
+    va_list args;
 
-    return (a > b) - (a < b);
+    fprintf(stderr, "[%5.1f s] ", (now_ns() - options.begun) / 1e9);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
 }
 
-static double median(double *values, size_t count)
+_Noreturn void die(const char *format, ...)
 {
-    qsort(values, count, sizeof(*values), by_size);
-    return values[count / 2];
-}
+    va_list args;
 
-/* Ours and the peer's, in turns. */
-static void compare(struct row *row, const struct subject *us, const struct work *our_work,
-                    const struct subject *peer, const struct work *peer_work)
-{
-    double ours[MOST_ROUNDS], theirs[MOST_ROUNDS], ratios[MOST_ROUNDS];
-
-    for (size_t i = 0; i < rounds; i++) {
-        ours[i] = bed_run(us, our_work);
-        theirs[i] = bed_run(peer, peer_work);
-        ratios[i] = ours[i] / theirs[i];
-    }
-    row->ours = median(ours, rounds);
-    row->peer = median(theirs, rounds);
-    row->ratio = median(ratios, rounds);
-    report_row(row);
-}
-
-static void compare_hits(size_t regions, double target)
-{
-    struct work work = {.regions = regions, .gets = gets, .crew = ONE_THREAD};
-    struct row row = {.target = target};
-
-    if (regions > most_regions)
-        return;
-    snprintf(row.name, sizeof(row.name), "hits, 1 thread, %zu regions, vs UCX", regions);
-    compare(&row, &subject_hmreg, &work, &subject_ucx, &work);
-}
-
-static void compare_threads(size_t regions, int same)
-{
-    struct work threads = {.regions = regions, .gets = gets, .crew = TWO_THREADS, .same = same};
-    struct work processes = {.regions = regions, .gets = gets, .crew = TWO_PROCESSES};
-    const char *how = same ? " on the same" : "";
-    struct row row = {.target = 1.15};
-
-    snprintf(row.name, sizeof(row.name), "hits, 2 threads%s, %zu regions, vs 2 processes of ours",
-             how, regions);
-    compare(&row, &subject_hmreg, &threads, &subject_hmreg, &processes);
-    row.target = 0;
-    snprintf(row.name, sizeof(row.name), "hits, 2 threads%s, %zu regions, vs UCX", how, regions);
-    compare(&row, &subject_hmreg, &threads, &subject_ucx, &threads);
-}
-
-static void compare_misses(size_t regions)
-{
-    struct work work = {.regions = regions, .gets = regions, .crew = ONE_THREAD, .misses = 1};
-    struct row row = {.target = 0};
-
-    snprintf(row.name, sizeof(row.name), "misses, registration free, %zu regions, vs UCX", regions);
-    compare(&row, &subject_hmreg, &work, &subject_ucx, &work);
-}
-
-static void compare_all(void)
-{
-    for (size_t regions = 1; regions <= 1000; regions *= 10)
-        compare_hits(regions, 1 / 8.0);
-    compare_hits(10000, 1 / 6.0);
-    compare_hits(100000, 1 / 7.0);
-    compare_threads(1000, 0);
-    compare_threads(1, 1);
-    compare_misses(most_regions < 10000 ? most_regions : 10000);
+    fputs("hmreg-bench: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(2);
 }
 
 static void usage(FILE *to)
 {
-    fprintf(to, "usage: hmreg-bench [--json FILE] [--quick]\n\n"
-                "Measures cached registration beside UCX's registration cache, in turns, and\n"
-                "prints medians of %zu rounds. --quick: one short round, to see that it runs.\n"
-                "Exit status: 0 all targets met, 1 some missed (never with --quick), 2 usage.\n",
-            rounds);
+    fputs(
+        "usage: hmreg-bench [OPTION]...\n\n"
+        "Measures hmreg's cached registration beside its peers and prints what was measured, the\n"
+        "targets and whether they are met. docs/performance.md says how to read it.\n\n"
+        "  --quick          fewer turns and regions: under a minute; not for figures\n"
+        "  --instructions   only the instructions of a hit, counted by valgrind\n"
+        "  --only PART,...  only these parts:",
+        to);
+    for (size_t i = 0; i < PARTS; i++)
+        fprintf(to, " %s%s", parts[i].name, i + 1 < PARTS ? "," : "\n");
+    fputs("  --json FILE      all values, for programs\n"
+          "  --plots FOLDER   SVG files, by gnuplot\n"
+          "  --docs FOLDER    all of these for the documentation: figures.md, figures.json, plots\n"
+          "  --revision TEXT  what is measured, for the reports\n"
+          "  --targets        print the table of targets, measure nothing\n\n"
+          "Exit status: 0 all targets met, 1 some missed (never with --quick), 2 it cannot run.\n",
+          to);
+}
+
+static void want(const char *name, size_t length)
+{
+    for (size_t i = 0; i < PARTS; i++)
+        if (strlen(parts[i].name) == length && !strncmp(parts[i].name, name, length)) {
+            options.wanted[i] = options.some = true;
+            return;
+        }
+    die("--only %.*s: no such part; --help has the names", (int)length, name);
+}
+
+static void want_list(const char *names)
+{
+    for (;;) {
+        size_t length = strcspn(names, ",");
+
+        want(names, length);
+        if (!names[length])
+            return;
+        names += length + 1;
+    }
+}
+
+static void be_quick(void)
+{
+    plan = (struct plan){
+        .quick = true, .fresh = 1, .turns = 3, .sample_ms = 5, .most_regions = 100000};
+}
+
+static int inside(const char *what, char **arguments, int count)
+{
+    if (!strcmp(what, "instructions") && count == 2)
+        return instructions_inside(arguments[0], arguments[1]);
+    if (!strcmp(what, "locks") && count == 1)
+        return locks_inside(arguments[0]);
+    die("--inside is for this program's own use");
+}
+
+static void read_option(int option, char **argv, int argc)
+{
+    switch (option) {
+    case 'q':
+        be_quick();
+        break;
+    case 'i':
+        want("instructions", strlen("instructions"));
+        break;
+    case 'o':
+        want_list(optarg);
+        break;
+    case 'j':
+        options.json = optarg;
+        break;
+    case 'p':
+        options.plots = optarg;
+        break;
+    case 'd':
+        options.docs = optarg;
+        break;
+    case 'r':
+        options.revision = optarg;
+        break;
+    case 't':
+        report_targets(stdout);
+        exit(0);
+    case 'I':
+        exit(inside(optarg, argv + optind, argc - optind));
+    case 'h':
+        usage(stdout);
+        exit(0);
+    default:
+        usage(stderr);
+        exit(2);
+    }
+}
+
+static void read_options(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"quick", no_argument, NULL, 'q'},
+        {"instructions", no_argument, NULL, 'i'},
+        {"only", required_argument, NULL, 'o'},
+        {"json", required_argument, NULL, 'j'},
+        {"plots", required_argument, NULL, 'p'},
+        {"docs", required_argument, NULL, 'd'},
+        {"revision", required_argument, NULL, 'r'},
+        {"targets", no_argument, NULL, 't'},
+        {"inside", required_argument, NULL, 'I'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
+        read_option(option, argv, argc);
+    if (optind < argc)
+        die("%s: what is this? --help has the options", argv[optind]);
+}
+
+/* Found out now, not after the minutes it takes. */
+static void check_outputs(void)
+{
+    FILE *json = options.json ? fopen(options.json, "ae") : NULL;
+
+    if (options.json && !json)
+        die("%s: cannot be written: %m", options.json);
+    if (json)
+        fclose(json);
+    if (options.plots && access(options.plots, W_OK))
+        die("%s: plots cannot be put there: %m", options.plots);
+    if (options.docs && access(options.docs, W_OK))
+        die("%s: figures cannot be put there: %m", options.docs);
+}
+
+static void write_docs(const struct machine *machine)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/figures.json", options.docs);
+    report_json(path, machine);
+    report_plots(options.docs, machine);
+    report_markdown(options.docs, machine);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", required_argument, NULL, 'j'},
-        {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    const char *json = NULL;
-    int option, missed;
+    struct machine machine;
+    int missed;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (option) {
-        case 'j':
-            json = optarg;
-            break;
-        case 'q':
-            rounds = 1;
-            gets = 20000;
-            most_regions = 1000;
-            break;
-        case 'h':
-            usage(stdout);
-            return 0;
-        default:
-            usage(stderr);
-            return 2;
-        }
-    }
-    report_begin(json);
-    compare_all();
-    missed = report_end();
-    return rounds > 1 && missed;
+    options.begun = now_ns();
+    read_options(argc, argv);
+    check_outputs();
+    machine_read(&machine, options.revision);
+    for (size_t i = 0; i < PARTS; i++)
+        if (options.wanted[i] || !options.some)
+            parts[i].measure();
+    progress("done");
+    missed = report_table(stdout, &machine);
+    if (options.json)
+        report_json(options.json, &machine);
+    if (options.plots)
+        report_plots(options.plots, &machine);
+    if (options.docs)
+        write_docs(&machine);
+    return missed && !plan.quick;
 }

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The peer: UCX's registration cache, as Debian's libucx has it, without memory events: what it
- * costs at the least.
+ * costs at the least. It rewrites nothing of the process and is told of nothing.
  */
+#include "bench/actor.h"
 #include "bench/bench.h"
+#include "bench/subject.h"
 
+#ifdef BENCH_UCX
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-
 #include <ucs/memory/rcache.h>
 
-static ucs_status_t reg(void *context, ucs_rcache_t *rcache, void *arg,
-                        ucs_rcache_region_t *region, uint16_t flags)
+static ucs_status_t reg(void *context, ucs_rcache_t *rcache, void *arg, ucs_rcache_region_t *region,
+                        uint16_t flags)
 {
+    if (registration_ns > 0)
+        burn_ns(registration_ns);
     return UCS_OK;
 }
 
@@ -27,7 +30,7 @@ static void dump(void *context, ucs_rcache_t *rcache, ucs_rcache_region_t *regio
     snprintf(buf, max, "-");
 }
 
-static void *open_state(size_t regions)
+static void *open_state(const struct subject *self, size_t regions)
 {
     static const ucs_rcache_ops_t ops = {reg, dereg, dump};
     ucs_rcache_params_t params = {
@@ -42,10 +45,8 @@ static void *open_state(size_t regions)
     };
     ucs_rcache_t *rcache = NULL;
 
-    if (ucs_rcache_create(&params, "bench", NULL, &rcache) != UCS_OK) {
-        fprintf(stderr, "ucs_rcache_create failed\n");
-        exit(1);
-    }
+    if (ucs_rcache_create(&params, "bench", NULL, &rcache) != UCS_OK)
+        leave("ucs_rcache_create failed");
     return rcache;
 }
 
@@ -60,17 +61,21 @@ static void hits(void *state, char *base, const uint32_t *order, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         if (ucs_rcache_get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES,
-                           PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK) {
-            fprintf(stderr, "ucs_rcache_get failed\n");
-            exit(1);
-        }
+                           PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK)
+            leave("ucs_rcache_get failed");
         ucs_rcache_region_put(state, region);
     }
 }
 
 const struct subject subject_ucx = {
-    .name = "UCX",
+    .who = WHO_UCX,
     .open = open_state,
     .close = close_state,
     .hits = hits,
 };
+#else
+const struct subject subject_ucx = {
+    .who = WHO_UCX,
+    .absent = "built without libucx-dev",
+};
+#endif

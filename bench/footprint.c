@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Bytes of memory for each cached region: what the process's anonymous memory, as the kernel
+ * counts its pages, grew by while so many regions of 4 KiB were registered and then hit once in
+ * random order by one thread. Everything of the cache is in it: entries, index, the thread's own
+ * tables, the allocator's waste. The provider allocates nothing, and the regions' own pages are
+ * never touched.
+ */
+#include "bench/actor.h"
+#include "bench/bed.h"
+#include "bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct task {
+    const struct subject *subject;
+    size_t regions;
+};
+
+static double anonymous_bytes(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    unsigned long kib = 0;
+    char line[200];
+
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "Anonymous: %lu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    if (!kib)
+        leave("/proc/self/smaps_rollup does not tell");
+    return (double)kib * 1024;
+}
+
+static void *open_task(const void *arg)
+{
+    return (void *)arg;
+}
+
+static void sample_footprint(void *state, int worker, double *values)
+{
+    const struct task *task = state;
+    char *base = bed_reserve(task->regions);
+    void *cache = task->subject->open(task->subject, task->regions);
+    struct order sorted, order;
+    double before;
+
+    order_sorted(&sorted, 0, task->regions);
+    order_shuffle(&order, 0, task->regions, 1);
+    before = anonymous_bytes();
+    walk_once(task->subject, cache, base, &sorted);
+    values[0] = (anonymous_bytes() - before) / (double)task->regions;
+    walk_once(task->subject, cache, base, &order);
+    values[1] = (anonymous_bytes() - before) / (double)task->regions;
+    if (task->subject->check)
+        task->subject->check(cache, task->regions);
+}
+
+static void footprint_of(size_t regions)
+{
+    static const struct job job = {open_task, NULL, sample_footprint};
+    const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
+                                        &subject_hmreg_import, &subject_ucx};
+    struct contestant contestants[4];
+    struct task tasks[4];
+    char unused[40], used[40];
+    struct measure measures[] = {{unused, "bytes"}, {used, "bytes"}};
+
+    snprintf(unused, sizeof(unused), "footprint-unhit-%zu", regions);
+    snprintf(used, sizeof(used), "footprint-%zu", regions);
+    progress("footprint: %zu regions", regions);
+    for (size_t i = 0; i < 4; i++) {
+        tasks[i] = (struct task){subjects[i], regions};
+        contestants[i] = (struct contestant){
+            .who = subjects[i]->who, .job = &job, .arg = &tasks[i], .absent = subjects[i]->absent};
+    }
+    contest(measures, 2, contestants, 4, regions >= 1000000 ? 1 : plan.fresh, 1);
+}
+
+void measure_footprint(void)
+{
+    for (size_t regions = 100000; regions <= plan.most_regions; regions *= 10)
+        footprint_of(regions);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * get + put of remembered regions of 4 KiB in random order: by one thread, over 1 to 1,000,000
+ * regions; by two threads of a process, beside two processes that know nothing of each other.
+ */
+#include "bench/actor.h"
+#include "bench/bed.h"
+#include "bench/bench.h"
+#include "bench/subject.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MOST_CONTESTANTS 12
+
+struct task {
+    const struct subject *subject;
+    size_t regions;
+    bool distinct; /* the workers' regions are not the same ones */
+};
+
+struct walk {
+    const struct task *task;
+    void *cache;
+    char *base;
+    struct order order[MOST_WORKERS];
+};
+
+/* ---- a contestant ----------------------------------------------------------------------- */
+
+/* Registers all in the order of their addresses; so that a monitor's watches lie side by side. */
+static void *open_walk(const void *arg)
+{
+    const struct task *task = arg;
+    size_t all = task->distinct ? MOST_WORKERS * task->regions : task->regions;
+    struct walk *walk = calloc(1, sizeof(*walk));
+    struct order sorted;
+
+    if (!walk)
+        leave("no memory");
+    walk->task = task;
+    walk->cache = task->subject->open(task->subject, all);
+    walk->base = bed_reserve(all);
+    order_sorted(&sorted, 0, all);
+    walk_once(task->subject, walk->cache, walk->base, &sorted);
+    free(sorted.at);
+    for (size_t i = 0; i < MOST_WORKERS; i++)
+        order_shuffle(&walk->order[i], task->distinct ? i * task->regions : 0, task->regions,
+                      i + 1);
+    return walk;
+}
+
+static void warm_walk(void *state, int worker)
+{
+    struct walk *walk = state;
+
+    walk_once(walk->task->subject, walk->cache, walk->base, &walk->order[worker]);
+}
+
+static void sample_walk(void *state, int worker, double *values)
+{
+    struct walk *walk = state;
+    const struct subject *subject = walk->task->subject;
+    size_t all = walk->task->distinct ? MOST_WORKERS * walk->task->regions : walk->task->regions;
+
+    values[0] = walk_timed(subject, walk->cache, walk->base, &walk->order[worker]);
+    if (subject->check)
+        subject->check(walk->cache, all);
+}
+
+static const struct job walk_job = {open_walk, warm_walk, sample_walk};
+
+/* ---- one thread ------------------------------------------------------------------------- */
+
+static void hits_over(size_t regions)
+{
+    struct task tasks[MOST_CONTESTANTS];
+    struct contestant contestants[MOST_CONTESTANTS];
+    char name[40];
+    struct measure measure = {name, "ns"};
+    const struct subject *subject;
+    size_t count = 0;
+    bool many = regions >= 100000;
+
+    snprintf(name, sizeof(name), "hits-%zu", regions);
+    progress("hits: %zu regions", regions);
+    for (size_t i = 0; (subject = subject_at(i)) != NULL; i++) {
+        if (subject == &subject_hmreg_disabled || subject == &subject_loop ||
+            (subject->most_regions && subject->most_regions < regions))
+            continue;
+        tasks[count] = (struct task){.subject = subject, .regions = regions};
+        contestants[count] = (struct contestant){
+            .who = subject->who, .job = &walk_job, .arg = &tasks[count], .absent = subject->absent};
+        count++;
+    }
+    contest(&measure, 1, contestants, count, many ? 1 : plan.fresh,
+            many ? plan.turns + 2 : plan.turns);
+}
+
+void measure_hits(void)
+{
+    for (size_t regions = 1; regions <= plan.most_regions; regions *= 10)
+        hits_over(regions);
+}
+
+/* ---- two threads ------------------------------------------------------------------------ */
+
+/* The names say how: the workers have the same regions, or each its own; two processes have
+ * nothing in common whatever they walk. */
+static void crews_over(const char *name, size_t regions, bool distinct)
+{
+    static const struct {
+        const struct subject *subject;
+        const char *threads, *processes;
+    } crews[] = {
+        {&subject_hmreg_notice, WHO_NOTICE ", 2 threads", WHO_NOTICE ", 2 processes"},
+        {&subject_hmreg_default, WHO_DEFAULT ", 2 threads", WHO_DEFAULT ", 2 processes"},
+        {&subject_hmreg_import, WHO_IMPORT ", 2 threads", WHO_IMPORT ", 2 processes"},
+        {&subject_ucx, WHO_UCX ", 2 threads", WHO_UCX ", 2 processes"},
+    };
+    struct task tasks[8];
+    struct contestant contestants[8];
+    struct measure measure = {name, "ns"};
+    size_t count = 0;
+
+    progress("threads: %s", name);
+    for (size_t i = 0; i < sizeof(crews) / sizeof(crews[0]); i++)
+        for (int processes = 1; processes <= 2; processes++) {
+            tasks[count] = (struct task){crews[i].subject, regions, distinct};
+            contestants[count] =
+                (struct contestant){.who = processes == 1 ? crews[i].threads : crews[i].processes,
+                                    .job = &walk_job,
+                                    .arg = &tasks[count],
+                                    .processes = processes,
+                                    .threads = 3 - processes,
+                                    .absent = crews[i].subject->absent};
+            count++;
+        }
+    contest(&measure, 1, contestants, count, plan.fresh, plan.turns);
+}
+
+void measure_threads(void)
+{
+    crews_over("threads-distinct-1000", 1000, true);
+    crews_over("threads-same-1", 1, false);
+    crews_over("threads-same-1000", 1000, false);
+}

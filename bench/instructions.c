@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Instructions of a hit, get + put over 100 regions in random order: so many hits are counted
+ * twice, few and many, and what the difference took is divided by the difference of the counts:
+ * all that happens once falls out. The same of the loop without get and put is subtracted.
+ * Instructions inside the kernel are not counted.
+ *
+ * Counted by valgrind's callgrind, and a second time by single steps (stepper.c): the one cannot
+ * run what needs userfaultfd(2), the other checks the first.
+ */
+#include "bench/again.h"
+#include "bench/bed.h"
+#include "bench/bench.h"
+#include "bench/series.h"
+#include "bench/stepper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGIONS 100
+
+/* The peers last: they run in valgrind. */
+static const struct subject *const subjects[] = {
+    &subject_hmreg_notice,  &subject_hmreg_import, &subject_hmreg_memhooks,
+    &subject_hmreg_default, &subject_ucx,          &subject_ofi_tcp};
+#define OURS 4
+#define ALL  6
+
+/* ---- the hits --------------------------------------------------------------------------- */
+
+struct counted {
+    const struct subject *subject;
+    size_t hits; /* to be counted */
+    struct order order;
+    void *state;
+    char *base;
+};
+
+static void prepare(void *arg)
+{
+    struct counted *counted = arg;
+    struct order sorted;
+
+    counted->state = counted->subject->open(counted->subject, REGIONS);
+    counted->base = bed_reserve(REGIONS);
+    order_sorted(&sorted, 0, REGIONS);
+    order_shuffle(&counted->order, 0, REGIONS, 1);
+    walk_once(counted->subject, counted->state, counted->base, &sorted);
+    walk_once(counted->subject, counted->state, counted->base, &counted->order);
+}
+
+static void work(void *arg)
+{
+    struct counted *counted = arg;
+    struct order *order = &counted->order;
+
+    for (size_t done = 0; done < counted->hits; done += REGIONS)
+        counted->subject->hits(counted->state, counted->base,
+                               order->at + done % (order->count - REGIONS), REGIONS);
+}
+
+/* ---- by callgrind ----------------------------------------------------------------------- */
+
+int instructions_inside(const char *who, const char *count)
+{
+    struct counted counted = {subject_find(who), strtoul(count, NULL, 10), {0}, NULL, NULL};
+
+    if (!counted.subject)
+        die("no subject is called %s", who);
+    prepare(&counted);
+    work(&counted);
+    return 0;
+}
+
+/* Negative: it cannot be had, and *why says why. */
+static double by_callgrind(const struct subject *subject, unsigned hits, char *why, size_t room)
+{
+    char count[20], line[300];
+    const char *const argv[] = {"valgrind",
+                                "--tool=callgrind",
+                                "--callgrind-out-file=/dev/null",
+                                again_path(),
+                                "--inside",
+                                "instructions",
+                                subject->who,
+                                count,
+                                NULL};
+    double instructions = -1;
+    FILE *output;
+    int rc;
+
+    snprintf(count, sizeof(count), "%u", hits);
+    snprintf(why, room, "failed: valgrind said nothing");
+    output = again_begin(argv, NULL);
+    while (fgets(line, sizeof(line), output)) {
+        char *collected = strstr(line, "Collected : ");
+
+        if (collected)
+            instructions = strtod(collected + strlen("Collected : "), NULL);
+        else if (strncmp(line, "==", 2))
+            snprintf(why, room, "in valgrind: %.*s", (int)strcspn(line, "\n"), line);
+    }
+    rc = again_end(output);
+    if (rc == 127)
+        snprintf(why, room, "valgrind is not installed");
+    return rc ? -1 : instructions;
+}
+
+/* ---- by single steps -------------------------------------------------------------------- */
+
+static double by_steps(const struct subject *subject, unsigned hits, char *why, size_t room)
+{
+    struct counted counted = {subject, hits, {0}, NULL, NULL};
+
+    snprintf(why, room, "its process cannot be stepped through");
+    return count_steps(prepare, work, &counted);
+}
+
+/* ---- both ------------------------------------------------------------------------------- */
+
+struct method {
+    const char *measure;
+    size_t subjects; /* of the list above */
+    unsigned few, many;
+    double (*count)(const struct subject *subject, unsigned hits, char *why, size_t room);
+};
+
+static const struct method methods[] = {
+    {"instructions", ALL, 20000, 120000, by_callgrind},
+    {"instructions-stepped", OURS, 100, 300, by_steps}, /* each takes some microseconds */
+};
+
+/* Of one hit, loop included. */
+static double instructions_of(const struct method *method, const struct subject *subject, char *why,
+                              size_t room)
+{
+    double few = method->count(subject, method->few, why, room);
+    double many = few < 0 ? few : method->count(subject, method->many, why, room);
+
+    return many < 0 ? -1 : (many - few) / (method->many - method->few);
+}
+
+static void count_all(const struct method *method)
+{
+    char why[160];
+    double loop;
+
+    progress("%s: the loop alone", method->measure);
+    loop = instructions_of(method, &subject_loop, why, sizeof(why));
+    for (size_t i = 0; i < method->subjects; i++) {
+        const struct subject *subject = subjects[i];
+        double all = -1;
+
+        progress("%s: %s", method->measure, subject->who);
+        if (subject->absent)
+            snprintf(why, sizeof(why), "%s", subject->absent);
+        else if (loop >= 0)
+            all = instructions_of(method, subject, why, sizeof(why));
+        if (all >= 0)
+            series_add(method->measure, subject->who, "instructions", all - loop);
+        else
+            series_absent(method->measure, subject->who, "instructions", why);
+    }
+}
+
+void measure_instructions(void)
+{
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        count_all(&methods[i]);
+}

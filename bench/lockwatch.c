@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Preloaded into a measurement: for how long do threads hold their locks? Stands in front of the
+ * mutexes and reader-writer locks of libpthread and looks at the clock when one is taken and when
+ * it is given back. What a thread waits for a condition is not held. Time in which the holder was
+ * not running counts: a thread that waits for it waits as long.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+#pragma GCC visibility push(default)
+
+#define MOST_HELD 16 /* by one thread at a time; more are not watched */
+
+struct hold {
+    const void *lock;
+    int64_t since;
+};
+
+static _Thread_local struct hold held[MOST_HELD];
+static _Atomic int64_t longest;
+
+static int64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int taken(const void *lock, int rc)
+{
+    if (rc)
+        return rc;
+    for (int i = 0; i < MOST_HELD; i++)
+        if (!held[i].lock) {
+            held[i] = (struct hold){lock, now()};
+            break;
+        }
+    return 0;
+}
+
+static void given_back(const void *lock)
+{
+    int64_t at = now(), before = atomic_load(&longest);
+
+    for (int i = 0; i < MOST_HELD; i++) {
+        if (held[i].lock != lock)
+            continue;
+        held[i].lock = NULL;
+        at -= held[i].since;
+        while (at > before && !atomic_compare_exchange_weak(&longest, &before, at))
+            ;
+        return;
+    }
+}
+
+/* Nanoseconds of the longest hold since the last call. */
+int64_t lockwatch_longest(void);
+int64_t lockwatch_longest(void)
+{
+    return atomic_exchange(&longest, 0);
+}
+
+/* The call of the same name behind ours. */
+#define BEHIND(name, ...)                                                                          \
+    static int (*behind)(__VA_ARGS__);                                                             \
+    if (!behind)                                                                                   \
+    behind = (int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
+
+#define TAKES(name, type)                                                                          \
+    int name(type *lock)                                                                           \
+    {                                                                                              \
+        BEHIND(#name, type *);                                                                     \
+        return taken(lock, behind(lock));                                                          \
+    }
+
+#define GIVES_BACK(name, type)                                                                     \
+    int name(type *lock)                                                                           \
+    {                                                                                              \
+        BEHIND(#name, type *);                                                                     \
+        given_back(lock);                                                                          \
+        return behind(lock);                                                                       \
+    }
+
+TAKES(pthread_mutex_lock, pthread_mutex_t)
+TAKES(pthread_mutex_trylock, pthread_mutex_t)
+GIVES_BACK(pthread_mutex_unlock, pthread_mutex_t)
+TAKES(pthread_rwlock_rdlock, pthread_rwlock_t)
+TAKES(pthread_rwlock_wrlock, pthread_rwlock_t)
+TAKES(pthread_rwlock_tryrdlock, pthread_rwlock_t)
+TAKES(pthread_rwlock_trywrlock, pthread_rwlock_t)
+GIVES_BACK(pthread_rwlock_unlock, pthread_rwlock_t)
+
+int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict lock)
+{
+    BEHIND("pthread_cond_wait", pthread_cond_t *, pthread_mutex_t *);
+    int rc;
+
+    given_back(lock);
+    rc = behind(cond, lock);
+    taken(lock, 0);
+    return rc;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict lock,
+                           const struct timespec *restrict until)
+{
+    BEHIND("pthread_cond_timedwait", pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    int rc;
+
+    given_back(lock);
+    rc = behind(cond, lock, until);
+    taken(lock, 0);
+    return rc;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Where and when it was measured.
+ */
+#ifndef BENCH_MACHINE_H
+#define BENCH_MACHINE_H
+
+struct machine {
+    char cpu[96];
+    int cores;         /* this program may use */
+    char governor[40]; /* of the clock's frequency, or why it is not known */
+    char kernel[200];
+    char load[40];     /* averages when it began */
+    char date[40];     /* UTC */
+    char revision[80]; /* of the sources, as ./run says */
+    int virtual;       /* 1: in a virtual machine */
+};
+
+void machine_read(struct machine *out, const char *revision);
+/* "AMD EPYC, 2 cores, virtual machine, Linux 6.18, 2026-11-20": for a plot's title. */
+void machine_words(const struct machine *machine, char *words, unsigned room);
+
+#endif

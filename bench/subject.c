@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * All subjects; and those that are no cache: the cost of the loop itself, and of system calls, so
+ * that one sees the floor below a hit that asks the kernel.
+ */
+#include "bench/subject.h"
+
+#include "bench/actor.h"
+#include "bench/bench.h"
+
+#include <linux/userfaultfd.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+double registration_ns;
+
+static const struct subject *const subjects[] = {
+    &subject_hmreg_notice, &subject_hmreg_default,  &subject_hmreg_import, &subject_hmreg_memhooks,
+    &subject_ucx,          &subject_ofi_tcp,        &subject_ofi_shm,      &subject_getpid,
+    &subject_ioctl,        &subject_hmreg_disabled, &subject_loop,
+};
+
+const struct subject *subject_at(size_t index)
+{
+    return index < sizeof(subjects) / sizeof(subjects[0]) ? subjects[index] : NULL;
+}
+
+const struct subject *subject_find(const char *who)
+{
+    for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++)
+        if (!strcmp(subjects[i]->who, who))
+            return subjects[i];
+    return NULL;
+}
+
+/* ---- no cache --------------------------------------------------------------------------- */
+
+static void *open_nothing(const struct subject *self, size_t regions)
+{
+    return NULL;
+}
+
+static void close_nothing(void *state)
+{
+}
+
+static void call_getpid(void *state, char *base, const uint32_t *order, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)syscall(SYS_getpid);
+}
+
+/* What every subject's loop does besides get and put. */
+static void only_loop(void *state, char *base, const uint32_t *order, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        __asm__ volatile("" ::"r"(base + (size_t)order[i] * REGION_BYTES) : "memory");
+}
+
+static int userfault = -1;
+
+static void *open_userfault(const struct subject *self, size_t regions)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+
+    userfault = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    if (userfault < 0 || ioctl(userfault, UFFDIO_API, &api))
+        leave("this kernel gives no userfaultfd");
+    return NULL;
+}
+
+/* The question a hit asks under userfaultfd, alone. */
+static void call_ioctl(void *state, char *base, const uint32_t *order, size_t count)
+{
+    struct uffdio_copy nothing = {.len = 0};
+
+    for (size_t i = 0; i < count; i++)
+        (void)ioctl(userfault, UFFDIO_COPY, &nothing);
+}
+
+const struct subject subject_getpid = {
+    .who = "bare getpid",
+    .open = open_nothing,
+    .close = close_nothing,
+    .hits = call_getpid,
+    .most_regions = 1,
+};
+
+const struct subject subject_ioctl = {
+    .who = "bare ioctl",
+    .open = open_userfault,
+    .hits = call_ioctl,
+    .most_regions = 1,
+};
+
+const struct subject subject_loop = {
+    .who = "loop",
+    .open = open_nothing,
+    .close = close_nothing,
+    .hits = only_loop,
+};

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The peer: libfabric's public fi_mr_regattr() and fi_close(), on fabrics that need no hardware.
+ * None of those has a cache in front of it (libfabric's is for providers of hardware, and not
+ * public): this is what a program pays for each message that remembers nothing.
+ */
+#include "bench/actor.h"
+#include "bench/bench.h"
+#include "bench/subject.h"
+
+enum variant { TCP, SHM };
+
+#ifdef BENCH_OFI
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+static void must(int rc, const char *what)
+{
+    if (rc)
+        leave("%s: %s", what, fi_strerror(-rc));
+}
+
+static void *open_state(const struct subject *self, size_t regions)
+{
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+
+    if (!hints)
+        leave("no memory");
+    hints->caps = FI_MSG | FI_RMA;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup(self->variant == TCP ? "tcp;ofi_rxm" : "shm");
+    must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
+    must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+    must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+    fi_freeinfo(hints);
+    return domain;
+}
+
+static void hits(void *state, char *base, const uint32_t *order, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct iovec iov = {base + (size_t)order[i] * REGION_BYTES, REGION_BYTES};
+        struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_SEND};
+        struct fid_mr *mr;
+
+        must(fi_mr_regattr(state, &attr, 0, &mr), "fi_mr_regattr");
+        must(fi_close(&mr->fid), "fi_close");
+    }
+}
+
+#define SUBJECT(name, kind)                                                                        \
+    {                                                                                              \
+        .who = name, .variant = kind, .open = open_state, .hits = hits                             \
+    }
+#else
+#define SUBJECT(name, kind)                                                                        \
+    {                                                                                              \
+        .who = name, .variant = kind, .absent = "built without libfabric-dev"                      \
+    }
+#endif
+
+const struct subject subject_ofi_tcp = SUBJECT("libfabric tcp, no cache", TCP);
+const struct subject subject_ofi_shm = SUBJECT("libfabric shm, no cache", SHM);

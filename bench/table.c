@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The targets, all of them, and nowhere else. hmreg's rows of one thread are held to the same
+ * target under each policy, since each is thread-safe and never stale by its own rule.
+ */
+#include "bench/table.h"
+
+#include "bench/subject.h"
+
+#define REGIONS(n, words, target)                                                                  \
+    {"get + put, 1 thread, ns", words, "hits-" #n, WHO_NOTICE, NULL, WHO_UCX, RATIO, target},      \
+        {"get + put, 1 thread, ns", words, "hits-" #n, WHO_IMPORT, NULL, WHO_UCX, RATIO, target},  \
+        {"get + put, 1 thread, ns",                                                                \
+         words,                                                                                    \
+         "hits-" #n,                                                                               \
+         "hmreg memhooks",                                                                         \
+         NULL,                                                                                     \
+         WHO_UCX,                                                                                  \
+         RATIO,                                                                                    \
+         target},                                                                                  \
+    {                                                                                              \
+        "get + put, 1 thread, ns", words, "hits-" #n, WHO_DEFAULT, NULL, WHO_UCX, RATIO, target    \
+    }
+
+/* A target of 0 is none. */
+#define BESIDE(words, measure, who, beside)                                                        \
+    {                                                                                              \
+        "get + put, 1 thread, ns", words, measure, who, NULL, beside, REPORTED, 0                  \
+    }
+
+#define CREW(words, measure, who)                                                                  \
+    {                                                                                              \
+        "get + put, 2 threads beside 2 processes, ns", words, measure, who ", 2 threads", NULL,    \
+            who ", 2 processes", RATIO, 1.15                                                       \
+    }
+
+#define CREWS(words, measure)                                                                      \
+    CREW(words, measure, WHO_NOTICE), CREW(words, measure, WHO_IMPORT),                            \
+        CREW(words, measure, WHO_DEFAULT),                                                         \
+    {                                                                                              \
+        "get + put, 2 threads beside 2 processes, ns", words, measure, WHO_UCX ", 2 threads",      \
+            NULL, WHO_UCX ", 2 processes", REPORTED, 0                                             \
+    }
+
+#define INSTRUCTIONS(words, measure, who)                                                          \
+    {                                                                                              \
+        "get + put, 100 regions, instructions", words, measure, who, "instructions", WHO_UCX,      \
+            VALUE, 60                                                                              \
+    }
+
+#define MISSES(words, measure)                                                                     \
+    {"miss beyond the provider, 10,000 regions, ns",                                               \
+     words,                                                                                        \
+     measure,                                                                                      \
+     WHO_NOTICE,                                                                                   \
+     NULL,                                                                                         \
+     WHO_UCX,                                                                                      \
+     VALUE,                                                                                        \
+     250},                                                                                         \
+        {"miss beyond the provider, 10,000 regions, ns",                                           \
+         words,                                                                                    \
+         measure,                                                                                  \
+         WHO_IMPORT,                                                                               \
+         NULL,                                                                                     \
+         WHO_UCX,                                                                                  \
+         VALUE,                                                                                    \
+         250},                                                                                     \
+    {                                                                                              \
+        "miss beyond the provider, 10,000 regions, ns", words, measure, WHO_DEFAULT, NULL,         \
+            WHO_UCX, VALUE, 250                                                                    \
+    }
+
+#define STALLS_OF(who, judge_mean, judge_worst)                                                    \
+    {"hits while another thread registers, 200 us each",                                           \
+     "mean, ns, beside idle",                                                                      \
+     "stall-mean-registering",                                                                     \
+     who,                                                                                          \
+     "stall-mean-idle",                                                                            \
+     who,                                                                                          \
+     judge_mean,                                                                                   \
+     1.2},                                                                                         \
+        {"hits while another thread registers, 200 us each",                                       \
+         "mean, ns, beside spinning",                                                              \
+         "stall-mean-registering",                                                                 \
+         who,                                                                                      \
+         "stall-mean-spinning",                                                                    \
+         who,                                                                                      \
+         REPORTED,                                                                                 \
+         0},                                                                                       \
+        {"hits while another thread registers, 200 us each",                                       \
+         "longest wait for a lock, us",                                                            \
+         "stall-slept-registering",                                                                \
+         who,                                                                                      \
+         "stall-slept-spinning",                                                                   \
+         who,                                                                                      \
+         judge_worst,                                                                              \
+         20},                                                                                      \
+        {"hits while another thread registers, 200 us each",                                       \
+         "longest hit, us, beside spinning",                                                       \
+         "stall-longest-registering",                                                              \
+         who,                                                                                      \
+         "stall-longest-spinning",                                                                 \
+         who,                                                                                      \
+         REPORTED,                                                                                 \
+         0},                                                                                       \
+    {                                                                                              \
+        "hits while another thread registers, 200 us each", "p99.9, us, beside spinning",          \
+            "stall-p999-registering", who, "stall-p999-spinning", who, REPORTED, 0                 \
+    }
+
+#define INVALIDATION(who)                                                                          \
+    {"invalidating all of 100,000 regions",                                                        \
+     "in all, ms",                                                                                 \
+     "invalidate-total",                                                                           \
+     who,                                                                                          \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     REPORTED,                                                                                     \
+     0},                                                                                           \
+        {"invalidating all of 100,000 regions",                                                    \
+         "another cache's hits, ns, beside spinning",                                              \
+         "invalidate-mean-during",                                                                 \
+         who,                                                                                      \
+         "invalidate-mean-spinning",                                                               \
+         who,                                                                                      \
+         RATIO,                                                                                    \
+         1.2},                                                                                     \
+    {                                                                                              \
+        "invalidating all of 100,000 regions", "another cache's longest wait, us",                 \
+            "invalidate-slept-during", who, "invalidate-slept-spinning", who, WORST, 20            \
+    }
+
+#define HELD(who)                                                                                  \
+    {"invalidating all of 100,000 regions",                                                        \
+     "longest hold of a lock, us",                                                                 \
+     "invalidate-held",                                                                            \
+     who,                                                                                          \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     VALUE,                                                                                        \
+     100},                                                                                         \
+    {                                                                                              \
+        "invalidating all of 100,000 regions", "the same in the flush after it, us",               \
+            "invalidate-flush-held", who, NULL, NULL, VALUE, 100                                   \
+    }
+
+#define FOOTPRINT(words, n)                                                                        \
+    {"memory of a cached region, bytes",                                                           \
+     words,                                                                                        \
+     "footprint-" #n,                                                                              \
+     WHO_NOTICE,                                                                                   \
+     NULL,                                                                                         \
+     WHO_UCX,                                                                                      \
+     VALUE,                                                                                        \
+     160},                                                                                         \
+        {"memory of a cached region, bytes",                                                       \
+         words,                                                                                    \
+         "footprint-" #n,                                                                          \
+         WHO_IMPORT,                                                                               \
+         NULL,                                                                                     \
+         WHO_UCX,                                                                                  \
+         VALUE,                                                                                    \
+         160},                                                                                     \
+    {                                                                                              \
+        "memory of a cached region, bytes", words, "footprint-" #n, WHO_DEFAULT, NULL, WHO_UCX,    \
+            VALUE, 160                                                                             \
+    }
+
+#define UNMAP(monitor)                                                                             \
+    {"munmap, 64 KiB, ns",                                                                         \
+     "not watched",                                                                                \
+     "unmap-unwatched",                                                                            \
+     monitor,                                                                                      \
+     NULL,                                                                                         \
+     "without hmreg",                                                                              \
+     RATIO,                                                                                        \
+     1.05},                                                                                        \
+    {                                                                                              \
+        "munmap, 64 KiB, ns", "cached", "unmap-cached", monitor, NULL, "without hmreg", REPORTED,  \
+            0                                                                                      \
+    }
+
+static const struct row rows[] = {
+    REGIONS(1, "1 region", 1 / 8.0),
+    REGIONS(10, "10 regions", 1 / 8.0),
+    REGIONS(100, "100 regions", 1 / 8.0),
+    REGIONS(1000, "1,000 regions", 1 / 8.0),
+    REGIONS(10000, "10,000 regions", 1 / 6.0),
+    REGIONS(100000, "100,000 regions", 1 / 7.0),
+    BESIDE("1,000,000 regions", "hits-1000000", WHO_NOTICE, WHO_UCX),
+    BESIDE("1,000,000 regions", "hits-1000000", WHO_IMPORT, WHO_UCX),
+    BESIDE("1,000,000 regions", "hits-1000000", WHO_DEFAULT, WHO_UCX),
+    BESIDE("1 region: the kernel's floor", "hits-1", WHO_DEFAULT, "bare ioctl"),
+    BESIDE("1 region: the kernel's floor", "hits-1", WHO_DEFAULT, "bare getpid"),
+    BESIDE("1,000 regions", "hits-1000", WHO_NOTICE, "libfabric tcp, no cache"),
+    BESIDE("1,000 regions", "hits-1000", WHO_NOTICE, "libfabric shm, no cache"),
+
+    CREWS("1,000 regions each", "threads-distinct-1000"),
+    CREWS("the same region", "threads-same-1"),
+    CREWS("the same 1,000 regions", "threads-same-1000"),
+
+    INSTRUCTIONS("callgrind", "instructions", WHO_IMPORT),
+    INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
+    INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
+    INSTRUCTIONS("single steps", "instructions-stepped", "hmreg memhooks"),
+    INSTRUCTIONS("single steps, kernel not counted", "instructions-stepped", WHO_DEFAULT),
+
+    MISSES("into a new cache", "miss-first"),
+    MISSES("into a flushed cache", "miss-again"),
+    MISSES("evicting one each", "miss-evicting"),
+
+    STALLS_OF(WHO_NOTICE, RATIO, WORST),
+    STALLS_OF(WHO_IMPORT, RATIO, WORST),
+    STALLS_OF(WHO_DEFAULT, RATIO, WORST),
+    STALLS_OF(WHO_UCX, REPORTED, REPORTED),
+
+    INVALIDATION(WHO_NOTICE),
+    INVALIDATION(WHO_IMPORT),
+    INVALIDATION(WHO_NOTICE ", munmap"),
+    INVALIDATION(WHO_DEFAULT ", munmap"),
+    HELD(WHO_NOTICE),
+    HELD(WHO_IMPORT),
+
+    FOOTPRINT("100,000 regions", 100000),
+    FOOTPRINT("1,000,000 regions", 1000000),
+
+    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-hit",
+     WHO_DEFAULT ", simulated", NULL, "driver, simulated", REPORTED, 0},
+    {"hit of CUDA memory, identity checked, ns", "100 regions", "device-hit", WHO_DEFAULT ", GPU",
+     NULL, "driver, GPU", REPORTED, 0},
+
+    UNMAP("userfaultfd"),
+    UNMAP("memhooks"),
+    UNMAP("import"),
+    UNMAP("disabled"),
+};
+
+const struct row *row_at(size_t index)
+{
+    return index < sizeof(rows) / sizeof(rows[0]) ? &rows[index] : NULL;
+}
+
+const char *verdict_name(enum verdict verdict)
+{
+    static const char *const names[] = {"-", "met", "MISSED", "not measured"};
+
+    return names[verdict];
+}
+
+static double worst(const struct series *series)
+{
+    double most = series->values[0];
+
+    for (size_t i = 1; i < series->count; i++)
+        most = series->values[i] > most ? series->values[i] : most;
+    return most;
+}
+
+static double judged(const struct row *row, const struct result *result)
+{
+    switch (row->judge) {
+    case RATIO:
+        return result->ratio.median;
+    case WORST:
+        return worst(result->ours);
+    default:
+        return result->value.median;
+    }
+}
+
+static void find_beside(const struct row *row, struct result *out)
+{
+    if (!row->beside)
+        return;
+    out->beside =
+        series_find(row->beside_measure ? row->beside_measure : row->measure, row->beside);
+    if (!out->beside || out->beside->absent[0]) {
+        if (row->judge == RATIO)
+            out->absent = out->beside ? out->beside->absent : "nothing to compare with";
+        out->beside = NULL;
+        return;
+    }
+    out->beside_value = spread_of(out->beside->values, out->beside->count);
+    if (out->ours)
+        out->has_ratio = spread_of_ratios(out->ours, out->beside, &out->ratio);
+    if (row->judge == RATIO && out->ours && !out->has_ratio)
+        out->absent = "nothing to divide by";
+}
+
+bool row_result(const struct row *row, struct result *out)
+{
+    *out = (struct result){.verdict = NO_TARGET};
+    out->ours = series_find(row->measure, row->who);
+    if (!out->ours)
+        return false;
+    if (out->ours->absent[0]) {
+        out->absent = out->ours->absent;
+        out->ours = NULL;
+    } else {
+        out->value = spread_of(out->ours->values, out->ours->count);
+    }
+    find_beside(row, out);
+    if (!out->absent)
+        out->judged = judged(row, out);
+    if (row->judge != REPORTED)
+        out->verdict = out->absent ? NOT_MEASURED : out->judged <= row->target ? MET : MISSED;
+    return true;
+}
