@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Contestants: who has turns, what is kept of them, and what becomes of one that fails. */
+#include "bench/actor.h"
+#include "bench/bench.h"
+#include "bench/series.h"
+#include "bench/stepper.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct plan plan = {.fresh = 1, .turns = 1, .sample_ms = 1, .most_regions = 1};
+
+void progress(const char *format, ...)
+{
+}
+
+_Noreturn void die(const char *format, ...)
+{
+    abort();
+}
+
+static void *open_number(const void *arg)
+{
+    double *turns = calloc(1, sizeof(*turns));
+
+    *turns = *(const double *)arg;
+    return turns;
+}
+
+/* Ten more each turn, and the worker's number. */
+static void count_turns(void *state, int worker, double *values)
+{
+    double *turns = state;
+
+    values[0] = *turns;
+    values[1] = worker;
+    *turns += 10;
+}
+
+static void say_worker(void *state, int worker, double *values)
+{
+    values[0] = values[1] = worker;
+}
+
+static void leave_at_20(void *state, int worker, double *values)
+{
+    count_turns(state, worker, values);
+    if (values[0] >= 20)
+        leave("twenty is %s", "enough");
+}
+
+static void die_at_20(void *state, int worker, double *values)
+{
+    count_turns(state, worker, values);
+    if (values[0] >= 20)
+        _exit(3);
+}
+
+static void *cannot_open(const void *arg)
+{
+    leave("not here");
+}
+
+static void run(const char *measure, const struct job *job, int processes, int threads,
+                unsigned fresh, unsigned turns)
+{
+    static const double zero;
+    char second[40];
+    const struct measure measures[] = {{measure, "ns"}, {second, "workers"}};
+    const struct contestant contestants[] = {
+        {.who = "one", .job = job, .arg = &zero, .processes = processes, .threads = threads},
+        {.who = "other", .absent = "not built"},
+    };
+
+    snprintf(second, sizeof(second), "%s-worker", measure);
+    contest(measures, 2, contestants, 2, fresh, turns);
+}
+
+static void contest__turns_of_each_fresh_process_are_kept(void **state)
+{
+    static const struct job job = {open_number, NULL, count_turns};
+    const struct series *series;
+
+    run("turns", &job, 1, 1, 2, 3);
+    series = series_find("turns", "one");
+    assert_int_equal(series->count, 6);
+    assert_true(series->values[2] > 19 && series->values[2] < 21);
+    assert_true(series->values[3] < 1); /* made anew */
+    assert_string_equal(series->absent, "");
+}
+
+static void contest__crew__means_of_its_workers(void **state)
+{
+    static const struct job job = {open_number, NULL, say_worker};
+
+    run("threads", &job, 1, 2, 1, 2);
+    run("processes", &job, 2, 1, 1, 2);
+    assert_true(series_find("threads", "one")->values[1] == 0.5);
+    assert_true(series_find("processes", "one")->values[1] == 0.5);
+}
+
+static void contest__absent_one__says_why(void **state)
+{
+    static const struct job job = {open_number, NULL, count_turns};
+
+    run("absent", &job, 1, 1, 1, 1);
+    assert_int_equal(series_find("absent", "other")->count, 0);
+    assert_string_equal(series_find("absent", "other")->absent, "not built");
+    assert_int_equal(series_find("absent", "one")->count, 1);
+}
+
+static void contest__one_leaves_at_its_turn__its_words_stay(void **state)
+{
+    static const struct job job = {open_number, NULL, leave_at_20};
+
+    run("leaves", &job, 1, 1, 1, 5);
+    assert_string_equal(series_find("leaves", "one")->absent, "twenty is enough");
+}
+
+static void contest__one_cannot_begin__its_words_stay(void **state)
+{
+    static const struct job job = {cannot_open, NULL, count_turns};
+
+    run("cannot", &job, 1, 1, 1, 2);
+    assert_string_equal(series_find("cannot", "one")->absent, "not here");
+}
+
+static void contest__one_dies__is_said(void **state)
+{
+    static const struct job job = {open_number, NULL, die_at_20};
+
+    run("dies", &job, 1, 1, 1, 5);
+    assert_string_equal(series_find("dies", "one")->absent, "failed: its process died");
+}
+
+/* ---- single steps ----------------------------------------------------------------------- */
+
+static void nothing(void *arg)
+{
+}
+
+static void ten_instructions_each(void *arg)
+{
+    for (size_t i = 0; i < *(size_t *)arg; i++)
+        __asm__ volatile("nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop");
+}
+
+static void steps__more_work__so_many_more(void **state)
+{
+    size_t few = 10, many = 110;
+    double first = count_steps(nothing, ten_instructions_each, &few);
+    double second = count_steps(nothing, ten_instructions_each, &many);
+
+    if (first < 0)
+        test_skip("ptrace(2) is not permitted here");
+    assert_true(second - first >= 1000);            /* what was asked for */
+    assert_true(second - first <= 100 * (10 + 20)); /* and a loop around it */
+}
+
+TEST_MAIN(TEST(contest__turns_of_each_fresh_process_are_kept),
+          TEST(contest__crew__means_of_its_workers), TEST(contest__absent_one__says_why),
+          TEST(contest__one_leaves_at_its_turn__its_words_stay),
+          TEST(contest__one_cannot_begin__its_words_stay), TEST(contest__one_dies__is_said),
+          TEST(steps__more_work__so_many_more))

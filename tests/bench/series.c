@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What is made of measured values: medians, ratios, verdicts; and the table of targets. */
+#include "bench/bed.h"
+#include "bench/bench.h"
+#include "bench/series.h"
+#include "bench/table.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct plan plan = {.fresh = 1, .turns = 1, .sample_ms = 1, .most_regions = 1};
+
+void progress(const char *format, ...)
+{
+}
+
+_Noreturn void die(const char *format, ...)
+{
+    abort();
+}
+
+static bool near(double value, double expected)
+{
+    return value > expected - 1e-9 && value < expected + 1e-9;
+}
+
+static void add(const char *measure, const char *who, size_t count, const double *values)
+{
+    for (size_t i = 0; i < count; i++)
+        series_add(measure, who, "ns", values[i]);
+}
+
+static void spread__odd_count__the_middle(void **state)
+{
+    struct spread spread = spread_of((const double[]){5, 1, 4, 2, 3}, 5);
+
+    assert_true(near(spread.median, 3));
+    assert_true(near(spread.low, 2));
+    assert_true(near(spread.high, 4));
+}
+
+static void spread__even_count__between_the_middle_two(void **state)
+{
+    assert_true(near(spread_of((const double[]){8, 1, 2, 4}, 4).median, 3));
+}
+
+static void spread__one_value__is_all(void **state)
+{
+    struct spread spread = spread_of((const double[]){7}, 1);
+
+    assert_true(near(spread.low, 7) && near(spread.median, 7) && near(spread.high, 7));
+}
+
+static void ratio__is_of_the_same_turn(void **state)
+{
+    struct spread ratio = {0};
+
+    /* A machine twice as slow in the second turn, for both. */
+    add("same-turn", "us", 3, (const double[]){10, 20, 10});
+    add("same-turn", "them", 3, (const double[]){5, 10, 5});
+    assert_true(
+        spread_of_ratios(series_find("same-turn", "us"), series_find("same-turn", "them"), &ratio));
+    assert_true(near(ratio.low, 2) && near(ratio.high, 2));
+}
+
+static void ratio__other_turns__of_medians(void **state)
+{
+    struct spread ratio = {0};
+
+    add("other-turns", "us", 3, (const double[]){10, 20, 30});
+    add("other-turns", "them", 1, (const double[]){40});
+    assert_true(spread_of_ratios(series_find("other-turns", "us"),
+                                 series_find("other-turns", "them"), &ratio));
+    assert_true(near(ratio.median, 0.5));
+}
+
+static void ratio__beside_nothing__none(void **state)
+{
+    struct spread ratio = {0};
+
+    add("zero", "us", 2, (const double[]){1, 1});
+    add("zero", "them", 2, (const double[]){1, 0});
+    assert_false(spread_of_ratios(series_find("zero", "us"), series_find("zero", "them"), &ratio));
+}
+
+/* ---- verdicts --------------------------------------------------------------------------- */
+
+static enum verdict verdict_of(enum judge judge, double target, const char *who)
+{
+    struct row row = {"part", "title", "verdict", who, NULL, "peer", judge, target};
+    struct result result;
+
+    assert_true(row_result(&row, &result));
+    return result.verdict;
+}
+
+static void verdict__each_kind(void **state)
+{
+    add("verdict", "us", 3, (const double[]){2, 3, 10});
+    add("verdict", "peer", 3, (const double[]){4, 6, 10});
+    assert_int_equal(verdict_of(RATIO, 0.5, "us"), MET);
+    assert_int_equal(verdict_of(RATIO, 0.49, "us"), MISSED);
+    assert_int_equal(verdict_of(VALUE, 3, "us"), MET);
+    assert_int_equal(verdict_of(VALUE, 2.9, "us"), MISSED);
+    assert_int_equal(verdict_of(WORST, 10, "us"), MET);
+    assert_int_equal(verdict_of(WORST, 9.9, "us"), MISSED);
+    assert_int_equal(verdict_of(REPORTED, 0, "us"), NO_TARGET);
+}
+
+static void verdict__absent__not_measured_and_why(void **state)
+{
+    struct row row = {"part", "title", "gone", "us", NULL, NULL, VALUE, 1};
+    struct result result;
+
+    series_absent("gone", "us", "ns", "no such machine");
+    assert_true(row_result(&row, &result));
+    assert_int_equal(result.verdict, NOT_MEASURED);
+    assert_string_equal(result.absent, "no such machine");
+}
+
+/* A worker that died half-way has values, which nobody must believe. */
+static void verdict__died_after_some_turns__not_measured(void **state)
+{
+    struct row row = {"part", "title", "died", "us", NULL, NULL, VALUE, 1e9};
+    struct result result;
+
+    series_add("died", "us", "ns", 1);
+    series_absent("died", "us", "ns", "failed: its process died");
+    assert_true(row_result(&row, &result));
+    assert_int_equal(result.verdict, NOT_MEASURED);
+}
+
+static void verdict__peer_absent__no_ratio_is_judged(void **state)
+{
+    struct row row = {"part", "title", "alone", "us", NULL, "them", RATIO, 1e9};
+    struct result result;
+
+    series_add("alone", "us", "ns", 1);
+    series_absent("alone", "them", "ns", "built without libucx-dev");
+    assert_true(row_result(&row, &result));
+    assert_int_equal(result.verdict, NOT_MEASURED);
+    assert_string_equal(result.absent, "built without libucx-dev");
+}
+
+static void row__of_what_was_not_asked_for__none(void **state)
+{
+    struct row row = {"part", "title", "never", "us", NULL, NULL, VALUE, 1};
+    struct result result;
+
+    assert_false(row_result(&row, &result));
+}
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+static size_t rows_with_target(const char *measure, double target)
+{
+    const struct row *row;
+    size_t found = 0;
+
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++)
+        found +=
+            !strcmp(row->measure, measure) && row->judge != REPORTED && near(row->target, target);
+    return found;
+}
+
+static void table__has_every_target(void **state)
+{
+    static const struct {
+        const char *measure;
+        double target;
+    } targets[] = {
+        {"hits-1", 1 / 8.0},
+        {"hits-10", 1 / 8.0},
+        {"hits-100", 1 / 8.0},
+        {"hits-1000", 1 / 8.0},
+        {"hits-10000", 1 / 6.0},
+        {"hits-100000", 1 / 7.0},
+        {"threads-distinct-1000", 1.15},
+        {"threads-same-1", 1.15},
+        {"instructions", 60},
+        {"miss-again", 250},
+        {"miss-evicting", 250},
+        {"stall-mean-registering", 1.2},
+        {"stall-slept-registering", 20},
+        {"invalidate-mean-during", 1.2},
+        {"invalidate-held", 100},
+        {"footprint-100000", 160},
+        {"footprint-1000000", 160},
+        {"unmap-unwatched", 1.05},
+    };
+
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
+        if (!rows_with_target(targets[i].measure, targets[i].target))
+            fail_msg("no row holds %s to %g", targets[i].measure, targets[i].target);
+}
+
+static bool is_same(const struct row *one, const struct row *other)
+{
+    return !strcmp(one->title, other->title) && !strcmp(one->measure, other->measure) &&
+           !strcmp(one->who, other->who) && one->beside && other->beside &&
+           !strcmp(one->beside, other->beside);
+}
+
+static void table__no_row_twice_parts_together(void **state)
+{
+    const struct row *row, *other;
+
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++) {
+        bool left = false;
+
+        for (size_t j = i + 1; (other = row_at(j)) != NULL; j++) {
+            if (is_same(row, other))
+                fail_msg("twice: %s, %s, %s", row->part, row->title, row->who);
+            left = left || strcmp(row->part, other->part);
+            if (left && !strcmp(row->part, other->part))
+                fail_msg("in two places: %s", row->part);
+        }
+    }
+}
+
+/* ---- orders ----------------------------------------------------------------------------- */
+
+static void order__every_region_as_often(void **state)
+{
+    unsigned seen[30] = {0};
+    struct order order;
+
+    order_shuffle(&order, 10, 20, 1);
+    assert_true(order.count >= ORDER_AT_LEAST - 20);
+    for (size_t i = 0; i < order.count; i++) {
+        assert_in_range(order.at[i], 10, 29);
+        seen[order.at[i]]++;
+    }
+    for (size_t i = 10; i < 30; i++)
+        assert_int_equal(seen[i], order.count / 20);
+    free(order.at);
+}
+
+static void order__another_seed__another_order(void **state)
+{
+    struct order one, same, other;
+
+    order_shuffle(&one, 0, 1000, 1);
+    order_shuffle(&same, 0, 1000, 1);
+    order_shuffle(&other, 0, 1000, 2);
+    assert_memory_equal(one.at, same.at, one.count * sizeof(*one.at));
+    assert_memory_not_equal(one.at, other.at, one.count * sizeof(*one.at));
+    free(one.at);
+    free(same.at);
+    free(other.at);
+}
+
+static void order__sorted__is_not_shuffled(void **state)
+{
+    struct order order;
+
+    order_sorted(&order, 5, 3);
+    assert_int_equal(order.count, 3);
+    assert_int_equal(order.at[0], 5);
+    assert_int_equal(order.at[2], 7);
+    free(order.at);
+}
+
+TEST_MAIN(TEST(spread__odd_count__the_middle), TEST(spread__even_count__between_the_middle_two),
+          TEST(spread__one_value__is_all), TEST(ratio__is_of_the_same_turn),
+          TEST(ratio__other_turns__of_medians), TEST(ratio__beside_nothing__none),
+          TEST(verdict__each_kind), TEST(verdict__absent__not_measured_and_why),
+          TEST(verdict__died_after_some_turns__not_measured),
+          TEST(verdict__peer_absent__no_ratio_is_judged),
+          TEST(row__of_what_was_not_asked_for__none), TEST(table__has_every_target),
+          TEST(table__no_row_twice_parts_together), TEST(order__every_region_as_often),
+          TEST(order__another_seed__another_order), TEST(order__sorted__is_not_shuffled))
