@@ -23,8 +23,9 @@ int context_check(const struct hmreg *lib)
     if (!lib)
         return hmreg_fail(-EINVAL, "lib is NULL");
     if (!process_is(lib->epoch))
-        return hmreg_fail(-EPERM, "this hmreg was opened by process %u; a forked child must "
-                                  "open its own",
+        return hmreg_fail(-EPERM,
+                          "this hmreg was opened by process %u; a forked child must "
+                          "open its own",
                           (unsigned)(lib->epoch >> 32));
     return 0;
 }
@@ -175,6 +176,20 @@ int hmreg_close(struct hmreg *lib)
     return 0;
 }
 
+int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out)
+{
+    struct hmreg_monitor_info info = {0};
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_monitor_info");
+    if (rc)
+        return rc;
+    monitor_query(lib->monitor, &info);
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
 static int check_query(struct hmreg *lib, enum hmreg_iface iface, const void *out)
 {
     int rc = context_check(lib);
@@ -220,8 +235,8 @@ int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
                           hmreg_iface_name(iface), index, lib->runtimes[iface].devices);
     context_device(lib, iface, index, &device);
     memcpy(info.name, device.name, sizeof(info.name));
-    info.flags = (device.simulated ? HMREG_DEVICE_SIMULATED : 0) |
-                 (device.dmabuf ? HMREG_DEVICE_DMABUF : 0);
+    info.flags =
+        (device.simulated ? HMREG_DEVICE_SIMULATED : 0) | (device.dmabuf ? HMREG_DEVICE_DMABUF : 0);
     info.pci = device.pci;
     info.memory = device.memory;
     validate_copy_out(out, &info, sizeof(info));

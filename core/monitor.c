@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See monitor.h. The monitor hands on what the kernel (userfault.c) or the application
- * (hmreg_invalidate) says.
+ * See monitor.h. The monitor hands on what the kernel (userfault.c), libc's callers (memhooks.c) or
+ * the application (hmreg_invalidate) say. Hooks tell of a change before it is made: nobody need be
+ * in doubt meanwhile, and nobody ask the kernel at a look-up. The kernel's events come in addition
+ * where they may be had, for those who enter the kernel past libc.
  *
  * Locks: the list of listeners has one, which whoever tells or asks them shares: nobody waits for
  * it but who opens or closes a domain. It is taken inside userfault.c's client_lock, and the
@@ -12,17 +14,23 @@
 #include "core/monitor.h"
 
 #include "core/error.h"
+#include "core/memhooks.h"
 #include "core/quiet.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct monitor {
-    struct userfault_client client; /* first: see on_change() */
-    enum hmreg_monitor kind;
-    struct userfault *userfault; /* NULL: another kind */
+    struct userfault_client client; /* first: see on_expect() */
+    struct memhooks_client hooks;
+    enum hmreg_monitor asked, kind;
+    struct userfault *userfault; /* NULL: not listened to */
+    char why[256];               /* not what was asked, or without the kernel's events */
     pthread_rwlock_t lock;
     struct listener *listeners;
 };
@@ -95,39 +103,79 @@ static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t e
     return any;
 }
 
+/* ---- what is about to change ------------------------------------------------------------ */
+
+static void on_call(struct memhooks_client *client, const struct change *change)
+{
+    monitor_tell((struct monitor *)((char *)client - offsetof(struct monitor, hooks)), change);
+}
+
 /* ---- life ------------------------------------------------------------------------------- */
 
-static int listen_to_kernel(struct monitor *monitor)
+/* Where it may go without the kernel's events, their lack is noted and no error. */
+static int listen_to_kernel(struct monitor *monitor, bool must)
 {
     struct hmreg_error before;
     int rc;
 
     hmreg_error_save(&before);
     rc = userfault_open(&monitor->client, &monitor->userfault);
-    if (monitor->kind == HMREG_MONITOR_DEFAULT && (rc == -EPERM || rc == -ENOSYS)) {
-        hmreg_error_restore(&before);
-        monitor->kind = HMREG_MONITOR_DISABLED;
+    if (must || (rc != -EPERM && rc != -ENOSYS))
+        return rc;
+    snprintf(monitor->why, sizeof(monitor->why), "%s", hmreg_last_error()->text);
+    hmreg_error_restore(&before);
+    return 0;
+}
+
+static int start_default(struct monitor *monitor)
+{
+    int rc = listen_to_kernel(monitor, false);
+
+    monitor->kind = monitor->userfault ? HMREG_MONITOR_USERFAULTFD : HMREG_MONITOR_DISABLED;
+    return rc;
+}
+
+static int start_hooks(struct monitor *monitor)
+{
+    int rc = memhooks_open(&monitor->hooks);
+
+    if (rc)
+        return rc;
+    rc = listen_to_kernel(monitor, false);
+    if (rc)
+        memhooks_close(&monitor->hooks);
+    return rc;
+}
+
+static int start(struct monitor *monitor)
+{
+    switch (monitor->kind) {
+    case HMREG_MONITOR_DEFAULT:
+        return start_default(monitor);
+    case HMREG_MONITOR_USERFAULTFD:
+        return listen_to_kernel(monitor, true);
+    case HMREG_MONITOR_MEMHOOKS:
+        return start_hooks(monitor);
+    default:
         return 0;
     }
-    if (!rc)
-        monitor->kind = HMREG_MONITOR_USERFAULTFD;
-    return rc;
 }
 
 int monitor_open(enum hmreg_monitor choice, struct monitor **out)
 {
     struct monitor *monitor = calloc(1, sizeof(*monitor));
-    int rc = 0;
+    int rc;
 
     if (!monitor)
         return hmreg_fail(-ENOMEM, "no memory for the monitor");
     monitor->client.expect = on_expect;
     monitor->client.changed = on_changed;
     monitor->client.needs = on_needs;
+    monitor->hooks.changed = on_call;
+    monitor->asked = choice;
     monitor->kind = choice;
     pthread_rwlock_init(&monitor->lock, NULL);
-    if (choice == HMREG_MONITOR_DEFAULT || choice == HMREG_MONITOR_USERFAULTFD)
-        rc = listen_to_kernel(monitor);
+    rc = start(monitor);
     if (rc) {
         pthread_rwlock_destroy(&monitor->lock);
         free(monitor);
@@ -139,6 +187,8 @@ int monitor_open(enum hmreg_monitor choice, struct monitor **out)
 
 void monitor_close(struct monitor *monitor)
 {
+    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+        memhooks_close(&monitor->hooks);
     if (monitor->userfault)
         userfault_close(monitor->userfault, &monitor->client);
     pthread_rwlock_destroy(&monitor->lock);
@@ -178,38 +228,68 @@ void monitor_tell(struct monitor *monitor, const struct change *change)
     quiet_rwunlock(&monitor->lock);
 }
 
+/* What hooks tell counts only where the kernel, if it is listened to, tells as well: nothing is
+ * remembered with them that would not be without. */
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end)
 {
-    return monitor->userfault && userfault_watch(monitor->userfault, start, end);
+    if (monitor->userfault && !userfault_watch(monitor->userfault, start, end))
+        return false;
+    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+        memhooks_watch(start, end);
+    return monitor->userfault || monitor->kind == HMREG_MONITOR_MEMHOOKS;
 }
 
 void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped)
 {
+    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+        memhooks_unwatch(start, end);
     if (monitor->userfault && !unmapped)
         userfault_unwatch(monitor->userfault, start, end);
 }
 
-bool monitor_settle_one(struct monitor *monitor, const struct listener *listener)
+/* ---- settling --------------------------------------------------------------------------- */
+
+/* Returns when the listener is sure, or has been. */
+static void await_sure(const struct listener *listener)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
-    unsigned sure;
+    unsigned sure = atomic_load(listener->sure);
 
-    if (!monitor->userfault)
-        return true;
-    if (!userfault_await_read(monitor->userfault))
-        return false;
-    sure = atomic_load(listener->sure);
     while (sure % 2 == 0 && atomic_load(listener->sure) == sure)
         nanosleep(&pause, NULL);
+}
+
+bool monitor_settle_one(struct monitor *monitor, const struct listener *listener)
+{
+    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+        memhooks_settle();
+    else if (monitor->userfault && !userfault_await_read(monitor->userfault))
+        return false;
+    if (monitor->userfault)
+        await_sure(listener);
     return true;
 }
 
 bool monitor_settle(struct monitor *monitor)
 {
+    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+        memhooks_settle();
     return !monitor->userfault || userfault_settle(monitor->userfault);
 }
+
+/* ---- what it is ------------------------------------------------------------------------- */
 
 uint64_t monitor_events(const struct monitor *monitor)
 {
     return monitor->userfault ? userfault_events(monitor->userfault) : 0;
+}
+
+void monitor_query(const struct monitor *monitor, struct hmreg_monitor_info *out)
+{
+    out->asked = monitor->asked;
+    out->active = monitor->kind;
+    out->userfaultfd = monitor->userfault != NULL;
+    out->events = monitor_events(monitor);
+    out->calls = monitor->kind == HMREG_MONITOR_MEMHOOKS ? memhooks_calls() : 0;
+    memcpy(out->why, monitor->why, sizeof(out->why));
 }

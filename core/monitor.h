@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What notices that memory changed: the kernel, where the library may listen to it, or the
- * application. Each opened library has a monitor; caches listen to it.
+ * What notices that memory changed: the kernel, where the library may listen to it, hooks in libc,
+ * or the application. Each opened library has a monitor; caches listen to it. docs/monitors.md
+ * compares them.
  */
 #ifndef HMREG_CORE_MONITOR_H
 #define HMREG_CORE_MONITOR_H
@@ -27,11 +28,12 @@ struct listener {
 };
 
 /* Starts the monitor a choice asks for. -EPERM, -ENOSYS: userfaultfd was asked for by name and
- * is not to be had; the default falls back to disabled. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
+ * is not to be had; the default falls back to disabled, memhooks does without. -EOPNOTSUPP: memhooks
+ * were asked for, and this program cannot be hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
 int monitor_open(enum hmreg_monitor choice, struct monitor **out);
 void monitor_close(struct monitor *monitor); /* nobody listens any more */
 
-/* USERFAULTFD, IMPORT or DISABLED. */
+/* USERFAULTFD, IMPORT, DISABLED or MEMHOOKS. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor);
 
 void monitor_attach(struct monitor *monitor, struct listener *listener);
@@ -48,10 +50,14 @@ bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end);
 void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped);
 bool monitor_settle(struct monitor *monitor);
 
-/* As monitor_settle(), but waits only until this listener has been told. */
+/* As monitor_settle(), but waits only until this listener has been told. With MEMHOOKS the kernel
+ * is not asked: a change made past libc is told when the call that made it returns. */
 bool monitor_settle_one(struct monitor *monitor, const struct listener *listener);
 
 /* Events the kernel has told the process so far. */
 uint64_t monitor_events(const struct monitor *monitor);
+
+/* All but the size. */
+void monitor_query(const struct monitor *monitor, struct hmreg_monitor_info *out);
 
 #endif

@@ -29,6 +29,13 @@ const char *hmreg_path_name(enum hmreg_path path)
     return NAME_OF(names, path);
 }
 
+const char *hmreg_monitor_name(enum hmreg_monitor monitor)
+{
+    static const char *const names[] = {"default", "userfaultfd", "import", "disabled", "memhooks"};
+
+    return NAME_OF(names, monitor);
+}
+
 const char *hmreg_version(void)
 {
     return HMREG_VERSION_STRING;

@@ -57,6 +57,7 @@ static int read_monitor(enum hmreg_monitor *out)
         enum hmreg_monitor monitor;
     } known[] = {
         {"userfaultfd", HMREG_MONITOR_USERFAULTFD},
+        {"memhooks", HMREG_MONITOR_MEMHOOKS},
         {"import", HMREG_MONITOR_IMPORT},
         {"disabled", HMREG_MONITOR_DISABLED},
     };
@@ -64,9 +65,6 @@ static int read_monitor(enum hmreg_monitor *out)
 
     if (!value)
         return 0;
-    if (!strcmp(value, "memhooks"))
-        return hmreg_fail(-EOPNOTSUPP, "FI_MR_CACHE_MONITOR=memhooks: this hmreg is built without "
-                                       "it; use userfaultfd, import or disabled");
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(value, known[i].name))
             continue;
@@ -143,9 +141,9 @@ static int check_config(const struct hmreg_config *callers, struct hmreg_config 
     if (config->ifaces & ~ALL_IFACES)
         return hmreg_fail(-EINVAL, "config->ifaces has unknown bits %#x; accepted are %#x",
                           config->ifaces & ~ALL_IFACES, ALL_IFACES);
-    if ((unsigned)config->monitor > HMREG_MONITOR_DISABLED)
+    if ((unsigned)config->monitor > HMREG_MONITOR_MEMHOOKS)
         return hmreg_fail(-EINVAL, "config->monitor is %d; accepted are 0 (default) to %d",
-                          (int)config->monitor, HMREG_MONITOR_DISABLED);
+                          (int)config->monitor, HMREG_MONITOR_MEMHOOKS);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -130,6 +131,14 @@ static void add_monitor(struct table *table, const json_t *userfaultfd)
         table_add(table, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
 }
 
+static void add_active(struct table *table, const json_t *monitor)
+{
+    const char *active = doc_words(monitor, "active");
+    bool behind = doc_is(monitor, "userfaultfd") && strcmp(active, "memhooks") == 0;
+
+    table_add(table, "%s%s", active, behind ? ", and userfaultfd behind it" : "");
+}
+
 static void print_limits(const json_t *document)
 {
     static const char *const columns[] = {"limit", "value"};
@@ -145,6 +154,8 @@ static void print_limits(const json_t *document)
     add_count(table, json_object_get(limits, "cache"), "regions");
     table_add(table, "cached bytes, each cache");
     add_bytes(table, json_object_get(limits, "cache"), "bytes");
+    table_add(table, "monitor of host memory");
+    add_active(table, json_object_get(limits, "monitor"));
     table_add(table, "userfaultfd");
     add_monitor(table, json_object_get(limits, "userfaultfd"));
     table_print(table);

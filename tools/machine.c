@@ -117,6 +117,18 @@ json_t *machine_monitor(void)
     return found;
 }
 
+/* What notices changes of host memory for a library opened in this environment. */
+static json_t *active_monitor(struct hmreg *lib)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    if (hmreg_monitor_query(lib, &info))
+        return json_null();
+    return doc_made(json_pack("{s:s, s:s, s:b, s:o}", "asked", hmreg_monitor_name(info.asked),
+                              "active", hmreg_monitor_name(info.active), "userfaultfd",
+                              info.userfaultfd, "why", doc_text(info.why)));
+}
+
 json_t *machine_limits(struct hmreg *lib)
 {
     json_t *limits = doc_made(json_object());
@@ -124,6 +136,7 @@ json_t *machine_limits(struct hmreg *lib)
     doc_set(limits, "memlock", process_limit(RLIMIT_MEMLOCK));
     doc_set(limits, "open_files", process_limit(RLIMIT_NOFILE));
     doc_set(limits, "cache", machine_cache_limits(lib));
+    doc_set(limits, "monitor", active_monitor(lib));
     doc_set(limits, "userfaultfd", machine_monitor());
     return limits;
 }

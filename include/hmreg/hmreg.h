@@ -142,7 +142,12 @@ enum hmreg_monitor {
     HMREG_MONITOR_USERFAULTFD = 1, /* the kernel tells; an error where it is not permitted */
     HMREG_MONITOR_IMPORT = 2,      /* the application tells, by hmreg_invalidate() */
     HMREG_MONITOR_DISABLED = 3,    /* nobody: host memory is registered, never cached */
+    HMREG_MONITOR_MEMHOOKS = 4,    /* libc's callers, heard by hooks in its code, and the kernel
+                                      where it is permitted; an error where it cannot be hooked */
 };
+
+/* Its name, as in FI_MR_CACHE_MONITOR; "?" for a value that is none. */
+const char *hmreg_monitor_name(enum hmreg_monitor monitor);
 
 struct hmreg_config {
     size_t size;                /* sizeof(struct hmreg_config) */
@@ -159,7 +164,8 @@ struct hmreg_config {
  *   FI_MR_CACHE_MONITOR (userfaultfd, memhooks, import, disabled), FI_MR_CUDA_CACHE_MONITOR_ENABLED,
  *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
  *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off).
- * -EOPNOTSUPP: the monitor asked for is not built in (memhooks).
+ * -EOPNOTSUPP: memhooks are asked for, and the code of this program's libc, or of what stands
+ *   before it, cannot be hooked; the sentence names the function and the reason.
  * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
  * -ENOMEM, -EAGAIN, -EMFILE: the system's.
  */
@@ -170,6 +176,20 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
  * left; nothing was done. -EPERM: in a child of the process that opened it.
  */
 int hmreg_close(struct hmreg *lib);
+
+/* Which monitor serves, and how much it has heard. */
+struct hmreg_monitor_info {
+    size_t size;               /* sizeof(struct hmreg_monitor_info) */
+    enum hmreg_monitor asked;  /* by the configuration, else by the environment */
+    enum hmreg_monitor active; /* never DEFAULT */
+    int userfaultfd;           /* 1: the kernel tells, alone or behind memhooks */
+    uint64_t events;           /* the kernel's so far, in the whole process */
+    uint64_t calls;            /* what memhooks told so far, in the whole process */
+    char why[256];             /* why the kernel does not tell though it might; "" */
+};
+
+/* -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out);
 
 /* ---- runtimes and devices --------------------------------------------------------------- */
 

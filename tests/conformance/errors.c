@@ -473,6 +473,18 @@ static void runtime_query__wrong_arguments__inval(void **state)
     end();
 }
 
+static void monitor_query__wrong_arguments__inval(void **state)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    begin();
+    assert_fails(hmreg_monitor_query(NULL, &info), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_monitor_query(bed.lib, NULL), -EINVAL, "out is NULL");
+    info.size = 8;
+    assert_fails(hmreg_monitor_query(bed.lib, &info), -EINVAL, "size of");
+    end();
+}
+
 static void query__wrong_arguments__inval(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -618,7 +630,8 @@ TEST_MAIN(TEST(memory__runtime_fails__eio),
           TEST(allocation_fails__each_call__enomem_and_all_is_well_after),
           TEST(open__userfaultfd_asked_for__the_kernels_error),
           TEST(open__no_thread_for_the_monitor__eagain),
-          TEST(runtime_query__wrong_arguments__inval), TEST(query__wrong_arguments__inval),
+          TEST(runtime_query__wrong_arguments__inval),
+          TEST(monitor_query__wrong_arguments__inval), TEST(query__wrong_arguments__inval),
           TEST(descriptors_used_up__pack__emfile),
           TEST(bind__more_counters_than_a_region_has__enomem),
           TEST(loopback_objects__wrong_arguments__inval), TEST(regsgl__errors_of_reg__the_same),

@@ -186,6 +186,11 @@ static int ask_runtime(struct bed *bed, void *out)
     return hmreg_runtime_query(bed->under.lib, HMREG_IFACE_SYSTEM, out);
 }
 
+static int ask_monitor(struct bed *bed, void *out)
+{
+    return hmreg_monitor_query(bed->under.lib, out);
+}
+
 static void check_outs(struct bed *bed)
 {
     check_out(bed, sizeof(struct hmreg_domain_info), ask_domain);
@@ -200,6 +205,7 @@ static void check_outs(struct bed *bed)
     check_out(bed, sizeof(struct hmreg_remote_info), ask_remote);
     check_out(bed, sizeof(struct hmreg_mem_info), ask_memory);
     check_out(bed, sizeof(struct hmreg_runtime_info), ask_runtime);
+    check_out(bed, sizeof(struct hmreg_monitor_info), ask_monitor);
 }
 
 static void queries__of_older_and_newer_callers(void **state)
@@ -468,6 +474,7 @@ static void child(struct bed *bed)
     struct hmreg_device_info device = {.size = sizeof(device)};
     struct hmreg_segment_info segment = {.size = sizeof(segment)};
     struct hmreg_remote_info remote_info = {.size = sizeof(remote_info)};
+    struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
     struct hmreg_mem_info mem = {.size = sizeof(mem)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -487,6 +494,7 @@ static void child(struct bed *bed)
 
     PERM(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &runtime));
     PERM(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, &device));
+    PERM(hmreg_monitor_query(lib, &monitor));
     PERM(hmreg_query(lib, memory, 16, &mem));
     PERM(hmreg_export_dmabuf(lib, memory, 16, 0, &dmabuf));
     PERM(hmreg_copy(lib, memory, memory + 64, 16));

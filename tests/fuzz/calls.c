@@ -104,8 +104,10 @@ static void call_queries(struct fuzz *fuzz)
 {
     STRUCT(hmreg_runtime_info, runtime);
     STRUCT(hmreg_device_info, device);
+    STRUCT(hmreg_monitor_info, monitor);
     enum hmreg_iface iface = (enum hmreg_iface)fuzz_small(fuzz);
 
+    CALL(hmreg_monitor_query(fuzz->lib, &monitor.it), &monitor);
     CALL(hmreg_runtime_query(fuzz->lib, iface, &runtime.it), &runtime);
     CALL(hmreg_device_query(fuzz->lib, iface, fuzz_small(fuzz), &device.it), &device);
 }
@@ -117,6 +119,7 @@ static void call_names(struct fuzz *fuzz)
     MUST(hmreg_iface_name((enum hmreg_iface)value));
     MUST(hmreg_mem_kind_name((enum hmreg_mem_kind)value));
     MUST(hmreg_path_name((enum hmreg_path)value));
+    MUST(hmreg_monitor_name((enum hmreg_monitor)value));
     MUST(hmreg_strerror((int)fuzz_random(fuzz)));
 }
 

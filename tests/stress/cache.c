@@ -136,7 +136,7 @@ static void reuse__host_memory_among_threads__never_a_stale_hit(void **state)
     struct bed bed;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, &config);
+    bed_open(&bed, bed_monitor(), &config);
     counter.look = true;
     arena = bed_reserve(SLOTS * LEN / bed_page());
     run(&bed, reuse_host);

@@ -7,16 +7,52 @@
 #include "core/context.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* From now on the kernel answers userfaultfd(2) with EPERM, in this process and its children. */
+static void forbid_userfaultfd(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        test_skip("the kernel does not forbid userfaultfd to us: %s", strerror(errno));
+}
+
+enum hmreg_monitor bed_monitor(void)
+{
+    const char *wanted = getenv("HMREG_TEST_MONITOR");
+    static bool forbidden;
+
+    if (!wanted || strcmp(wanted, "userfaultfd") == 0)
+        return HMREG_MONITOR_USERFAULTFD;
+    if (strcmp(wanted, "memhooks-alone") == 0 && !forbidden) {
+        forbid_userfaultfd();
+        forbidden = true;
+    }
+    return HMREG_MONITOR_MEMHOOKS;
+}
 
 void bed_open(struct bed *bed, enum hmreg_monitor monitor, const struct hmreg_domain_config *config)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = monitor};
     int rc = hmreg_open(&library, &bed->lib);
 
-    if (monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS))
+    if ((monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS)) ||
+        (monitor == HMREG_MONITOR_MEMHOOKS && rc == -EOPNOTSUPP))
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
     bed->domain = counter_open(bed->lib, config);
@@ -44,6 +80,14 @@ uint64_t bed_key(const struct bed *bed, const void *addr, size_t len)
 
     hmreg_mr_put(mr);
     return key;
+}
+
+bool bed_hears_kernel(const struct bed *bed)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_monitor_query(bed->lib, &info));
+    return info.userfaultfd;
 }
 
 bool bed_is_cached(const struct hmreg_mr *mr)

@@ -16,7 +16,11 @@ struct bed {
     struct hmreg_domain *domain;
 };
 
-/* Skips the test where userfaultfd is asked for and this machine does not permit it. */
+/* The monitor of host memory that this run of the tests is for: HMREG_TEST_MONITOR is userfaultfd,
+ * memhooks, or memhooks-alone, where the kernel refuses userfaultfd; unset: userfaultfd. */
+enum hmreg_monitor bed_monitor(void);
+
+/* Skips the test where this machine does not permit the monitor. */
 void bed_open(struct bed *bed, enum hmreg_monitor monitor,
               const struct hmreg_domain_config *config);
 void bed_close(struct bed *bed);
@@ -25,6 +29,9 @@ void bed_close(struct bed *bed);
 struct hmreg_mr *bed_get(const struct bed *bed, const void *addr, size_t len);
 /* Gets, puts, and gives the key: that of an earlier call means a hit. */
 uint64_t bed_key(const struct bed *bed, const void *addr, size_t len);
+
+/* Does the kernel tell of changes, alone or behind hooks? */
+bool bed_hears_kernel(const struct bed *bed);
 
 bool bed_is_cached(const struct hmreg_mr *mr);
 /* When all that has happened is counted. */

@@ -116,6 +116,20 @@ static void document__limits_are_this_process_s(void **state)
     json_decref(document);
 }
 
+static void document__monitor_is_what_the_environment_asks_for(void **state)
+{
+    json_t *document, *monitor;
+
+    setenv("FI_MR_CACHE_MONITOR", "import", 1);
+    document = tool_document(0, "info", "--json");
+    unsetenv("FI_MR_CACHE_MONITOR");
+    monitor = json_object_get(json_object_get(document, "limits"), "monitor");
+    assert_string_equal(words_at(monitor, "asked"), "import");
+    assert_string_equal(words_at(monitor, "active"), "import");
+    assert_true(json_is_false(json_object_get(monitor, "userfaultfd")));
+    json_decref(document);
+}
+
 static void document__environment_is_shown_and_heeded(void **state)
 {
     json_t *document, *cache;
@@ -193,6 +207,7 @@ TEST_MAIN(TEST(document__begins_with_format_and_version),
           TEST(document__every_fabric_library_has_fabrics_or_a_reason),
           TEST(document__every_fabric_is_described_or_says_why_not),
           TEST(document__limits_are_this_process_s),
+          TEST(document__monitor_is_what_the_environment_asks_for),
           TEST(document__environment_is_shown_and_heeded), TEST(text__has_every_section),
           TEST(text__into_a_file__no_control_characters), TEST(text__on_a_terminal__fits_its_width),
           TEST(text__on_a_terminal__headings_are_bold_unless_unwanted))

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hook_sites.h. Looked into are: each function as the dynamic linker resolves it for us, which
+ * is an interposer's (a preloaded allocator's, a sanitizer's) where there is one; libc's own, which
+ * libc itself and the interposer call; and the dynamic linker's private munmap. libc's must have a
+ * site. An interposer need not, if it enters the kernel nowhere itself: then it calls libc.
+ *
+ * In a statically linked program what we resolve is the program's copy of libc, and all there is.
+ */
+#include "core/hook_sites.h"
+
+#include "core/error.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#if defined(__x86_64__) && defined(__LP64__)
+
+#define PATTERN_SIZE 7   /* the instruction, and `syscall` */
+#define UNKNOWN_SIZE 128 /* looked through where a function's size is not known */
+
+/* Not in every libc. */
+extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned)
+    __attribute__((weak));
+
+struct wanted {
+    const char *name;
+    uintptr_t resolved;
+    long number;
+};
+
+/* ---- loaded files ----------------------------------------------------------------------- */
+
+/* A loaded file's executable segment. */
+struct text {
+    const char *file; /* "": the program */
+    uintptr_t start, end;
+    int protection; /* PROT_* */
+};
+
+struct text_search {
+    uintptr_t address;
+    struct text *found;
+};
+
+static int protection_of(const ElfW(Phdr) * segment)
+{
+    return (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
+           (segment->p_flags & PF_X ? PROT_EXEC : 0);
+}
+
+static int look_for_text(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct text_search *search = arg;
+
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+        uintptr_t start = file->dlpi_addr + segment->p_vaddr;
+
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+            continue;
+        if (search->address < start || search->address - start >= segment->p_memsz)
+            continue;
+        *search->found = (struct text){file->dlpi_name ? file->dlpi_name : "", start,
+                                       start + segment->p_memsz, protection_of(segment)};
+        return 1;
+    }
+    return 0;
+}
+
+static bool text_of(uintptr_t address, struct text *out)
+{
+    struct text_search search = {address, out};
+
+    return dl_iterate_phdr(look_for_text, &search) == 1;
+}
+
+static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct text_search *search = arg;
+
+    if (file->dlpi_addr != search->address)
+        return 0;
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+
+        if (segment->p_type == PT_LOAD && segment->p_flags & PF_X)
+            *search->found = (struct text){file->dlpi_name, file->dlpi_addr + segment->p_vaddr,
+                                           file->dlpi_addr + segment->p_vaddr + segment->p_memsz,
+                                           protection_of(segment)};
+    }
+    return 1;
+}
+
+/* The dynamic linker's text; false: there is none in this program. */
+static bool linkers_text(struct text *out)
+{
+    struct text_search search = {getauxval(AT_BASE), out};
+
+    return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
+}
+
+/* ---- patterns --------------------------------------------------------------------------- */
+
+static void make_pattern(long number, uint8_t pattern[PATTERN_SIZE])
+{
+    static const uint8_t fetch_last[PATTERN_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05};
+    uint8_t mov[PATTERN_SIZE] = {0xb8, 0, 0, 0, 0, 0x0f, 0x05};
+
+    memcpy(mov + 1, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
+    memcpy(pattern, number == HOOK_ANY_CALL ? fetch_last : mov, PATTERN_SIZE);
+}
+
+/* What may not be mapped is read by the kernel. */
+static bool read_safely(uintptr_t from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)from, size};
+
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+static bool is_stub(const uint8_t *at, long number)
+{
+    uint32_t header[HOOK_STUB_HEADER / sizeof(uint32_t)];
+    int32_t distance;
+
+    if (at[0] != 0xe9 || at[5] != 0x0f || at[6] != 0x05)
+        return false;
+    memcpy(&distance, at + 1, sizeof(distance));
+    return read_safely((uintptr_t)at + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance -
+                           HOOK_STUB_HEADER,
+                       header, sizeof(header)) &&
+           header[2] == (uint32_t)number && header[5] == HOOK_STUB_MAGIC;
+}
+
+/* After a byte 0x40 to 0x4f it would be another instruction: mov $x,%r8d. */
+static bool is_plain(const uint8_t *at, const uint8_t *pattern, bool first)
+{
+    return memcmp(at, pattern, PATTERN_SIZE) == 0 && (first || (at[-1] & 0xf0) != 0x40);
+}
+
+static int add_site(struct hook_sites *sites, const struct hook_site *site)
+{
+    for (size_t i = 0; i < sites->count; i++)
+        if (sites->site[i].at == site->at)
+            return 0;
+    if (sites->count == HOOK_SITES_MAX)
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: more than %d places to hook", HOOK_SITES_MAX);
+    sites->site[sites->count++] = *site;
+    return 0;
+}
+
+/* Adds the sites in the text. *others: bytes that enter the kernel otherwise, or look so. */
+static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
+                     unsigned *found, unsigned *others)
+{
+    uint8_t *code = (uint8_t *)text->start;
+    uint8_t pattern[PATTERN_SIZE];
+    int rc = 0;
+
+    make_pattern(wanted->number, pattern);
+    for (size_t i = 0; !rc && i + 2 <= text->end - text->start; i++) {
+        struct hook_site site = {wanted->name, code + i - HOOK_SITE_SIZE, wanted->number,
+                                 text->protection};
+        bool whole = i >= HOOK_SITE_SIZE;
+
+        if (code[i] != 0x0f || code[i + 1] != 0x05)
+            continue;
+        if (whole &&
+            (is_stub(site.at, site.number) || is_plain(site.at, pattern, i == HOOK_SITE_SIZE))) {
+            rc = add_site(sites, &site);
+            ++*found;
+        } else {
+            ++*others;
+        }
+    }
+    return rc;
+}
+
+/* ---- where nothing can be hooked -------------------------------------------------------- */
+
+/* Valgrind runs translations of code, and does not see it change. It answers this sequence of
+ * instructions, which is none of anybody else's: is this valgrind? */
+static bool on_valgrind(void)
+{
+    uint64_t request[6] = {0x1001};
+    uint64_t answer = 0;
+
+    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\t"
+                     "xchgq %%rbx, %%rbx"
+                     : "+d"(answer)
+                     : "a"(request)
+                     : "cc", "memory");
+    return answer != 0;
+}
+
+/* ---- functions -------------------------------------------------------------------------- */
+
+static uintptr_t end_of_function(uintptr_t function, const struct text *text)
+{
+    const ElfW(Sym) *symbol = NULL;
+    uintptr_t end = function + UNKNOWN_SIZE;
+    Dl_info info;
+
+    if (dladdr1((void *)function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+        (uintptr_t)info.dli_saddr == function && symbol->st_size)
+        end = function + symbol->st_size;
+    return end < text->end ? end : text->end;
+}
+
+static int refuse(const struct wanted *wanted, const struct text *text, const char *why)
+{
+    return hmreg_fail(-EOPNOTSUPP, "memhooks: %s() of %s %s; use userfaultfd or import",
+                      wanted->name, text->file[0] ? text->file : "this program", why);
+}
+
+static int find_in_function(struct hook_sites *sites, const struct wanted *wanted,
+                            uintptr_t function, bool must)
+{
+    struct text text = {.file = ""};
+    unsigned found = 0, others = 0;
+    int rc;
+
+    if (!text_of(function, &text))
+        return refuse(wanted, &text, "is not in any loaded file");
+    text.end = end_of_function(function, &text);
+    text.start = function;
+    rc = add_sites(sites, wanted, &text, &found, &others);
+    if (rc)
+        return rc;
+    if (must && !found)
+        return refuse(wanted, &text,
+                      "does not enter the kernel in a form that can be hooked "
+                      "(something else may have hooked it)");
+    if (!must && others)
+        return refuse(wanted, &text,
+                      "stands before libc's and enters the kernel in a form "
+                      "that cannot be hooked");
+    return 0;
+}
+
+static int find_wanted(struct hook_sites *sites, const struct wanted *wanted, void *libc)
+{
+    uintptr_t own = libc ? (uintptr_t)dlsym(libc, wanted->name) : 0;
+    int rc = 0;
+
+    if (!own)
+        return wanted->resolved ? find_in_function(sites, wanted, wanted->resolved, true) : 0;
+    if (wanted->resolved && wanted->resolved != own)
+        rc = find_in_function(sites, wanted, wanted->resolved, false);
+    return rc ? rc : find_in_function(sites, wanted, own, true);
+}
+
+/* dlclose(3) unmaps by a munmap of the dynamic linker's own, which has no symbol. */
+static int find_linkers(struct hook_sites *sites)
+{
+    static const struct wanted munmaps = {"munmap", 0, SYS_munmap};
+    unsigned found = 0, others = 0;
+    struct text text;
+    int rc;
+
+    if (!linkers_text(&text))
+        return 0;
+    rc = add_sites(sites, &munmaps, &text, &found, &others);
+    return rc || found ? rc : refuse(&munmaps, &text, "is in no form that can be hooked");
+}
+
+int hook_sites_find(struct hook_sites *out)
+{
+    const struct wanted wanted[] = {
+        {"munmap", (uintptr_t)munmap, SYS_munmap},
+        {"mmap", (uintptr_t)mmap, SYS_mmap},
+        {"mmap64", (uintptr_t)mmap64, SYS_mmap},
+        {"mremap", (uintptr_t)mremap, SYS_mremap},
+        {"madvise", (uintptr_t)madvise, SYS_madvise},
+        {"brk", (uintptr_t)brk, SYS_brk},
+        {"shmat", (uintptr_t)shmat, SYS_shmat},
+        {"shmdt", (uintptr_t)shmdt, SYS_shmdt},
+        {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise},
+        {"syscall", (uintptr_t)syscall, HOOK_ANY_CALL},
+    };
+    struct hook_sites sites = {.count = 0};
+    void *libc;
+    int rc = 0;
+
+    if (on_valgrind())
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: valgrind does not see code change; use "
+                                       "userfaultfd or import");
+    libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    for (size_t i = 0; !rc && i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        rc = find_wanted(&sites, &wanted[i], libc);
+    rc = rc ? rc : find_linkers(&sites);
+    if (libc)
+        dlclose(libc);
+    if (!rc)
+        *out = sites;
+    return rc;
+}
+
+#else
+
+int hook_sites_find(struct hook_sites *out)
+{
+    return hmreg_fail(-EOPNOTSUPP, "memhooks: there are none for this processor; use userfaultfd "
+                                   "or import");
+}
+
+#endif

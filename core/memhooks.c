@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See memhooks.h. The stubs (hook_stubs.h) call on_call() for what may touch a watched range.
+ *
+ * Told before the kernel is asked: once the pages are gone, another thread may have new memory at
+ * the same place at once. That a get which races with the change itself may register the old pages
+ * is its caller's mistake, and so it is without a cache.
+ *
+ * Locks: open_lock (who is open) is taken by open, close and fork, never by a hook: glibc's fork
+ * takes malloc's locks after the handlers have run, and a hook may be inside malloc. tell_lock
+ * is quiet; it guards the clients and is held while they are told. In a forked child it may be held
+ * for ever by a thread that is not there: the first open in the child starts anew.
+ *
+ * A thread that is interrupted with a quiet lock held, whose signal handler unmaps, tells nobody:
+ * it leaves word in `late`, and the next look-up takes everything for changed.
+ */
+#include "core/memhooks.h"
+
+#include "core/error.h"
+#include "core/hook_stubs.h"
+#include "core/process.h"
+#include "core/quiet.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+    _Atomic uint64_t epoch; /* of the process that hooked; 0: none */
+    struct hook_state *state;
+    uint64_t page_size;
+    pthread_mutex_t tell_lock;
+    struct memhooks_client *clients;
+    atomic_uint late; /* changes that could not be told */
+    _Atomic uint64_t calls;
+} hooks;
+
+/* ---- telling ---------------------------------------------------------------------------- */
+
+static void tell_locked(uint64_t start, uint64_t end)
+{
+    struct change change = {start, end, .host_only = true};
+
+    for (struct memhooks_client *client = hooks.clients; client; client = client->next)
+        client->changed(client, &change);
+}
+
+static bool is_watched(uint64_t start, uint64_t end)
+{
+    uint64_t last = (end - 1) >> HOOK_GRANULE_SHIFT;
+    uint64_t at = start >> HOOK_GRANULE_SHIFT;
+
+    if (last - at >= HOOK_GRANULES)
+        return atomic_load(&hooks.state->watched);
+    while (at <= last)
+        if (atomic_load(&hooks.state->granules[at++ % HOOK_GRANULES]))
+            return true;
+    return false;
+}
+
+/* [start, start + len) is about to change; one that wraps ends at the top. */
+static void tell(uint64_t start, uint64_t len)
+{
+    uint64_t end = start + len < start ? UINT64_MAX : start + len;
+
+    if (start == end || !is_watched(start, end))
+        return;
+    atomic_fetch_add(&hooks.calls, 1);
+    if (quiet_depth) {
+        atomic_fetch_add(&hooks.late, 1);
+        return;
+    }
+    quiet_lock(&hooks.tell_lock);
+    tell_locked(start, end);
+    quiet_unlock(&hooks.tell_lock);
+}
+
+void memhooks_settle(void)
+{
+    unsigned late = atomic_load(&hooks.late);
+
+    if (!late)
+        return;
+    quiet_lock(&hooks.tell_lock);
+    /* `late` falls to 0 after they are told: until then others come here too, and wait. */
+    do
+        tell_locked(0, UINT64_MAX);
+    while (!atomic_compare_exchange_strong(&hooks.late, &late, 0));
+    quiet_unlock(&hooks.tell_lock);
+}
+
+/* ---- calls ------------------------------------------------------------------------------ */
+
+static bool throws_away(uint64_t advice)
+{
+    return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
+           advice == MADV_DONTNEED_LOCKED || advice == MADV_GUARD_INSTALL;
+}
+
+/* What shrinks in its place loses its tail; what grows may move. */
+static void on_mremap(const uint64_t *args)
+{
+    uint64_t mask = hooks.page_size - 1;
+    uint64_t before = args[1], after = (args[2] + mask) & ~mask, flags = args[3];
+
+    if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) || (flags & MREMAP_MAYMOVE && after > before))
+        tell(args[0], before);
+    else if (after < before)
+        tell(args[0] + after, before - after);
+    if (flags & MREMAP_FIXED)
+        tell(args[4], args[2]);
+}
+
+/* The heap's end as the kernel has it: somebody may move it past libc. */
+static void on_brk(uint64_t end)
+{
+    uint64_t now = end ? (uint64_t)syscall(SYS_brk, 0) : 0;
+
+    if (end < now)
+        tell(end, now - end);
+}
+
+static void on_shmat(const uint64_t *args)
+{
+    struct shmid_ds segment;
+
+    if (args[2] & SHM_REMAP && shmctl((int)args[0], IPC_STAT, &segment) == 0)
+        tell(args[1] - (args[2] & SHM_RND ? args[1] % (uint64_t)SHMLBA : 0), segment.shm_segsz);
+}
+
+/* The ranges are read as the kernel will: what is not there is its to refuse. */
+static void on_process_madvise(const uint64_t *args)
+{
+    for (uint64_t i = 0; throws_away(args[3]) && i < args[2]; i++) {
+        struct iovec range, local = {&range, sizeof(range)};
+        struct iovec remote = {(struct iovec *)(uintptr_t)args[1] + i, sizeof(range)};
+
+        if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)sizeof(range))
+            return;
+        tell((uintptr_t)range.iov_base, range.iov_len);
+    }
+}
+
+static void on_known_call(const struct hook_call *call)
+{
+    const uint64_t *args = call->args;
+
+    switch (call->number) {
+    case SYS_munmap:
+        tell(args[0], args[1]);
+        break;
+    case SYS_mmap:
+        if (args[3] & MAP_FIXED)
+            tell(args[0], args[1]);
+        break;
+    case SYS_mremap:
+        on_mremap(args);
+        break;
+    case SYS_madvise:
+        if (throws_away(args[2]))
+            tell(args[0], args[1]);
+        break;
+    case SYS_brk:
+        on_brk(args[0]);
+        break;
+    case SYS_shmat:
+        on_shmat(args);
+        break;
+    case SYS_shmdt: /* how far the segment reaches is not said */
+        tell(args[0], UINT64_MAX - args[0]);
+        break;
+    case SYS_process_madvise:
+        on_process_madvise(args);
+        break;
+    }
+}
+
+static void on_call(const struct hook_call *call)
+{
+    int before = errno;
+
+    on_known_call(call);
+    errno = before;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static bool forks_handled;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&open_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void handle_forks(void)
+{
+    forks_handled = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+}
+
+/* In this process nobody has hooked yet. */
+static int start(const struct hook_sites *sites, uint64_t epoch)
+{
+    int rc;
+
+    hooks.state = hook_state_get();
+    if (!hooks.state)
+        return hmreg_last_error()->code;
+    hooks.page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+    pthread_mutex_init(&hooks.tell_lock, NULL);
+    hooks.clients = NULL;
+    atomic_store(&hooks.late, 0);
+    atomic_store(&hooks.calls, 0);
+    atomic_store(&hooks.state->hook, on_call);
+    rc = hook_stubs_install(sites, hooks.state);
+    if (!rc)
+        atomic_store(&hooks.epoch, epoch);
+    return rc;
+}
+
+static int join(struct memhooks_client *client, const struct hook_sites *sites, uint64_t epoch)
+{
+    int rc = atomic_load(&hooks.epoch) == epoch ? 0 : start(sites, epoch);
+
+    if (rc)
+        return rc;
+    quiet_lock(&hooks.tell_lock);
+    client->next = hooks.clients;
+    hooks.clients = client;
+    quiet_unlock(&hooks.tell_lock);
+    return 0;
+}
+
+int memhooks_open(struct memhooks_client *client)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint64_t epoch = process_epoch_start();
+    struct hook_sites sites;
+    int rc;
+
+    pthread_once(&once, handle_forks);
+    if (!epoch || !forks_handled)
+        return hmreg_fail(-ENOMEM, "no memory for memhooks");
+    /* Without the lock: it asks the dynamic linker, whose locks a forking thread may hold. */
+    rc = hook_sites_find(&sites);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&open_lock);
+    rc = join(client, &sites, epoch);
+    pthread_mutex_unlock(&open_lock);
+    return rc;
+}
+
+void memhooks_close(struct memhooks_client *client)
+{
+    struct memhooks_client **link = &hooks.clients;
+
+    pthread_mutex_lock(&open_lock);
+    quiet_lock(&hooks.tell_lock);
+    while (*link != client)
+        link = &(*link)->next;
+    *link = client->next;
+    quiet_unlock(&hooks.tell_lock);
+    if (!hooks.clients) {
+        hook_stubs_remove(hooks.state);
+        atomic_store(&hooks.epoch, 0);
+    }
+    pthread_mutex_unlock(&open_lock);
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+/* Adds to the count of each granule the range touches; all of them where it touches more. */
+static void count(uint64_t start, uint64_t end, uint32_t more)
+{
+    uint64_t at = start >> HOOK_GRANULE_SHIFT;
+    uint64_t last = (end - 1) >> HOOK_GRANULE_SHIFT;
+
+    if (last - at >= HOOK_GRANULES)
+        last = at + HOOK_GRANULES - 1;
+    for (; at <= last; at++)
+        atomic_fetch_add(&hooks.state->granules[at % HOOK_GRANULES], more);
+    atomic_fetch_add(&hooks.state->watched, more);
+}
+
+void memhooks_watch(uint64_t start, uint64_t end)
+{
+    count(start, end, 1);
+}
+
+void memhooks_unwatch(uint64_t start, uint64_t end)
+{
+    count(start, end, UINT32_MAX);
+}
+
+uint64_t memhooks_calls(void)
+{
+    return atomic_load(&hooks.calls);
+}

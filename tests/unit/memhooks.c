@@ -1,0 +1,797 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks in libc's code: what they leave as it was (code, registers, errno, forks), what they cost
+ * memory that nobody watches, where they run (inside listeners, signal handlers, vfork), and what
+ * only they hear. That every ordinary way to lose a page is heard is in monitor.c.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/context.h"
+#include "core/memhooks.h"
+#include "core/quiet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+static void open_bed(struct bed *bed)
+{
+    bed_monitor(); /* may forbid userfaultfd */
+    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
+static uint64_t calls(const struct bed *bed)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_monitor_query(bed->lib, &info));
+    return info.calls;
+}
+
+static void map_at(char *addr, size_t len)
+{
+    assert_ptr_equal(bed_map_at(addr, len / bed_page()), addr);
+}
+
+static bool needs_none(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
+{
+    return false;
+}
+
+/* ---- libc's code ------------------------------------------------------------------------ */
+
+enum { CODE = 64 };
+
+static void copy_code(uint8_t *out)
+{
+    memcpy(out, (const void *)(uintptr_t)munmap, CODE);
+    memcpy(out + CODE, (const void *)(uintptr_t)madvise, CODE);
+    memcpy(out + 2 * CODE, (const void *)(uintptr_t)syscall, CODE);
+}
+
+/* Mappings that may be both written and run. */
+static int writable_code(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    int count = 0;
+
+    while (fgets(line, sizeof(line), maps))
+        count += strstr(line, " rwx") != NULL;
+    fclose(maps);
+    return count;
+}
+
+static int mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    int count = 0;
+
+    while (fgets(line, sizeof(line), maps))
+        count++;
+    fclose(maps);
+    return count;
+}
+
+static void open__code_is_changed_and_close_restores_it(void **state)
+{
+    uint8_t before[3 * CODE], during[3 * CODE], after[3 * CODE];
+    struct bed bed;
+
+    if (SANITIZED)
+        test_skip("what the linker finds is the sanitizer's");
+    copy_code(before);
+    open_bed(&bed);
+    copy_code(during);
+    assert_int_equal(writable_code(), 0);
+    bed_close(&bed);
+    copy_code(after);
+    assert_memory_not_equal(before, during, sizeof(before));
+    assert_memory_equal(before, after, sizeof(before));
+    assert_int_equal(writable_code(), 0);
+}
+
+static void open__many_times__takes_no_more_memory(void **state)
+{
+    struct bed bed;
+    int after_first = 0;
+
+    for (int i = 0; i < 100; i++) {
+        open_bed(&bed);
+        bed_close(&bed);
+        if (i == 0)
+            after_first = mappings();
+    }
+    assert_in_range(mappings(), 0, after_first + 2);
+}
+
+static void open__several__hooked_until_the_last_closes(void **state)
+{
+    size_t len = bed_page();
+    char *memory = bed_map(1);
+    struct bed bed;
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct hmreg *other;
+
+    open_bed(&bed);
+    assert_ok(hmreg_open(&config, &other));
+    bed_key(&bed, memory, len);
+    assert_ok(hmreg_close(other));
+    munmap(memory, len);
+    assert_int_equal(calls(&bed), 1);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    bed_close(&bed);
+}
+
+static void monitor_query__says_what_serves(void **state)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_int_equal(info.asked, HMREG_MONITOR_MEMHOOKS);
+    assert_int_equal(info.active, HMREG_MONITOR_MEMHOOKS);
+    assert_int_equal(info.calls, 0);
+    if (info.userfaultfd)
+        assert_string_equal(info.why, "");
+    else
+        assert_non_null(strstr(info.why, "userfaultfd"));
+    bed_close(&bed);
+}
+
+/* ---- where it cannot be done ------------------------------------------------------------ */
+
+/* From now on no page of this process can be made runnable. */
+static int forbid_code(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static int open_where_code_is_forbidden(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct hmreg *lib = NULL;
+
+    if (forbid_code())
+        return 77;
+    if (hmreg_open(&config, &lib) != -EOPNOTSUPP || lib)
+        return 1;
+    return strstr(hmreg_last_error()->text, "Permission denied") ? 0 : 2;
+}
+
+static void open__code_may_not_be_changed__opnotsupp_and_all_as_before(void **state)
+{
+    int status;
+    pid_t child;
+
+    child = fork();
+    if (child == 0)
+        _exit(open_where_code_is_forbidden());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        test_skip("the kernel does not forbid it to us");
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- what a caller keeps ---------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* Uses up every register that a hook may. */
+static bool spoil_registers(struct listener *listener, const struct change *change)
+{
+    __asm__ volatile("vzeroall\n\tfninit" ::
+                         : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+                           "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+    errno = EXDEV;
+    return false;
+}
+
+/* madvise(2) with values in vector registers, which are read again after it. */
+static long madvise_keeping(void *addr, size_t len, const uint64_t in[8], uint64_t out[8])
+{
+    register int (*function)(void *, size_t, int) __asm__("r14") = madvise;
+    register uint64_t *to __asm__("r13") = out;
+    long advice = MADV_DONTNEED, result;
+
+    __asm__ volatile("movq %%rsp, %%r12\n\t"
+                     "subq $256, %%rsp\n\t" /* a red zone */
+                     "andq $-16, %%rsp\n\t"
+                     "vmovdqu (%%rbx), %%ymm0\n\t"
+                     "vmovdqu 32(%%rbx), %%ymm15\n\t"
+                     "call *%%r14\n\t"
+                     "vmovdqu %%ymm0, (%%r13)\n\t"
+                     "vmovdqu %%ymm15, 32(%%r13)\n\t"
+                     "movq %%r12, %%rsp\n\t"
+                     : "=a"(result), "+D"(addr), "+S"(len), "+d"(advice)
+                     : "b"(in), "r"(to), "r"(function)
+                     : "rcx", "r8", "r9", "r10", "r11", "r12", "memory", "cc", "xmm0", "xmm15");
+    return result;
+}
+#endif
+
+static void hook__spoils_every_register_and_errno__caller_keeps_them(void **state)
+{
+#if defined(__x86_64__)
+    atomic_uint sure = 1;
+    struct listener spoiler = {.sure = &sure, .changed = spoil_registers, .needs = needs_none};
+    size_t len = bed_page();
+    char *memory = bed_map(1);
+    const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
+    uint64_t out[8] = {0};
+    struct bed bed;
+
+    if (SANITIZED || !__builtin_cpu_supports("avx"))
+        test_skip("no AVX, or a sanitizer's madvise");
+    open_bed(&bed);
+    bed_key(&bed, memory, len);
+    monitor_attach(bed.lib->monitor, &spoiler);
+    errno = ENOTTY;
+    assert_int_equal(madvise_keeping(memory, len, in, out), 0);
+    assert_int_equal(errno, ENOTTY);
+    assert_memory_equal(in, out, sizeof(in));
+    assert_int_equal(calls(&bed), 1);
+    monitor_detach(bed.lib->monitor, &spoiler);
+    munmap(memory, len);
+    bed_close(&bed);
+#else
+    test_skip("no hooks on this processor");
+#endif
+}
+
+static void munmap__of_nothing__errno_is_the_kernels(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, 10);
+    errno = 0;
+    assert_int_equal(munmap(memory + 1, bed_page()), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_true(mremap(memory, 1, 1, 0xff) == MAP_FAILED);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(syscall(SYS_munmap, memory + 1, 1), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_memory_equal(memory, "mmmm", 4);
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- what it costs memory that nobody watches ------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* Between two traps: one call of each, of memory that is not there. */
+static void call_between_traps(char *nothing, int which)
+{
+    __asm__ volatile("int3");
+    switch (which) {
+    case 0:
+        munmap(nothing, bed_page());
+        break;
+    case 1:
+        madvise(nothing, bed_page(), MADV_DONTNEED);
+        break;
+    default:
+        syscall(SYS_getppid);
+    }
+    __asm__ volatile("int3");
+}
+
+/* The next stop of a traced child: 1 at a trap in its code, 0 at a step. */
+static bool at_trap(pid_t child)
+{
+    siginfo_t info = {.si_code = 0};
+    int status = 0;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+    assert_int_equal(ptrace(PTRACE_GETSIGINFO, child, 0, &info), 0);
+    return info.si_code == SI_KERNEL;
+}
+
+static pid_t fork_traced(char *nothing, int which)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+            _exit(77);
+        call_between_traps(nothing, which); /* binds what is bound late */
+        call_between_traps(nothing, which);
+        _exit(0);
+    }
+    return child;
+}
+
+/* Instructions that a child runs for one call. */
+static unsigned count_instructions(char *nothing, int which)
+{
+    pid_t child = fork_traced(nothing, which);
+    unsigned count = 0;
+    int status;
+
+    for (int i = 0; i < 2; i++) {
+        assert_true(at_trap(child));
+        ptrace(PTRACE_CONT, child, 0, 0);
+    }
+    assert_true(at_trap(child));
+    do {
+        assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, 0, 0), 0);
+        count++;
+    } while (!at_trap(child));
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return count;
+}
+
+static void unwatched(int which, const char *name, unsigned limit)
+{
+    char *memory = bed_map(1), *nothing = memory - (64 << 20);
+    unsigned before, after;
+    struct bed bed;
+
+    if (SANITIZED)
+        test_skip("a sanitizer's own calls would be counted");
+    before = count_instructions(nothing, which);
+    open_bed(&bed);
+    bed_key(&bed, memory, 10); /* something is watched, elsewhere */
+    /* A child's hooks are the same code, and its table is empty. */
+    after = count_instructions(nothing, which);
+    print_message("%s: %u instructions, %u with hooks\n", name, before, after);
+    assert_in_range(after, before + 1, before + limit);
+    munmap(memory, bed_page());
+    assert_int_equal(calls(&bed), 1);
+    bed_close(&bed);
+}
+
+static void munmap__of_unwatched_memory__costs_few_instructions(void **state)
+{
+    unwatched(0, "munmap", 18);
+}
+
+static void madvise__of_unwatched_memory__costs_few_instructions(void **state)
+{
+    unwatched(1, "madvise", 24);
+}
+
+static void syscall__of_another_number__costs_few_instructions(void **state)
+{
+    unwatched(2, "syscall", 12);
+}
+#endif
+
+/* ---- where hooks run -------------------------------------------------------------------- */
+
+static struct {
+    char *memory;
+    bool done;
+} inner;
+
+/* A listener that unmaps, as a signal's handler might that interrupts one. */
+static bool unmap_inner(struct listener *listener, const struct change *change)
+{
+    if (!inner.done) {
+        inner.done = true;
+        munmap(inner.memory, bed_page());
+        map_at(inner.memory, bed_page());
+    }
+    return false;
+}
+
+static void munmap__inside_the_librarys_locks__no_deadlock_and_told(void **state)
+{
+    atomic_uint sure = 1;
+    struct listener listener = {.sure = &sure, .changed = unmap_inner, .needs = needs_none};
+    char *outer = bed_map(1);
+    struct bed bed;
+
+    inner.memory = bed_map(1);
+    inner.done = false;
+    open_bed(&bed);
+    if (bed_hears_kernel(&bed)) {
+        bed_close(&bed);
+        test_skip("the kernel would wait for the listener's own thread");
+    }
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    assert_int_equal(bed_key(&bed, outer, 10), 2);
+    monitor_attach(bed.lib->monitor, &listener);
+    munmap(outer, bed_page());
+    assert_true(inner.done);
+    monitor_detach(bed.lib->monitor, &listener);
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 3);
+    munmap(inner.memory, bed_page());
+    bed_close(&bed);
+}
+
+static void unmap_in_handler(int signal_number)
+{
+    int before = errno;
+
+    munmap(inner.memory, bed_page());
+    errno = before;
+}
+
+static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_told(void **state)
+{
+    struct sigaction action = {.sa_handler = unmap_in_handler}, before;
+    struct bed bed;
+
+    inner.memory = bed_map(1);
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    sigaction(SIGUSR1, &action, &before);
+    quiet_enter(); /* as it is while the thread locks, holds or unlocks one */
+    raise(SIGUSR1);
+    quiet_leave();
+    sigaction(SIGUSR1, &before, NULL);
+    map_at(inner.memory, bed_page());
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 2);
+    munmap(inner.memory, bed_page());
+    bed_close(&bed);
+}
+
+static void vfork__child_unmaps__parent_is_told(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    if (SANITIZED)
+        test_skip("sanitizers make a fork of vfork");
+    open_bed(&bed);
+    bed_key(&bed, memory, 10);
+    child = vfork();
+    if (child == 0) {
+        munmap(memory, bed_page());
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    map_at(memory, bed_page());
+    assert_int_equal(bed_key(&bed, memory, 10), 2);
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- forks ------------------------------------------------------------------------------ */
+
+struct holder {
+    struct listener listener;
+    atomic_uint sure;
+    sem_t reached, go_on;
+    char *memory;
+};
+
+static bool hold_locks(struct listener *listener, const struct change *change)
+{
+    struct holder *holder = (struct holder *)listener;
+
+    sem_post(&holder->reached);
+    while (sem_wait(&holder->go_on))
+        ;
+    return false;
+}
+
+static void *unmap_held(void *arg)
+{
+    struct holder *holder = arg;
+
+    munmap(holder->memory, bed_page());
+    return NULL;
+}
+
+static int childs_part(char *memory)
+{
+    struct bed bed;
+
+    alarm(60);
+    munmap(memory, bed_page());
+    free(malloc(64 << 20));
+    open_bed(&bed);
+    memory = bed_map(1);
+    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
+        return 2;
+    munmap(memory, bed_page());
+    if (bed_stats(&bed).invalidations != 1)
+        return 3;
+    bed_close(&bed);
+    return 0;
+}
+
+static void fork__while_a_hook_holds_every_lock__child_does_not_hang(void **state)
+{
+    struct holder holder = {.listener.changed = hold_locks, .listener.needs = needs_none};
+    char *other = bed_map(1);
+    pthread_t thread;
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    if (SANITIZED)
+        test_skip("ThreadSanitizer forbids threads in a forked child");
+    open_bed(&bed);
+    holder.memory = bed_map(1);
+    bed_key(&bed, holder.memory, 10);
+    bed_key(&bed, other, 10);
+    atomic_init(&holder.sure, 1);
+    holder.listener.sure = &holder.sure;
+    sem_init(&holder.reached, 0, 0);
+    sem_init(&holder.go_on, 0, 0);
+    monitor_attach(bed.lib->monitor, &holder.listener);
+    assert_int_equal(pthread_create(&thread, NULL, unmap_held, &holder), 0);
+    sem_wait(&holder.reached);
+    child = fork();
+    if (child == 0)
+        _exit(childs_part(other));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < 4; i++)
+        sem_post(&holder.go_on); /* the kernel's word comes to it as well */
+    pthread_join(thread, NULL);
+    assert_true(monitor_settle(bed.lib->monitor));
+    monitor_detach(bed.lib->monitor, &holder.listener);
+    assert_int_equal(bed_key(&bed, other, 10), 2);
+    munmap(other, bed_page());
+    bed_close(&bed);
+}
+
+static void fork__child_has_none_of_the_parents_hooks(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, 10);
+    child = fork();
+    if (child == 0) {
+        munmap(memory, bed_page());
+        _exit(memhooks_calls() != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(calls(&bed), 0);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- code changed while it runs --------------------------------------------------------- */
+
+static atomic_bool enough;
+
+static void *map_and_unmap(void *arg)
+{
+    size_t len = 3 * bed_page();
+    uint64_t rounds = 0;
+
+    while (!atomic_load(&enough)) {
+        char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
+
+        if (memory == MAP_FAILED || memory[0])
+            return NULL;
+        memory[0] = 1;
+        if (madvise(memory, len, MADV_DONTNEED) || memory[0])
+            return NULL;
+        memory = mremap(memory, len, 2 * len, MREMAP_MAYMOVE);
+        if (memory == MAP_FAILED || munmap(memory, 2 * len))
+            return NULL;
+        if (syscall(SYS_getpid) != getpid())
+            return NULL;
+        rounds++;
+    }
+    return (void *)(uintptr_t)rounds;
+}
+
+static void open_and_close__while_threads_are_in_the_code__all_goes_on(void **state)
+{
+    pthread_t threads[3];
+    struct bed bed;
+    void *rounds;
+
+    atomic_store(&enough, false);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        open_bed(&bed);
+        bed_close(&bed);
+    }
+    atomic_store(&enough, true);
+    for (size_t i = 0; i < 3; i++) {
+        pthread_join(threads[i], &rounds);
+        assert_non_null(rounds);
+    }
+}
+
+static void *open_and_close(void *arg)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+
+    while (!atomic_load(&enough)) {
+        struct hmreg *lib;
+
+        if (hmreg_open(&config, &lib) || hmreg_close(lib))
+            return NULL;
+    }
+    return arg;
+}
+
+static void fork__while_code_is_being_changed__children_run_whole_code(void **state)
+{
+    pthread_t thread;
+    void *result;
+
+    if (SANITIZED)
+        test_skip("slow, and the same code");
+    atomic_store(&enough, false);
+    assert_int_equal(pthread_create(&thread, NULL, open_and_close, &enough), 0);
+    for (int i = 0; i < 100; i++) {
+        int status = -1;
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(60);
+            munmap(mmap(NULL, 10, PROT_READ, ANONYMOUS, -1, 0), 10);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, &result);
+    assert_ptr_equal(result, &enough);
+}
+
+/* ---- what only hooks hear --------------------------------------------------------------- */
+
+static void shmat__over_it__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2);
+    int id = shmget(IPC_PRIVATE, len, 0600);
+    struct bed bed;
+
+    if (id < 0)
+        test_skip("no shared memory segments: %s", strerror(errno));
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    assert_ptr_equal(shmat(id, memory, SHM_REMAP), memory);
+    shmctl(id, IPC_RMID, NULL);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(syscall(SYS_shmdt, memory), 0);
+    bed_close(&bed);
+}
+
+static void madvise__guard_pages__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    if (madvise(memory, len, 102)) {
+        bed_close(&bed);
+        test_skip("this kernel has no guard pages: %s", strerror(errno));
+    }
+    assert_int_equal(madvise(memory, len, 103), 0);
+    memset(memory, 1, len);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void process_madvise__of_itself__registered_anew(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(3);
+    struct iovec ranges[2] = {{memory, page}, {memory + 2 * page, page}};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    struct bed bed;
+
+    open_bed(&bed);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
+    if (syscall(440, self, ranges, 2, MADV_DONTNEED, 0) < 0) {
+        close(self);
+        bed_close(&bed);
+        test_skip("this kernel throws no pages away so: %s", strerror(errno));
+    }
+    close(self);
+    assert_int_equal(bed_key(&bed, memory + page, page), 2);
+    assert_int_equal(bed_key(&bed, memory, page), 4);
+    assert_int_equal(bed_key(&bed, memory + 2 * page, page), 5);
+    munmap(memory, 3 * page);
+    bed_close(&bed);
+}
+
+static void mremap__dontunmap__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2), *moved;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4);
+    if (moved == MAP_FAILED) {
+        bed_close(&bed);
+        test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
+    }
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(bed_key(&bed, moved, len), 3);
+    munmap(memory, len);
+    munmap(moved, len);
+    bed_close(&bed);
+}
+
+#if defined(__x86_64__)
+#define COSTS                                                                                      \
+    , TEST(munmap__of_unwatched_memory__costs_few_instructions),                                   \
+        TEST(madvise__of_unwatched_memory__costs_few_instructions),                                \
+        TEST(syscall__of_another_number__costs_few_instructions)
+#else
+#define COSTS
+#endif
+
+TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
+          TEST(open__many_times__takes_no_more_memory),
+          TEST(open__several__hooked_until_the_last_closes), TEST(monitor_query__says_what_serves),
+          TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before),
+          TEST(hook__spoils_every_register_and_errno__caller_keeps_them),
+          TEST(munmap__of_nothing__errno_is_the_kernels),
+          TEST(munmap__inside_the_librarys_locks__no_deadlock_and_told),
+          TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_told),
+          TEST(vfork__child_unmaps__parent_is_told),
+          TEST(fork__while_a_hook_holds_every_lock__child_does_not_hang),
+          TEST(fork__child_has_none_of_the_parents_hooks),
+          TEST(open_and_close__while_threads_are_in_the_code__all_goes_on),
+          TEST(fork__while_code_is_being_changed__children_run_whole_code),
+          TEST(shmat__over_it__registered_anew), TEST(madvise__guard_pages__registered_anew),
+          TEST(process_madvise__of_itself__registered_anew),
+          TEST(mremap__dontunmap__registered_anew) COSTS)
