@@ -199,6 +199,9 @@ static const char *remedy(enum hmreg_path path, int rc)
                "(FI_LOG_LEVEL=warn says)";
     if (path == HMREG_PATH_PEERMEM && rc == -FI_EFAULT)
         return "; no peer-memory module (nvidia-peermem) took the address";
+    if (path == HMREG_PATH_DMABUF && rc == -FI_ENOSYS)
+        return "; this libfabric is built without dmabufs or that runtime, or could not start it "
+               "(FI_LOG_LEVEL=warn says)";
     if (path == HMREG_PATH_DMABUF && (rc == -FI_EOPNOTSUPP || rc == -EPROTONOSUPPORT))
         return "; the device's driver imports none";
     return "";

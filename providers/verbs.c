@@ -9,8 +9,8 @@
  * between drivers (0, or the local key's value): it is hidden. So is the address in the ibv_mr:
  * of a dmabuf's region it is an offset.
  *
- * Calls that came after the first libibverbs of its ABI are looked up at run time, and used where
- * the one that is loaded has them.
+ * Calls that came after the first libibverbs of its ABI (ibv_reg_dmabuf_mr(), ibv_reg_mr_ex()) are
+ * looked up at run time, and used where the one that is loaded has them.
  *
  * Forks: nothing is called here. Where the kernel does not copy pinned pages for a child by itself
  * (ibv_is_fork_initialized() says IBV_FORK_UNNEEDED where it does), a program that forks calls
@@ -39,6 +39,23 @@
 typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,
                                        uint64_t iova, int fd, int access);
 
+/* ibv_reg_mr_ex() of rdma-core 59, for every kind of region: some drivers have it alone, most have
+ * the call above alone. It reads the fields that comp_mask names; later ones come behind them. */
+struct mr_init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask; /* MASK_* */
+    uint64_t iova;
+    void *addr;
+    int fd;
+    uint64_t fd_offset;
+    void *later[4];
+};
+#define MASK_IOVA      (1u << 0)
+#define MASK_FD        (1u << 2)
+#define MASK_FD_OFFSET (1u << 3)
+typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr);
+
 struct verbs {
     struct ibv_pd *pd; /* borrowed */
     int max_mr;        /* regions the device has; 0: it does not say */
@@ -46,7 +63,8 @@ struct verbs {
     bool iwarp;
     bool odp;                    /* the device pages on demand */
     uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
-    reg_dmabuf_call *reg_dmabuf; /* NULL: this libibverbs has none */
+    reg_dmabuf_call *reg_dmabuf; /* these two: NULL where libibverbs lacks it... */
+    reg_ex_call *reg_ex;         /* ...or where the device takes dmabufs by the other */
     int dmabuf_errno;            /* 0: the device imports dmabufs; else what it answered */
 };
 
@@ -194,6 +212,23 @@ static int reg_failed(const struct verbs *verbs, const struct provider_request *
 
 /* ---- registering ------------------------------------------------------------------------ */
 
+static struct ibv_mr *import_dmabuf(const struct verbs *verbs, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access)
+{
+    struct mr_init_attr attr = {
+        .length = length,
+        .access = access,
+        .comp_mask = MASK_IOVA | MASK_FD | MASK_FD_OFFSET,
+        .iova = iova,
+        .fd = fd,
+        .fd_offset = offset,
+    };
+
+    if (verbs->reg_dmabuf)
+        return verbs->reg_dmabuf(verbs->pd, offset, length, iova, fd, access);
+    return verbs->reg_ex(verbs->pd, &attr);
+}
+
 static struct ibv_mr *call_device(const struct verbs *verbs, const struct provider_request *req,
                                   unsigned access)
 {
@@ -201,9 +236,9 @@ static struct ibv_mr *call_device(const struct verbs *verbs, const struct provid
 
     errno = 0;                          /* some drivers fail without a word */
     if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no windows to these */
-        return verbs->reg_dmabuf(verbs->pd, req->dmabuf->offset, iov->iov_len,
-                                 (uint64_t)(uintptr_t)iov->iov_base, req->dmabuf->fd,
-                                 (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
+        return import_dmabuf(verbs, req->dmabuf->offset, iov->iov_len,
+                             (uint64_t)(uintptr_t)iov->iov_base, req->dmabuf->fd,
+                             (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
     if (req->path == HMREG_PATH_SYSTEM && verbs->odp && (verbs->flags & HMREG_VERBS_ON_DEMAND))
         access |= IBV_ACCESS_ON_DEMAND;
     return ibv_reg_mr(verbs->pd, iov->iov_base, iov->iov_len, access);
@@ -312,36 +347,45 @@ static int dereg(void *self, struct provider_mr *mr)
 
 /* ---- paths ------------------------------------------------------------------------------ */
 
-/* ibv_reg_dmabuf_mr(), of the libibverbs that is loaded: in view of all, or ours alone. */
-static reg_dmabuf_call *find_reg_dmabuf(void)
+/* A call of the libibverbs that is loaded: in view of all, or ours alone. */
+static void *find_call(const char *name)
 {
-    void *found = dlsym(RTLD_DEFAULT, "ibv_reg_dmabuf_mr"), *library;
+    void *found = dlsym(RTLD_DEFAULT, name), *library;
 
     if (found)
-        return (reg_dmabuf_call *)found;
+        return found;
     library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (!library)
         return NULL;
-    found = dlsym(library, "ibv_reg_dmabuf_mr");
+    found = dlsym(library, name);
     dlclose(library); /* we are linked to it: it stays */
-    return (reg_dmabuf_call *)found;
+    return found;
 }
 
 /* A descriptor that is none is looked at only by a driver that imports dmabufs. */
-static int probe_dmabuf(const struct verbs *verbs)
+static int ask_device(const struct verbs *verbs)
 {
     struct ibv_mr *mr;
 
-    if (!verbs->reg_dmabuf)
-        return ENOSYS;
     errno = 0;
-    mr = verbs->reg_dmabuf(verbs->pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1,
-                           IBV_ACCESS_LOCAL_WRITE);
+    mr = import_dmabuf(verbs, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1, IBV_ACCESS_LOCAL_WRITE);
     if (mr) {
         ibv_dereg_mr(mr);
         return 0;
     }
     return errno == EBADF ? 0 : errno ? errno : EIO;
+}
+
+/* By which call the device imports dmabufs: the newer one where the older is not there, or its
+ * driver does not have it. */
+static int probe_dmabuf(struct verbs *verbs)
+{
+    int errnum = verbs->reg_dmabuf ? ask_device(verbs) : ENOSYS;
+
+    if (!verbs->reg_ex || (errnum != ENOSYS && errnum != EOPNOTSUPP))
+        return errnum;
+    verbs->reg_dmabuf = NULL;
+    return ask_device(verbs);
 }
 
 static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
@@ -443,7 +487,8 @@ static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *
     verbs->max_mr = limits->max_mr > 0 ? limits->max_mr : 0;
     verbs->iwarp = pd->context->device->transport_type == IBV_TRANSPORT_IWARP;
     verbs->odp = pages_on_demand(pd->context);
-    verbs->reg_dmabuf = find_reg_dmabuf();
+    verbs->reg_dmabuf = (reg_dmabuf_call *)find_call("ibv_reg_dmabuf_mr");
+    verbs->reg_ex = (reg_ex_call *)find_call("ibv_reg_mr_ex");
     verbs->dmabuf_errno = probe_dmabuf(verbs);
     return verbs;
 }

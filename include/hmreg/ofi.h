@@ -28,8 +28,10 @@ extern "C" {
  * with the CPU (tcp, shm, ...), whose local operations then take hmreg_mr_query()'s local_addr.
  *
  * libfabric has a cache of registrations in verbs, efa, cxi and opx. Two on top of each other pin
- * each other's entries, and libfabric's registers with all rights. Where the environment does not
- * switch it off, hmreg's own cache stays off for this domain unless config sets its limits.
+ * each other's entries, and what comes through libfabric's is more than was asked for: peers have
+ * all rights, beyond the ends where an older region is larger, and still when it is closed; no call
+ * can change that. Where the environment does not switch it off, hmreg's own cache stays off for
+ * this domain unless config sets its limits.
  * To use hmreg's: FI_MR_CACHE_MAX_COUNT=0 in the environment, and config->max_regions and
  * config->max_bytes (that 0 is hmreg's default as well).
  *

@@ -7,8 +7,9 @@
 examples=$BUILD_DIR/examples
 fakes=$BUILD_DIR/tests/fakes
 export LD_LIBRARY_PATH=$fakes/cuda:$fakes/rocr ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so
-# What ofi_rxm asks of a device by default is more than Soft-RoCE has.
+# As CMakeLists.txt says.
 export FI_UNIVERSE_SIZE=8 FI_OFI_RXM_MSG_TX_SIZE=64 FI_OFI_RXM_MSG_RX_SIZE=64
+export FI_OFI_RXM_USE_SRX=1 FI_MR_CACHE_MAX_COUNT=0
 
 server=$(mktemp)
 trap 'rm -f "$server"' EXIT

@@ -26,6 +26,10 @@ struct fabric {
 /* The fabric's name, as fi_info's hints take it. */
 const char *fabric_name(void);
 
+/* Is what it denies answered with an error? Other fabrics let the intruder wait for ever, or (net)
+ * report success. */
+bool fabric_tells_intruders(void);
+
 /* Opens the fabric, the library and a domain; the test is skipped if this machine does not have
  * the fabric. hints NULL: zeroes; their provider is set here. Regions of get() are exact. */
 void fabric_open(struct fabric *fabric, const struct endpoint_hints *hints);
@@ -41,8 +45,8 @@ int peer_take(struct fabric *fabric, const void *token, size_t size);
 int peer_write(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
 /* ...reads them and compares: -EBADMSG if one is not fabric_byte(seed, i)... */
 int peer_read(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
-/* ...or writes at an address and with a key of our choice, and waits for little more than a second:
- * some fabrics never answer what they deny. */
+/* ...or writes at an address and with a key of our choice; where intruders are not told, it waits
+ * for little more than a second. */
 int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len, unsigned seed);
 /* It offers us a region of len bytes fabric_byte(seed, i), in place of the one before... */
 int peer_offer(struct fabric *fabric, size_t len, unsigned seed, struct hmreg_remote **remote);

@@ -10,6 +10,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define FAKE_RAW_BYTES 24
 
@@ -20,6 +21,8 @@ struct fake_dmabuf {
     size_t len;
     void *base_addr;
 };
+_Static_assert(sizeof(struct fake_dmabuf) == 32 && offsetof(struct fake_dmabuf, base_addr) == 24,
+               "as libfabric 1.20 has it");
 
 struct fake_fabric {
     struct fid_domain domain;
@@ -40,7 +43,7 @@ struct fake_fabric {
     /* What the last fi_mr_regattr() was given. */
     union {
         struct fi_mr_attr attr;
-        uint64_t words[14]; /* as libfabric 2 reads it */
+        uint64_t words[14]; /* as libfabric 2 reads it: 112 bytes */
     } given;
     struct iovec iov[4];
     struct fake_dmabuf dmabuf; /* with FI_MR_DMABUF */

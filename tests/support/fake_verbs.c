@@ -48,6 +48,7 @@ struct ibv_pd *fake_verbs_reset(void)
     fake_verbs = (struct fake_verbs){.limits = {.max_mr_size = 1u << 30, .max_mr = 4711},
                                      .takes = IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND,
                                      .dmabuf_probe = EBADF,
+                                     .ex_probe = EBADF,
                                      .fd = -1};
     return &pd;
 }
@@ -58,11 +59,6 @@ INTERPOSED int ibv_query_device(struct ibv_context *of, struct ibv_device_attr *
         return fake_verbs.query_error;
     *out = fake_verbs.limits;
     return 0;
-}
-
-void *test_dlsym(void *handle, const char *name)
-{
-    return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
 }
 
 static bool takes(size_t length, unsigned access)
@@ -110,16 +106,10 @@ INTERPOSED struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *on, void *addr, size_t
     return reg(addr, length, iova, access);
 }
 
-INTERPOSED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *on, uint64_t offset, size_t length,
-                                            uint64_t iova, int fd, int access)
+static struct ibv_mr *import(uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
     struct ibv_mr *mr;
 
-    if (fd < 0) {
-        fake_verbs.probes++;
-        errno = fake_verbs.dmabuf_probe;
-        return NULL;
-    }
     /* As libibverbs has it, the region's address is its offset. */
     mr = reg((void *)(uintptr_t)offset, length, iova, (unsigned)access);
     fake_verbs.fd = fd;
@@ -130,6 +120,52 @@ INTERPOSED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *on, uint64_t offset, 
     fake_verbs.deregs--;
     errno = fake_verbs.dmabuf_error;
     return NULL;
+}
+
+INTERPOSED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *on, uint64_t offset, size_t length,
+                                            uint64_t iova, int fd, int access)
+{
+    if (fd >= 0 && fake_verbs.dmabuf_probe == EBADF) {
+        fake_verbs.by_ex = false;
+        return import(offset, length, iova, fd, access);
+    }
+    fake_verbs.probes++;
+    errno = fake_verbs.dmabuf_probe;
+    return NULL;
+}
+
+/* struct ibv_mr_init_attr of rdma-core 59. */
+struct init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask, iova;
+    void *addr;
+    int fd;
+    uint64_t fd_offset;
+};
+#define OF_A_DMABUF 0xd /* iova, fd and fd_offset are set, and no address */
+
+static struct ibv_mr *reg_mr_ex(struct ibv_pd *on, const struct init_attr *attr)
+{
+    if (attr->comp_mask != OF_A_DMABUF || attr->addr) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (attr->fd >= 0 && fake_verbs.ex_probe == EBADF) {
+        fake_verbs.by_ex = true;
+        return import(attr->fd_offset, attr->length, attr->iova, attr->fd, attr->access);
+    }
+    fake_verbs.ex_probes++;
+    errno = fake_verbs.ex_probe;
+    return NULL;
+}
+
+/* Not the real library's calls, whichever it has. */
+void *test_dlsym(void *handle, const char *name)
+{
+    if (!strcmp(name, "ibv_reg_mr_ex"))
+        return fake_verbs.reg_mr_ex ? (void *)reg_mr_ex : NULL;
+    return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
 }
 
 INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)

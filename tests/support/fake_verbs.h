@@ -14,8 +14,10 @@ struct fake_verbs {
     int query_error;               /* ibv_query_device() answers this */
     unsigned takes;                /* access bits the device takes besides the usual */
     bool odp;                      /* it pages on demand */
-    bool no_reg_dmabuf;            /* libibverbs is too old for it */
-    int dmabuf_probe;              /* errno for descriptor -1 */
+    bool no_reg_dmabuf;            /* libibverbs lacks ibv_reg_dmabuf_mr()... */
+    bool reg_mr_ex;                /* ...and has ibv_reg_mr_ex() */
+    int dmabuf_probe;              /* ibv_reg_dmabuf_mr()'s errno for descriptor -1... */
+    int ex_probe;                  /* ...and ibv_reg_mr_ex()'s */
     int dmabuf_error;              /* not 0: ibv_reg_dmabuf_mr() fails with it */
     int reg_error;                 /* errno of the next ibv_reg_mr() */
     bool reg_fails;                /* ...which fails even with errno 0 */
@@ -29,7 +31,8 @@ struct fake_verbs {
     unsigned access;
     int fd; /* of a dmabuf, -1: none */
     uint64_t offset;
-    unsigned regs, deregs, live, probes;
+    bool by_ex; /* ibv_reg_mr_ex() was asked */
+    unsigned regs, deregs, live, probes, ex_probes;
 };
 extern struct fake_verbs fake_verbs;
 

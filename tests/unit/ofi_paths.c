@@ -6,6 +6,7 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -114,25 +115,57 @@ static void in_world(const struct world *world, enum hmreg_path path, const char
 
 /* ---- dmabuf ----------------------------------------------------------------------------- */
 
-static void dmabuf__all_is_there__imported(void **state)
+/* Each field of the structs as libfabric 1.20 and 2 have them; what they have beyond is zero. */
+static void imported_by(uint32_t library)
 {
-    const struct fake_dmabuf *given = &fake_fabric.dmabuf;
+    const struct fake_dmabuf *dmabuf = &fake_fabric.dmabuf;
+    const struct fi_mr_attr *given = &fake_fabric.given.attr;
+    struct world world = dmabuf_world;
     struct bed bed;
 
-    begin(&bed, &dmabuf_world);
-    assert_ok(reg(&bed));
+    world.library = library;
+    begin(&bed, &world);
+    assert_ok(hmreg_mr_reg(bed.domain, bed.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &bed.mr,
+                           &bed));
     assert_ok(hmreg_explain(bed.mr, &bed.why));
     assert_int_equal(bed.why.path, HMREG_PATH_DMABUF);
     assert_int_equal(bed.why.refused, 0);
     assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
     assert_true(fake_fabric.dmabuf_fd_open);
-    assert_int_equal(given->offset, PLACE);
-    assert_int_equal(given->len, LEN);
-    assert_ptr_equal(given->base_addr, bed.memory);
-    assert_int_equal(fake_fabric.given.attr.iov_count, 1);
-    assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_CUDA);
-    assert_int_equal(fake_fabric.given.attr.device.cuda, 1);
+    assert_int_equal(dmabuf->offset, PLACE);
+    assert_int_equal(dmabuf->len, LEN);
+    assert_ptr_equal(dmabuf->base_addr, bed.memory);
+    assert_int_equal(given->iov_count, 1);
+    assert_int_equal(given->access, HMREG_ACCESS_ALL);
+    assert_int_equal(given->offset, 0);
+    assert_int_equal(given->requested_key, 0);
+    assert_ptr_equal(given->context, &bed);
+    assert_int_equal(given->auth_key_size, 0);
+    assert_null(given->auth_key);
+    assert_int_equal(given->iface, FI_HMEM_CUDA);
+    assert_int_equal(given->device.cuda, 1);
+    for (int i = 10; i < 14; i++)
+        assert_int_equal(fake_fabric.given.words[i], 0);
     end(&bed); /* the harness counts descriptors: it was closed */
+}
+
+static void dmabuf__all_is_there__imported(void **state)
+{
+    imported_by(FI_VERSION(1, 20));
+    imported_by(FI_VERSION(1, 22));
+    imported_by(FI_VERSION(2, 6));
+}
+
+/* The descriptor is closed on this way out as well. */
+static void dmabuf__fabric_refuses__descriptor_is_closed(void **state)
+{
+    struct bed bed;
+
+    begin(&bed, &dmabuf_world);
+    fake_fabric.reg_code = -FI_EINVAL;
+    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_int_equal(fcntl(fake_fabric.dmabuf.fd, F_GETFD), -1);
+    end(&bed);
 }
 
 /* FI_HMEM may be said of the domain instead of the whole. */
@@ -160,6 +193,18 @@ static void dmabuf__older_library__says_which(void **state)
     world.library = FI_VERSION(1, 17);
     world.api = FI_VERSION(1, 17);
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.17 is loaded");
+    assert_int_equal(fake_fabric.regs, 1); /* by its address, and no more */
+    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
+}
+
+/* However new the application is. */
+static void dmabuf__library_older_than_the_application__never_given_one(void **state)
+{
+    struct world world = dmabuf_world;
+
+    world.library = FI_VERSION(1, 19);
+    in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.19 is loaded");
+    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
 }
 
 static void dmabuf__older_api_version__says_which(void **state)
@@ -168,6 +213,7 @@ static void dmabuf__older_api_version__says_which(void **state)
 
     world.api = FI_VERSION(1, 19);
     in_world(&world, HMREG_PATH_DMABUF, "api-version-too-old", "FI_VERSION(1, 19)");
+    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
 }
 
 static void dmabuf__no_fi_hmem__says_so(void **state)
@@ -210,6 +256,18 @@ static void dmabuf__fabric_refuses__reason_and_next_path(void **state)
     assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
     assert_int_equal(reason(&bed, HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
     assert_int_equal(reason(&bed, HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
+    end(&bed);
+}
+
+static void dmabuf__libfabric_without_the_runtime__says_so(void **state)
+{
+    struct bed bed;
+
+    begin(&bed, &dmabuf_world);
+    fake_fabric.reg_code = -FI_ENOSYS;
+    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_ok(hmreg_explain(NULL, &bed.why));
+    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
     end(&bed);
 }
 
@@ -457,10 +515,13 @@ static void explain__domain__what_would_be_tried(void **state)
 }
 
 TEST_MAIN(TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),
-          TEST(dmabuf__older_library__says_which), TEST(dmabuf__older_api_version__says_which),
-          TEST(dmabuf__no_fi_hmem__says_so), TEST(dmabuf__fabric_without__says_so),
-          TEST(dmabuf__unknown_fabric__not_guessed),
+          TEST(dmabuf__fabric_refuses__descriptor_is_closed),
+          TEST(dmabuf__older_library__says_which),
+          TEST(dmabuf__library_older_than_the_application__never_given_one),
+          TEST(dmabuf__older_api_version__says_which), TEST(dmabuf__no_fi_hmem__says_so),
+          TEST(dmabuf__fabric_without__says_so), TEST(dmabuf__unknown_fabric__not_guessed),
           TEST(dmabuf__fabric_refuses__reason_and_next_path),
+          TEST(dmabuf__libfabric_without_the_runtime__says_so),
           TEST(dmabuf__no_memory__no_other_path),
           TEST(peermem__fi_hmem__iface_and_device_are_named),
           TEST(peermem__claimed_device_only__flag_passes),

@@ -299,6 +299,69 @@ static void open__libibverbs_without_the_call__reason_and_remedy(void **state)
     close_bed(&bed);
 }
 
+/* A newer libibverbs has both calls; each driver has one of them, or both. */
+static void import_by(bool older, bool newer, int older_says, bool by_ex)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.no_reg_dmabuf = !older;
+    fake_verbs.reg_mr_ex = newer;
+    fake_verbs.dmabuf_probe = older_says;
+    open_with(&bed, 0);
+    assert_ok(reg(&bed, bed.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
+    assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
+    assert_int_equal(fake_verbs.by_ex, by_ex);
+    assert_int_equal(fake_verbs.offset, 4099);
+    assert_int_equal(fake_verbs.length, 5000);
+    assert_int_equal(fake_verbs.iova, (uintptr_t)bed.there + 4099);
+    assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve(void **state)
+{
+    import_by(true, false, EBADF, false);
+    import_by(true, true, EBADF, false);
+    import_by(true, true, EOPNOTSUPP, true);
+    import_by(false, true, EBADF, true);
+}
+
+static void probe__both_calls_say_no__reason_and_remedy(void **state)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.reg_mr_ex = true;
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    fake_verbs.ex_probe = EPROTONOSUPPORT;
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP, EPROTONOSUPPORT,
+                  "5.12 or newer");
+    assert_int_equal(fake_verbs.probes, 1);
+    assert_int_equal(fake_verbs.ex_probes, 1);
+    assert_int_equal(fake_verbs.regs, 0);
+    close_bed(&bed);
+}
+
+/* The device's own refusal is not the call's. */
+static void probe__older_call_fails_otherwise__newer_is_not_asked(void **state)
+{
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.reg_mr_ex = true;
+    fake_verbs.dmabuf_probe = EACCES;
+    open_with(&bed, 0);
+    assert_reason(refused(&bed, HMREG_PATH_DMABUF), "dmabuf-probe-failed", -EACCES, EACCES,
+                  "Permission denied");
+    assert_int_equal(fake_verbs.ex_probes, 0);
+    close_bed(&bed);
+}
+
 static void explain__device__says_the_path_without_registering(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -547,6 +610,9 @@ TEST_MAIN(TEST(reg__dmabuf__range_by_its_offset_and_address),
           TEST(reg__failure_of_the_request__is_the_answer), TEST(open__device_is_asked_once),
           TEST(probe__each_answer__reason_and_remedy),
           TEST(open__libibverbs_without_the_call__reason_and_remedy),
+          TEST(open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve),
+          TEST(probe__both_calls_say_no__reason_and_remedy),
+          TEST(probe__older_call_fails_otherwise__newer_is_not_asked),
           TEST(explain__device__says_the_path_without_registering),
           TEST(reg__peer_memory__by_the_devices_address),
           TEST(reg__no_client_for_peer_memory__device_is_not_asked),

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Device memory by a mapping: RMA over libfabric's tcp, which moves bytes with the CPU, lands in
+ * memory whose pages no NIC could pin, and nowhere else; nothing is left behind. Each case is of
+ * all vendors that VENDORS names, since to start libfabric takes its time under emulation. */
+#include "tests/rdma/device.h"
+#include "tests/support/fabric.h"
+#include "tests/support/softgpu.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct bed {
+    struct fabric fabric;
+    struct bench bench; /* the library and the domain of that; no device */
+    struct target target;
+};
+
+static void open_target(struct bed *bed, uint64_t access)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    target_open(&bed->bench, &bed->target, access);
+    assert_ok(hmreg_mr_query(bed->target.mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    assert_int_equal(info.iface, device_iface());
+    assert_ok(peer_take_region(&bed->fabric, bed->target.mr));
+}
+
+static void close_target(struct bed *bed)
+{
+    target_close(&bed->bench, &bed->target);
+}
+
+/* Runs the test with device_iface() of each vendor. */
+static void on_each_vendor(struct bed *bed, void (*test)(struct bed *bed))
+{
+    char *vendors = strdup(getenv("VENDORS") ? getenv("VENDORS") : ""), *rest = vendors;
+    const char *vendor;
+    int tested = 0;
+
+    while ((vendor = strtok_r(rest, " ", &rest))) {
+        assert_int_equal(setenv("VENDOR", vendor, 1), 0);
+        test(bed);
+        tested++;
+    }
+    free(vendors);
+    assert_true(tested > 0);
+}
+
+static void with_fabric(void (*test)(struct bed *bed))
+{
+    struct bed bed;
+
+    softgpu_need();
+    softgpu_peermem(false);
+    fabric_open_pair(&bed.fabric, NULL);
+    bed.bench = (struct bench){.lib = bed.fabric.lib, .domain = bed.fabric.domain};
+    on_each_vendor(&bed, test);
+    fabric_close(&bed.fabric);
+    softgpu_assert_clean();
+}
+
+/* The peer writes, and reads it back; these bytes are there and no others have changed. */
+static void write_and_read(struct bed *bed, size_t offset, size_t len, unsigned seed)
+{
+    assert_ok(peer_write(&bed->fabric, offset, len, seed));
+    assert_ok(peer_read(&bed->fabric, offset, len, seed));
+    for (size_t i = 0; i < len; i++)
+        bed->target.expected[TARGET_SKEW + offset + i] = fabric_byte(seed, i);
+    target_assert_expected(&bed->bench, &bed->target);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+static void write_everywhere(struct bed *bed)
+{
+    open_target(bed, HMREG_ACCESS_ALL);
+    write_and_read(bed, 4097, 50021, 1);
+    write_and_read(bed, 0, TARGET_BYTES, 2);
+    write_and_read(bed, TARGET_BYTES - 1, 1, 3);
+    close_target(bed);
+}
+
+static void rma__lands_and_neighbours_stay(void **state)
+{
+    with_fabric(write_everywhere);
+}
+
+static void start_from_it(struct bed *bed)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+
+    open_target(bed, HMREG_ACCESS_ALL);
+    assert_ok(hmreg_mr_query(bed->target.mr, &info));
+    assert_ok(peer_offer(&bed->fabric, 50000, 3, &remote));
+    assert_ok(hmreg_remote_addr(remote, 0, 50000, &addr, &key));
+    assert_int_equal(endpoint_read(&bed->fabric.endpoint, (char *)info.local_addr + 77, 50000,
+                                   hmreg_mr_desc(bed->target.mr), addr, key),
+                     0);
+    for (size_t i = 0; i < 50000; i++)
+        bed->target.expected[TARGET_SKEW + 77 + i] = fabric_byte(3, i);
+    target_assert_expected(&bed->bench, &bed->target);
+    hmreg_remote_close(remote);
+    close_target(bed);
+}
+
+static void rma__we_start_it__lands_and_neighbours_stay(void **state)
+{
+    with_fabric(start_from_it);
+}
+
+/* What peers name of the region's first byte. */
+static uint64_t first_addr(const struct bed *bed)
+{
+    struct hmreg_domain_info domain = {.size = sizeof(domain)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_domain_query(bed->fabric.domain, &domain));
+    assert_ok(hmreg_mr_query(bed->target.mr, &info));
+    return domain.mr_mode & HMREG_MR_VIRT_ADDR ? info.local_addr : 0;
+}
+
+static void intrude(struct bed *bed, int64_t offset, uint64_t key)
+{
+    assert_int_not_equal(peer_intrude(&bed->fabric, first_addr(bed) + (uint64_t)offset,
+                                      hmreg_mr_key(bed->target.mr) + key, 64, 1),
+                         0);
+    target_assert_expected(&bed->bench, &bed->target);
+}
+
+static void intrude_everywhere(struct bed *bed)
+{
+    open_target(bed, HMREG_ACCESS_ALL);
+    intrude(bed, TARGET_BYTES - 63, 0);
+    intrude(bed, -1, 0);
+    intrude(bed, 0, 1);
+    close_target(bed);
+    open_target(bed, HMREG_REMOTE_READ);
+    intrude(bed, 0, 0);
+    close_target(bed);
+    open_target(bed, HMREG_ACCESS_ALL);
+    write_and_read(bed, 1, 64, 2);
+    close_target(bed);
+}
+
+static void rma__outside_or_not_granted__fabric_refuses(void **state)
+{
+    with_fabric(intrude_everywhere);
+}
+
+/* ---- what the exporter does ------------------------------------------------------------- */
+
+static void fail_alloc(struct bed *bed)
+{
+    void *memory = (void *)1;
+
+    softgpu_fail(SOFTGPU_OP_ALLOC, ENOMEM);
+    assert_fails(
+        hmreg_mem_alloc(bed->fabric.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &memory),
+        -ENOMEM, "");
+    assert_ptr_equal(memory, (void *)1);
+}
+
+static void alloc_fails__the_vendors_error(void **state)
+{
+    with_fabric(fail_alloc);
+}
+
+/* They are a device's, and the mapping is the CPU's. */
+static void fail_import(struct bed *bed)
+{
+    static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        softgpu_fail(steps[i], ENOSPC);
+    open_target(bed, HMREG_ACCESS_ALL);
+    write_and_read(bed, 1, 5000, 1);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        softgpu_fail(steps[i], 0);
+    close_target(bed);
+}
+
+static void import_fails__is_no_concern_of_a_mapping(void **state)
+{
+    with_fabric(fail_import);
+}
+
+/* Nothing holds the memory in place, and nothing must: the CPU finds it where it went. */
+static void move_below(struct bed *bed)
+{
+    struct softgpu_stat stat;
+    int fd;
+
+    open_target(bed, HMREG_ACCESS_ALL);
+    fd = target_descriptor(&bed->bench, &bed->target);
+    softgpu_fail(SOFTGPU_OP_MOVE, EIO);
+    assert_int_equal(softgpu_move(fd, false), -1);
+    write_and_read(bed, 5, 5000, 1);
+    assert_int_equal(softgpu_move(fd, false), 0);
+    stat = softgpu_stat(fd);
+    assert_int_equal(stat.moved, 1);
+    assert_int_equal(stat.attached + stat.pinned + stat.mapped, 0);
+    target_assert_expected(&bed->bench, &bed->target);
+    write_and_read(bed, 0, TARGET_BYTES, 2);
+    close(fd);
+    close_target(bed);
+}
+
+static void move__the_mapping_follows(void **state)
+{
+    with_fabric(move_below);
+}
+
+/* ---- processes and threads -------------------------------------------------------------- */
+
+static void hold_target(struct bed *bed)
+{
+    struct hmreg_mr *mr;
+
+    target_alloc(&bed->bench, &bed->target);
+    assert_ok(
+        hmreg_mr_get(bed->bench.domain, bed->target.memory, TARGET_ROOM, HMREG_ACCESS_ALL, &mr));
+}
+
+/* A process of its own: a runtime that a parent has used works in no child. */
+static int hold(void)
+{
+    struct bed bed;
+
+    fabric_open(&bed.fabric, NULL);
+    bed.bench = (struct bench){.lib = bed.fabric.lib, .domain = bed.fabric.domain};
+    on_each_vendor(&bed, hold_target);
+    if (write(STDOUT_FILENO, "", 1) == 1)
+        pause();
+    return 1;
+}
+
+static pid_t start_holder(int *ready)
+{
+    int ends[2];
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (!child) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "holder", "--hold", NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    *ready = ends[0];
+    return child;
+}
+
+static void killed__nothing_is_left(void **state)
+{
+    int ready = -1, status;
+    unsigned buffers;
+    pid_t child;
+    char byte;
+
+    softgpu_need();
+    child = start_holder(&ready);
+    assert_int_equal(read(ready, &byte, 1), 1);
+    buffers = softgpu_stat(-1).buffers;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(buffers > 0);
+    assert_true(WIFSIGNALED(status));
+    close(ready);
+    softgpu_assert_clean();
+}
+
+static int try_as_child(struct bed *bed)
+{
+    struct hmreg_mr *mr = NULL;
+    int code = hmreg_mr_reg(bed->fabric.domain, bed->target.memory, 64, HMREG_ACCESS_ALL, 0, 0, 0,
+                            &mr, NULL);
+
+    return code == -EPERM && !mr && hmreg_mr_close(bed->target.mr) == -EPERM ? 0 : 1;
+}
+
+static void fork_beside(struct bed *bed)
+{
+    pid_t child;
+    int status;
+
+    open_target(bed, HMREG_ACCESS_ALL);
+    child = fork();
+    if (!child)
+        _exit(try_as_child(bed));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    write_and_read(bed, 0, TARGET_BYTES, 1);
+    close_target(bed);
+}
+
+static void fork__parents_region_goes_on(void **state)
+{
+    with_fabric(fork_beside);
+}
+
+#define THREADS 4
+#define ROUNDS  20
+
+struct thread {
+    pthread_t id;
+    struct fabric *fabric;
+    uint64_t key; /* of its own: on tcp callers choose them */
+    unsigned failed;
+};
+
+static void *register_often(void *argument)
+{
+    struct thread *self = argument;
+    const struct fabric *fabric = self->fabric;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct hmreg_mr *mr = NULL, *cached = NULL;
+        void *memory = NULL;
+
+        self->failed += hmreg_mem_alloc(fabric->lib, device_iface(), i & 1, HMREG_MEM_DEVICE, 20000,
+                                        &memory) != 0;
+        self->failed += hmreg_mr_reg(fabric->domain, (char *)memory + i, 10000, HMREG_REMOTE_WRITE,
+                                     0, self->key, 0, &mr, NULL) != 0;
+        self->failed += hmreg_mr_get(fabric->domain, memory, 20000, HMREG_READ, &cached) != 0;
+        hmreg_mr_put(cached);
+        self->failed += hmreg_mr_close(mr) != 0;
+        self->failed += hmreg_mem_free(fabric->lib, memory) != 0;
+    }
+    return NULL;
+}
+
+static void run_threads(struct bed *bed)
+{
+    struct thread threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        threads[i] = (struct thread){.fabric = &bed->fabric, .key = 1000 + (uint64_t)i};
+        assert_int_equal(pthread_create(&threads[i].id, NULL, register_often, &threads[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i].id, NULL);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(threads[i].failed, 0);
+}
+
+static void four_threads__nothing_fails_and_nothing_is_left(void **state)
+{
+    with_fabric(run_threads);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST(rma__lands_and_neighbours_stay),
+        TEST(rma__we_start_it__lands_and_neighbours_stay),
+        TEST(rma__outside_or_not_granted__fabric_refuses),
+        TEST(alloc_fails__the_vendors_error),
+        TEST(import_fails__is_no_concern_of_a_mapping),
+        TEST(move__the_mapping_follows),
+        TEST(killed__nothing_is_left),
+        TEST(fork__parents_region_goes_on),
+        TEST(four_threads__nothing_fails_and_nothing_is_left),
+    };
+
+    if (argc == 2 && !strcmp(argv[1], "--hold"))
+        return hold();
+    return fabric_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
