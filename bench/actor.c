@@ -8,6 +8,7 @@
 #include "bench/bench.h"
 #include "bench/series.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -156,12 +157,14 @@ static _Noreturn void play(const struct contestant *who, struct line *line, int 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(MOST_SECONDS);
     like.state = who->job->open(who->arg);
+    alarm(0);
     if (write(answer_to, &answer, sizeof(answer)) < 0) /* ready */
         _exit(2);
     for (; read(from, &byte, 1) == 1; like.turn++) {
         alarm(MOST_SECONDS);
         memset(&answer, 0, sizeof(answer));
         take_turn(&like, process * threads_of(who), threads_of(who), &answer);
+        alarm(0);
         if (write(answer_to, &answer, sizeof(answer)) < 0)
             _exit(2);
     }
@@ -271,7 +274,9 @@ static void keep(const struct measure *measures, size_t count, struct actor *act
     bool there = sample(actor, values);
 
     for (size_t m = 0; m < count; m++) {
-        if (there)
+        if (there && isnan(values[m]))
+            series_absent(measures[m].name, actor->who->who, measures[m].unit, "it has none");
+        else if (there)
             series_add(measures[m].name, actor->who->who, measures[m].unit, values[m]);
         else
             series_absent(measures[m].name, actor->who->who, measures[m].unit, actor->absent);

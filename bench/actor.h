@@ -18,7 +18,7 @@ struct job {
     void *(*open)(const void *arg);
     /* Each worker before its turn begins; may be NULL. */
     void (*warm)(void *state, int worker);
-    /* Each worker's turn. */
+    /* Each worker's turn. NAN: a value it does not have. */
     void (*sample)(void *state, int worker, double *values);
 };
 

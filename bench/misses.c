@@ -5,17 +5,23 @@
  * same turn, is subtracted. Three ways:
  *   first:    into a cache made a moment ago; nothing of its memory was touched before
  *   again:    into the same cache after a flush, whose time does not count
- *   evicting: into a cache that is full, 20,000 regions in turn through room for 10,000: each get
- *             also evicts the oldest and has it deregistered
+ *   evicting: (none, where the limit is not kept) into a cache that is full, 20,000 regions in turn
+ * through room for 10,000: each get also evicts the oldest and has it deregistered
  */
 #include "bench/actor.h"
 #include "bench/bed.h"
 #include "bench/bench.h"
 #include "bench/subject.h"
 
+#include <fcntl.h>
 #include <hmreg/hmreg.h>
+#include <linux/userfaultfd.h>
+#include <math.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define REGIONS 10000
 
@@ -42,12 +48,15 @@ static void *open_misses(const void *arg)
     return misses;
 }
 
+/* NAN: not all were registered, so these were no misses. */
 static double walk_ns(const struct misses *misses, void *cache, const struct order *order)
 {
-    double begun = now_ns();
+    size_t before = registrations;
+    double begun = now_ns(), ns;
 
     walk_once(misses->subject, cache, misses->base, order);
-    return (now_ns() - begun) / (double)order->count;
+    ns = (now_ns() - begun) / (double)order->count;
+    return registrations - before == order->count ? ns : NAN;
 }
 
 /* UCX's has no call that empties it: all of its entries go, and it is made anew. */
@@ -78,14 +87,69 @@ static void sample_misses(void *state, int worker, double *values)
     munmap(misses->base, (size_t)2 * REGIONS * REGION_BYTES);
 }
 
-/* The two system calls that watching costs, alone. */
+/* ---- what the kernel asks for watching --------------------------------------------------- */
+
+static void watch(int userfault, char *base, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++) {
+        struct uffdio_register range = {
+            .range = {(uint64_t)(uintptr_t)base + i * REGION_BYTES, REGION_BYTES},
+            .mode = UFFDIO_REGISTER_MODE_WP,
+        };
+
+        if (ioctl(userfault, UFFDIO_REGISTER, &range))
+            leave("this kernel does not watch memory");
+    }
+}
+
+static void unwatch(int userfault, char *base, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++) {
+        struct uffdio_range range = {(uint64_t)(uintptr_t)base + i * REGION_BYTES, REGION_BYTES};
+
+        if (ioctl(userfault, UFFDIO_UNREGISTER, &range))
+            leave("this kernel does not stop watching memory");
+    }
+}
+
+static void *open_watching(const void *arg)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+    static int userfault;
+
+    userfault = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    if (userfault < 0 || ioctl(userfault, UFFDIO_API, &api))
+        leave("this kernel gives no userfaultfd");
+    return &userfault;
+}
+
+/* The system calls of so many misses, and nothing else. */
+static void sample_watching(void *state, int worker, double *values)
+{
+    int userfault = *(int *)state;
+    char *base = bed_reserve(2 * REGIONS);
+    double begun = now_ns();
+
+    watch(userfault, base, 0, REGIONS);
+    values[FIRST] = values[AGAIN] = (now_ns() - begun) / REGIONS;
+    values[PROVIDER] = NAN;
+    begun = now_ns();
+    for (size_t i = 0; i < REGIONS; i++) {
+        unwatch(userfault, base, i, 1);
+        watch(userfault, base, REGIONS + i, 1);
+    }
+    values[EVICTING] = (now_ns() - begun) / REGIONS;
+    munmap(base, (size_t)2 * REGIONS * REGION_BYTES);
+}
+
 void measure_misses(void)
 {
     static const struct job job = {open_misses, NULL, sample_misses};
+    static const struct job watching = {open_watching, NULL, sample_watching};
     const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
                                         &subject_hmreg_import, &subject_hmreg_memhooks,
                                         &subject_ucx};
-    struct contestant contestants[5];
+    struct contestant contestants[6];
 
     progress("misses: %d regions", REGIONS);
     for (size_t i = 0; i < 5; i++)
@@ -93,5 +157,6 @@ void measure_misses(void)
                                              .job = &job,
                                              .arg = subjects[i],
                                              .absent = subjects[i]->absent};
-    contest(measures, VALUES, contestants, 5, plan.fresh, plan.turns);
+    contestants[5] = (struct contestant){.who = "bare watching", .job = &watching};
+    contest(measures, VALUES, contestants, 6, plan.fresh, plan.turns);
 }

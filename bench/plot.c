@@ -220,7 +220,7 @@ static void plot_bars(const struct bars *bars, const char *folder, const struct 
 /* ---- hits over the number of regions ------------------------------------------------------ */
 
 static const char *const lines[] = {
-    WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX, "libfabric tcp, no cache", "hmreg memhooks"};
+    WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX, "libfabric tcp, no cache", WHO_MEMHOOKS};
 #define LINES (sizeof(lines) / sizeof(lines[0]))
 
 static const struct series *hits_of(size_t regions, const char *who)

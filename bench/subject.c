@@ -16,6 +16,7 @@
 #include <fcntl.h>
 
 double registration_ns;
+size_t registrations;
 
 static const struct subject *const subjects[] = {
     &subject_hmreg_notice, &subject_hmreg_default,  &subject_hmreg_import, &subject_hmreg_memhooks,

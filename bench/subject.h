@@ -31,11 +31,12 @@ const struct subject *subject_at(size_t index);
 const struct subject *subject_find(const char *who);
 
 /* hmreg by policy and monitor: the default asks the kernel, or the driver, at each hit; notice
- * trusts what has been told; import is told by the application. */
-#define WHO_DEFAULT "hmreg default"
-#define WHO_NOTICE  "hmreg notice"
-#define WHO_IMPORT  "hmreg import"
-#define WHO_UCX     "UCX"
+ * trusts what has been told; import is told by the application, memhooks by libc's callers. */
+#define WHO_DEFAULT  "hmreg default"
+#define WHO_NOTICE   "hmreg notice"
+#define WHO_IMPORT   "hmreg import"
+#define WHO_MEMHOOKS "hmreg memhooks"
+#define WHO_UCX      "UCX"
 
 extern const struct subject subject_hmreg_default, subject_hmreg_notice, subject_hmreg_import,
     subject_hmreg_memhooks, subject_hmreg_disabled, subject_ucx, subject_ofi_tcp, subject_ofi_shm,
@@ -43,6 +44,9 @@ extern const struct subject subject_hmreg_default, subject_hmreg_notice, subject
 
 /* How long each registration takes below every subject of this process, spinning; 0 at first. */
 extern double registration_ns;
+
+/* How many there were, below every subject of this process. */
+extern size_t registrations;
 
 /* What hmreg's subjects are made of. */
 struct hmreg;

@@ -16,6 +16,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
                struct hmreg_reason *why)
 {
     *out = (struct provider_mr){.key = req->requested_key};
+    registrations++;
     if (registration_ns > 0)
         burn_ns(registration_ns);
     return 0;
@@ -71,9 +72,8 @@ struct hmreg_domain *hmreg_another_domain(struct hmreg *lib, size_t regions)
 static void *open_state(const struct subject *self, size_t regions)
 {
     static const enum hmreg_monitor monitors[] = {
-        [DEFAULT] = HMREG_MONITOR_USERFAULTFD,
-        [NOTICE] = HMREG_MONITOR_USERFAULTFD,
-        [IMPORT] = HMREG_MONITOR_IMPORT,
+        [DEFAULT] = HMREG_MONITOR_USERFAULTFD, [NOTICE] = HMREG_MONITOR_USERFAULTFD,
+        [IMPORT] = HMREG_MONITOR_IMPORT,       [MEMHOOKS] = HMREG_MONITOR_MEMHOOKS,
         [DISABLED] = HMREG_MONITOR_DISABLED,
     };
     struct hmreg_config config = {.size = sizeof(config), .monitor = monitors[self->variant]};
@@ -131,6 +131,5 @@ const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL)
 const struct subject subject_hmreg_notice =
     SUBJECT(WHO_NOTICE, NOTICE, "this library has no policies yet");
 const struct subject subject_hmreg_import = SUBJECT(WHO_IMPORT, IMPORT, NULL);
-const struct subject subject_hmreg_memhooks =
-    SUBJECT("hmreg memhooks", MEMHOOKS, "this library has no memhooks yet");
+const struct subject subject_hmreg_memhooks = SUBJECT(WHO_MEMHOOKS, MEMHOOKS, NULL);
 const struct subject subject_hmreg_disabled = SUBJECT("hmreg disabled", DISABLED, NULL);

@@ -2,7 +2,8 @@
  *
  * The peer: libfabric's public fi_mr_regattr() and fi_close(), on fabrics that need no hardware.
  * None of those has a cache in front of it (libfabric's is for providers of hardware, and not
- * public): this is what a program pays for each message that remembers nothing.
+ * public): this is what a program pays for each message that remembers nothing. Loaded by its own
+ * contestants only, as UCX is.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -11,34 +12,57 @@
 enum variant { TCP, SHM };
 
 #ifdef BENCH_OFI
+#include <dlfcn.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+static struct {
+    __typeof__(fi_getinfo) *getinfo;
+    __typeof__(fi_dupinfo) *dupinfo;
+    __typeof__(fi_fabric) *fabric;
+    __typeof__(fi_strerror) *strerror;
+} fi;
+
+static void load(void)
+{
+    void *library = dlopen("libfabric.so.1", RTLD_NOW);
+
+    if (!library)
+        leave("%s", dlerror());
+    fi.getinfo = (__typeof__(fi.getinfo))dlsym(library, "fi_getinfo");
+    fi.dupinfo = (__typeof__(fi.dupinfo))dlsym(library, "fi_dupinfo");
+    fi.fabric = (__typeof__(fi.fabric))dlsym(library, "fi_fabric");
+    fi.strerror = (__typeof__(fi.strerror))dlsym(library, "fi_strerror");
+    if (!fi.getinfo || !fi.dupinfo || !fi.fabric || !fi.strerror)
+        leave("this libfabric.so.1 lacks a call");
+}
+
 static void must(int rc, const char *what)
 {
     if (rc)
-        leave("%s: %s", what, fi_strerror(-rc));
+        leave("%s: %s", what, fi.strerror(-rc));
 }
 
 static void *open_state(const struct subject *self, size_t regions)
 {
-    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+    struct fi_info *hints, *info = NULL;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
 
+    load();
+    hints = fi.dupinfo(NULL); /* what fi_allocinfo() is */
     if (!hints)
         leave("no memory");
     hints->caps = FI_MSG | FI_RMA;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = strdup(self->variant == TCP ? "tcp;ofi_rxm" : "shm");
-    must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
-    must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+    must(fi.getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
+    must(fi.fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
     must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
-    fi_freeinfo(hints);
     return domain;
 }
 

@@ -1,20 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The peer: UCX's registration cache, as Debian's libucx has it, without memory events: what it
- * costs at the least. It rewrites nothing of the process and is told of nothing.
+ * costs at the least. Its library is loaded by its own contestants only: being loaded, it rewrites
+ * calls of libc.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
 #include "bench/subject.h"
 
 #ifdef BENCH_UCX
+#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <ucs/memory/rcache.h>
 
+static struct {
+    __typeof__(ucs_rcache_create) *create;
+    __typeof__(ucs_rcache_destroy) *destroy;
+    __typeof__(ucs_rcache_get) *get;
+    __typeof__(ucs_rcache_region_put) *put;
+} ucs;
+
+static void load(void)
+{
+    void *library = dlopen("libucs.so.0", RTLD_NOW);
+
+    if (!library)
+        leave("%s", dlerror());
+    ucs.create = (__typeof__(ucs.create))dlsym(library, "ucs_rcache_create");
+    ucs.destroy = (__typeof__(ucs.destroy))dlsym(library, "ucs_rcache_destroy");
+    ucs.get = (__typeof__(ucs.get))dlsym(library, "ucs_rcache_get");
+    ucs.put = (__typeof__(ucs.put))dlsym(library, "ucs_rcache_region_put");
+    if (!ucs.create || !ucs.destroy || !ucs.get || !ucs.put)
+        leave("this libucs.so.0 shows no registration cache");
+}
+
 static ucs_status_t reg(void *context, ucs_rcache_t *rcache, void *arg, ucs_rcache_region_t *region,
                         uint16_t flags)
 {
+    registrations++;
     if (registration_ns > 0)
         burn_ns(registration_ns);
     return UCS_OK;
@@ -45,14 +69,15 @@ static void *open_state(const struct subject *self, size_t regions)
     };
     ucs_rcache_t *rcache = NULL;
 
-    if (ucs_rcache_create(&params, "bench", NULL, &rcache) != UCS_OK)
+    load();
+    if (ucs.create(&params, "bench", NULL, &rcache) != UCS_OK)
         leave("ucs_rcache_create failed");
     return rcache;
 }
 
 static void close_state(void *state)
 {
-    ucs_rcache_destroy(state);
+    ucs.destroy(state);
 }
 
 static void hits(void *state, char *base, const uint32_t *order, size_t count)
@@ -60,10 +85,10 @@ static void hits(void *state, char *base, const uint32_t *order, size_t count)
     ucs_rcache_region_t *region;
 
     for (size_t i = 0; i < count; i++) {
-        if (ucs_rcache_get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES,
-                           PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK)
+        if (ucs.get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES,
+                    PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK)
             leave("ucs_rcache_get failed");
-        ucs_rcache_region_put(state, region);
+        ucs.put(state, region);
     }
 }
 

@@ -7,19 +7,12 @@
 
 #include "bench/subject.h"
 
-#define REGIONS(n, words, target)                                                                  \
-    {"get + put, 1 thread, ns", words, "hits-" #n, WHO_NOTICE, NULL, WHO_UCX, RATIO, target},      \
-        {"get + put, 1 thread, ns", words, "hits-" #n, WHO_IMPORT, NULL, WHO_UCX, RATIO, target},  \
-        {"get + put, 1 thread, ns",                                                                \
-         words,                                                                                    \
-         "hits-" #n,                                                                               \
-         "hmreg memhooks",                                                                         \
-         NULL,                                                                                     \
-         WHO_UCX,                                                                                  \
-         RATIO,                                                                                    \
-         target},                                                                                  \
-    {                                                                                              \
-        "get + put, 1 thread, ns", words, "hits-" #n, WHO_DEFAULT, NULL, WHO_UCX, RATIO, target    \
+#define REGIONS(n, words, target)                                                                   \
+    {"get + put, 1 thread, ns", words, "hits-" #n, WHO_NOTICE, NULL, WHO_UCX, RATIO, target},       \
+        {"get + put, 1 thread, ns", words, "hits-" #n, WHO_IMPORT, NULL, WHO_UCX, RATIO, target},   \
+        {"get + put, 1 thread, ns", words, "hits-" #n, WHO_MEMHOOKS, NULL, WHO_UCX, RATIO, target}, \
+    {                                                                                               \
+        "get + put, 1 thread, ns", words, "hits-" #n, WHO_DEFAULT, NULL, WHO_UCX, RATIO, target     \
     }
 
 /* A target of 0 is none. */
@@ -48,27 +41,17 @@
             VALUE, 60                                                                              \
     }
 
-#define MISSES(words, measure)                                                                     \
-    {"miss beyond the provider, 10,000 regions, ns",                                               \
-     words,                                                                                        \
-     measure,                                                                                      \
-     WHO_NOTICE,                                                                                   \
-     NULL,                                                                                         \
-     WHO_UCX,                                                                                      \
-     VALUE,                                                                                        \
-     250},                                                                                         \
-        {"miss beyond the provider, 10,000 regions, ns",                                           \
-         words,                                                                                    \
-         measure,                                                                                  \
-         WHO_IMPORT,                                                                               \
-         NULL,                                                                                     \
-         WHO_UCX,                                                                                  \
-         VALUE,                                                                                    \
-         250},                                                                                     \
+#define MISS(words, measure, who, judge, target)                                                   \
     {                                                                                              \
-        "miss beyond the provider, 10,000 regions, ns", words, measure, WHO_DEFAULT, NULL,         \
-            WHO_UCX, VALUE, 250                                                                    \
+        "miss beyond the provider, 10,000 regions, ns", words, measure, who, NULL, WHO_UCX, judge, \
+            target                                                                                 \
     }
+
+#define MISSES(words, measure)                                                                     \
+    MISS(words, measure, WHO_NOTICE, VALUE, 250), MISS(words, measure, WHO_IMPORT, VALUE, 250),    \
+        MISS(words, measure, WHO_MEMHOOKS, VALUE, 250),                                            \
+        MISS(words, measure, WHO_DEFAULT, VALUE, 250),                                             \
+        MISS(words, measure, "bare watching", REPORTED, 0)
 
 #define STALLS_OF(who, judge_mean, judge_worst)                                                    \
     {"hits while another thread registers, 200 us each",                                           \
@@ -202,7 +185,7 @@ static const struct row rows[] = {
     INSTRUCTIONS("callgrind", "instructions", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_IMPORT),
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_NOTICE),
-    INSTRUCTIONS("single steps", "instructions-stepped", "hmreg memhooks"),
+    INSTRUCTIONS("single steps", "instructions-stepped", WHO_MEMHOOKS),
     INSTRUCTIONS("single steps, kernel not counted", "instructions-stepped", WHO_DEFAULT),
 
     MISSES("into a new cache", "miss-first"),
