@@ -38,6 +38,10 @@ struct command {
      * wrong command line or lost output; else NULL and 0. */
     const char *statuses;
     int trouble;
+    /* What --help calls the one argument that is no option, and what takes it (as an option's
+     * take()); NULL: there is none. */
+    const char *operand;
+    const char *(*take_operand)(const char *value, void *options);
     const struct option_def *options;
     int (*run)(const struct command *self, int argc, char **argv);
 };
@@ -46,6 +50,7 @@ extern const struct command command_doctor;
 extern const struct command command_info;
 extern const struct command command_query;
 extern const struct command command_topo;
+extern const struct command command_stats;
 
 /* Reads a command line: each option's take() is called; --help is answered. EXIT_GO_ON, or the
  * status to exit with, everything having been said. */

@@ -74,6 +74,24 @@ static int parse_one(const struct command *command, int got, char **argv, void *
     }
 }
 
+/* What is no option: at most one, where the command takes one. */
+static int parse_operands(const struct command *command, int argc, char **argv, void *options)
+{
+    const char *accepted;
+
+    if (optind < argc && command->operand) {
+        accepted = command->take_operand(argv[optind], options);
+        if (accepted)
+            return refuse(command, argv[optind], accepted);
+        optind++;
+    }
+    if (optind < argc)
+        return refuse(command, argv[optind],
+                      command->operand ? "unexpected argument; one is accepted"
+                                       : "unexpected argument; only options are accepted");
+    return EXIT_GO_ON;
+}
+
 int options_parse(const struct command *command, int argc, char **argv, void *options)
 {
     struct option list[MAX_OPTIONS + 2];
@@ -87,14 +105,14 @@ int options_parse(const struct command *command, int argc, char **argv, void *op
         if (status != EXIT_GO_ON)
             return status;
     }
-    if (optind < argc)
-        return refuse(command, argv[optind], "unexpected argument; only options are accepted");
-    return EXIT_GO_ON;
+    return parse_operands(command, argc, argv, options);
 }
 
 void command_help(const struct command *command)
 {
-    printf("usage: hmreg %s [OPTION]...\n\n%s\noptions\n", command->name, command->description);
+    printf("usage: hmreg %s%s%s%s [OPTION]...\n\n%s\noptions\n", command->name,
+           command->operand ? " [" : "", command->operand ? command->operand : "",
+           command->operand ? "]" : "", command->description);
     for (const struct option_def *option = command->options; option->name; option++) {
         char named[64];
 

@@ -12,6 +12,7 @@ overview=$SOURCE_DIR/docs/man/hmreg.7.md
 command_page=$SOURCE_DIR/docs/man/hmreg.1.md
 doctor_page=$SOURCE_DIR/docs/man/hmreg-doctor.1.md
 topo_page=$SOURCE_DIR/docs/man/hmreg-topo.1.md
+stats_page=$SOURCE_DIR/docs/man/hmreg-stats.1.md
 tool=$BUILD_DIR/tools/hmreg
 
 # ---- prototypes ---------------------------------------------------------------------------
@@ -188,6 +189,19 @@ json_keys_are_explained() { # AT-LEAST PAGES COMMAND...: keys of the commands' d
     ((found > least && !bad))
 }
 
+# Its documents are of other processes: keys are the words in its source, but for files of /proc.
+json_keys_of_stats_are_explained() {
+    local key bad=0 found=0
+    for key in $(grep -ohE '"[a-z_]+"' "$SOURCE_DIR"/tools/stats_find.c | tr -d '"' | sort -u |
+        grep -vxE 'status|comm'); do
+        ((++found))
+        grep -qE "\*$key\*|\"$key\"" "$stats_page" "$command_page" && continue
+        echo "hmreg-stats(1) does not explain the key $key"
+        bad=1
+    done
+    ((found > 30 && !bad))
+}
+
 # ---- what doctor finds --------------------------------------------------------------------
 
 # "CODE SEVERITY TITLE" of each.
@@ -289,6 +303,7 @@ if [[ $TOOL == 1 ]]; then
     check manual__json_keys_are_explained json_keys_are_explained 30 "$command_page" info query
     check manual__json_keys_of_doctor_are_explained \
         json_keys_are_explained 60 "$command_page $doctor_page $topo_page" doctor topo
+    check manual__json_keys_of_stats_are_explained json_keys_of_stats_are_explained
     check manual__findings_are_documented findings_are_documented
     check manual__findings_are_taught findings_are_taught
     check manual__no_finding_documented_that_is_none no_finding_documented_that_is_none

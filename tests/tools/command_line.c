@@ -50,6 +50,7 @@ static void help__lists_commands_and_statuses(void **state)
     assert_says(tool.out, "  query ");
     assert_says(tool.out, "  doctor ");
     assert_says(tool.out, "  topo ");
+    assert_says(tool.out, "  stats ");
     assert_says(tool.out, "exit status");
     assert_string_equal(tool.err, "");
     assert_true(longest_line(tool.out) <= 80);
@@ -67,9 +68,9 @@ static void help__by_any_name__same(void **state)
 
 static void help_of_a_command__teaches(void **state)
 {
-    static const char *const commands[] = {"info", "query", "doctor", "topo"};
+    static const char *const commands[] = {"info", "query", "doctor", "topo", "stats"};
 
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         struct tool tool = tool_run("help", commands[i]);
 
         assert_int_equal(tool.status, 0);
@@ -106,8 +107,9 @@ static void version__is_the_librarys(void **state)
 
 static void unknown_command__names_those_there_are(void **state)
 {
-    assert_refused("fly: no such command; accepted are info, query, doctor, topo, help", "fly");
-    assert_refused("fly: no such command; accepted are info, query, doctor, topo, help",
+    assert_refused("fly: no such command; accepted are info, query, doctor, topo, stats, help",
+                   "fly");
+    assert_refused("fly: no such command; accepted are info, query, doctor, topo, stats, help",
                    "help", "fly");
     assert_refused("--fly: no such command", "--fly");
 }
@@ -143,6 +145,17 @@ static void wrong_value__names_what_is_accepted(void **state)
     assert_refused("--device : a device's index", "query", "--device", "");
 }
 
+static void wrong_process__names_what_is_accepted(void **state)
+{
+    static const char *const pids[] = {"", "0", "self", "12x", "+1", "2147483648", " 1"};
+
+    for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
+        assert_refused("the number of a process is accepted", "stats", pids[i]);
+    assert_refused("--watch 0: whole seconds are accepted, from 1 to 86400", "stats", "--watch",
+                   "0");
+    assert_refused("--watch 1.5: whole seconds", "stats", "--watch=1.5");
+}
+
 static void wrong_size__names_what_is_accepted(void **state)
 {
     static const char *const sizes[] = {"",   "0",   "15", "-1",  "1.5M",
@@ -156,6 +169,7 @@ static void argument_too_many__says_so(void **state)
 {
     assert_refused("cuda: unexpected argument", "info", "cuda");
     assert_refused("cuda: unexpected argument", "query", "--json", "cuda");
+    assert_refused("2: unexpected argument; one is accepted", "stats", "1", "2");
     assert_refused("query: unexpected argument", "help", "info", "query");
 }
 
@@ -188,5 +202,5 @@ TEST_MAIN(TEST(nothing__usage_on_stderr), TEST(help__lists_commands_and_statuses
           TEST(unknown_command__names_those_there_are), TEST(unknown_option__names_those_there_are),
           TEST(option_without_its_value__says_so), TEST(option_with_a_value_too_many__says_so),
           TEST(wrong_value__names_what_is_accepted), TEST(wrong_size__names_what_is_accepted),
-          TEST(argument_too_many__says_so), TEST(wrong_environment__fails_and_names_it),
-          TEST(full_disk__fails))
+          TEST(wrong_process__names_what_is_accepted), TEST(argument_too_many__says_so),
+          TEST(wrong_environment__fails_and_names_it), TEST(full_disk__fails))

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * hmreg stats, of real processes: idle, under load, killed while they are read, of other users,
+ * with nothing to show. */
+#include "tests/tools/tool.h"
+
+#include <hmreg/loopback.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char memory[64][LEN];
+
+/* ---- processes to look at --------------------------------------------------------------- */
+
+struct target {
+    pid_t pid;
+    int ready; /* a pipe: a byte is there when it has come so far */
+};
+
+/* In the target. */
+static struct hmreg *lib;
+static struct hmreg_domain *domain;
+static int say;
+
+static void need(int rc)
+{
+    if (rc)
+        _exit(1);
+}
+
+static void say_ready(void)
+{
+    need(write(say, "r", 1) != 1);
+}
+
+static void open_domain(uint64_t max_regions)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_domain_config limits = {.size = sizeof(limits), .max_regions = max_regions};
+
+    need(hmreg_open(&config, &lib));
+    need(hmreg_domain_open_loopback(lib, NULL, &limits, &domain));
+}
+
+static void get(unsigned index)
+{
+    struct hmreg_mr *mr;
+
+    need(hmreg_mr_get(domain, memory[index], LEN, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+}
+
+/* run is called in the target, which then waits to be killed. */
+static void start(struct target *target, void (*run)(void))
+{
+    int ends[2];
+    char byte;
+
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    target->pid = fork();
+    assert_true(target->pid >= 0);
+    if (target->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none behind */
+        say = ends[1];
+        run();
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    target->ready = ends[0];
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+}
+
+static void end(struct target *target)
+{
+    kill(target->pid, SIGKILL);
+    assert_int_equal(waitpid(target->pid, NULL, 0), target->pid);
+    close(target->ready);
+}
+
+/* 6 gets of 2 regions, of them 4 hits; 5 more for a limit of 4; one forgotten; one not cached. */
+static void work_a_little(void)
+{
+    struct hmreg_mr *mr;
+
+    open_domain(4);
+    for (unsigned i = 0; i < 6; i++)
+        get(i % 2);
+    for (unsigned i = 10; i < 15; i++)
+        get(i);
+    need(hmreg_invalidate(lib, memory[14], 1));
+    for (unsigned i = 20; i < 24; i++)
+        need(hmreg_mr_get(domain, memory[i], LEN, HMREG_SEND, &mr)); /* kept */
+    get(30);
+    say_ready();
+}
+
+static void work_without_end(void)
+{
+    open_domain(16);
+    say_ready();
+    for (unsigned i = 0;; i++)
+        get(i * 7 % 24);
+}
+
+static void *worker(void *arg)
+{
+    for (unsigned i = 0;; i++)
+        get((i / 8 * 7) % 24);
+    return NULL;
+}
+
+static void work_on_three_threads(void)
+{
+    pthread_t thread;
+
+    open_domain(16);
+    for (int i = 0; i < 3; i++)
+        need(pthread_create(&thread, NULL, worker, NULL));
+    say_ready();
+}
+
+/* ---- what was said ---------------------------------------------------------------------- */
+
+static json_t *document_of(pid_t pid)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    return tool_document(0, "stats", number, "--json");
+}
+
+static json_t *first_domain(const json_t *document)
+{
+    const json_t *process = json_array_get(list_at(document, "processes"), 0);
+    const json_t *library = json_array_get(list_at(process, "libraries"), 0);
+
+    return json_array_get(list_at(library, "domains"), 0);
+}
+
+static json_t *host_cache(const json_t *document)
+{
+    return with(list_at(first_domain(document), "caches"), "iface", "system");
+}
+
+static int64_t number_at(const json_t *object, const char *key)
+{
+    const json_t *number = json_object_get(object, key);
+
+    if (!json_is_integer(number))
+        fail_msg("no number \"%s\"", key);
+    return json_integer_value(number);
+}
+
+static bool lists(const json_t *document, pid_t pid)
+{
+    const json_t *process;
+    size_t i;
+
+    json_array_foreach(list_at(document, "processes"), i,
+                       process) if (number_at(process, "pid") == pid) return true;
+    return false;
+}
+
+static struct tool text_of(pid_t pid)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    return tool_run("stats", number);
+}
+
+/* ---- counters --------------------------------------------------------------------------- */
+
+static void document__of_a_process__its_counters(void **state)
+{
+    json_t *document, *cache, *registrations;
+    struct target target;
+
+    start(&target, work_a_little);
+    document = document_of(target.pid);
+    assert_string_equal(words_at(document, "command"), "stats");
+    assert_int_equal(json_array_size(list_at(document, "processes")), 1);
+    assert_true(lists(document, target.pid));
+    assert_string_equal(words_at(first_domain(document), "provider"), "loopback");
+    assert_true(json_is_true(json_object_get(first_domain(document), "caching")));
+    cache = host_cache(document);
+    assert_int_equal(number_at(cache, "hits"), 4);
+    assert_int_equal(number_at(cache, "misses"), 11);
+    assert_int_equal(number_at(cache, "uncached"), 1);
+    assert_int_equal(number_at(cache, "invalidations"), 1);
+    assert_int_equal(number_at(cache, "evictions"), 6);
+    assert_int_equal(number_at(json_object_get(cache, "evictions_by_cause"), "limit"), 6);
+    assert_int_equal(number_at(cache, "regions"), 4);
+    assert_int_equal(number_at(cache, "bytes"), 4 * LEN);
+    assert_int_equal(number_at(cache, "limit_regions"), 4);
+    assert_int_equal(number_at(cache, "failures"), 0);
+    assert_true(json_is_true(json_object_get(cache, "steady")));
+    registrations = json_object_get(cache, "registrations");
+    assert_in_range(number_at(registrations, "timed"), 1, 12);
+    json_decref(document);
+    end(&target);
+}
+
+static void text__of_a_process__rows_of_its_caches(void **state)
+{
+    struct target target;
+    struct tool tool;
+
+    start(&target, work_a_little);
+    tool = text_of(target.pid);
+    assert_int_equal(tool.status, 0);
+    assert_string_equal(tool.err, "");
+    assert_says(tool.out, "Process ");
+    assert_says(tool.out, "domain 1: loopback");
+    assert_says(tool.out, "4 of 4");
+    assert_says(tool.out, "16 KiB");
+    assert_says(tool.out, "25.0%"); /* 4 hits of 16 gets */
+    assert_says(tool.out, "evicted: limit");
+    assert_says(tool.out, "99% below");
+    assert_silent(tool.out, "cuda");
+    assert_silent(tool.out, "hits/s");
+    tool_free(&tool);
+    end(&target);
+}
+
+static void all__a_process_that_works__is_among_them(void **state)
+{
+    struct target target;
+    json_t *document;
+
+    start(&target, work_a_little);
+    document = tool_document(0, "stats", "--json");
+    assert_true(lists(document, target.pid));
+    assert_false(lists(document, getpid()));
+    json_decref(document);
+    end(&target);
+}
+
+static void load__numbers_only_grow(void **state)
+{
+    int64_t before = 0;
+    struct target target;
+
+    start(&target, work_on_three_threads);
+    for (int i = 0; i < 10; i++) {
+        json_t *document = document_of(target.pid);
+        const json_t *cache = host_cache(document);
+        int64_t now = number_at(cache, "hits") + number_at(cache, "misses");
+
+        assert_true(now >= before);
+        assert_true(json_is_true(json_object_get(cache, "steady")));
+        assert_in_range(number_at(cache, "regions"), 0, 16);
+        before = now;
+        json_decref(document);
+    }
+    end(&target);
+}
+
+/* ---- processes that go ------------------------------------------------------------------ */
+
+static void killed_while_it_is_read__no_crash(void **state)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        struct target target;
+        struct tool tool;
+        pid_t killer;
+
+        start(&target, work_without_end);
+        killer = fork();
+        if (killer == 0) {
+            usleep(i * 600); /* at another moment of the look each time */
+            kill(target.pid, SIGKILL);
+            _exit(0);
+        }
+        tool = tool_run("stats", "--json");
+        assert_int_equal(tool.status, 0);
+        assert_string_equal(tool.err, "");
+        tool_free(&tool);
+        assert_int_equal(waitpid(killer, NULL, 0), killer);
+        end(&target);
+    }
+}
+
+static void open_and_close_without_end(void)
+{
+    say_ready();
+    for (;;) {
+        open_domain(4);
+        get(0);
+        need(hmreg_domain_close(domain));
+        need(hmreg_close(lib));
+    }
+}
+
+static void closed_while_it_is_read__no_crash(void **state)
+{
+    struct target target;
+
+    start(&target, open_and_close_without_end);
+    for (int i = 0; i < 15; i++) {
+        struct tool tool = text_of(target.pid);
+
+        assert_in_range(tool.status, 0, 1);
+        assert_string_equal(tool.err, "");
+        assert_silent(tool.out, "cannot be read");
+        tool_free(&tool);
+    }
+    end(&target);
+}
+
+static void no_such_process__says_so(void **state)
+{
+    struct tool tool = text_of(2147483647);
+
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "there is no process 2147483647");
+    tool_free(&tool);
+}
+
+static void assert_shows_nothing(pid_t pid)
+{
+    struct tool tool = text_of(pid);
+
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "shows no counters");
+    assert_says(tool.out, "HMREG_STATS=off");
+    tool_free(&tool);
+}
+
+static void process_without_hmreg__says_so(void **state)
+{
+    assert_shows_nothing(getpid());
+}
+
+static void work_unseen(void)
+{
+    setenv("HMREG_STATS", "off", 1);
+    open_domain(4);
+    get(0);
+    say_ready();
+}
+
+static void switched_off__says_so(void **state)
+{
+    struct target target;
+
+    start(&target, work_unseen);
+    assert_shows_nothing(target.pid);
+    end(&target);
+}
+
+/* The library is the parent's; its child has inherited the descriptor. */
+static void work_and_fork(void)
+{
+    pid_t child;
+
+    open_domain(4);
+    get(0);
+    child = fork();
+    need(child < 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    need(write(say, &child, sizeof(child)) != sizeof(child));
+}
+
+static void child_of_fork__is_not_taken_for_its_parent(void **state)
+{
+    struct target target;
+    json_t *document;
+    int ends[2];
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    target.pid = fork();
+    if (target.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        say = ends[1];
+        work_and_fork();
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    target.ready = ends[0];
+    assert_int_equal(read(ends[0], &child, sizeof(child)), sizeof(child));
+    assert_shows_nothing(child);
+    document = document_of(target.pid);
+    assert_int_equal(number_at(host_cache(document), "misses"), 1);
+    json_decref(document);
+    end(&target); /* and with it its child */
+}
+
+/* ---- permission ------------------------------------------------------------------------- */
+
+#define NOBODY 65534
+
+static void stats_as_nobody(void)
+{
+    if (setgid(NOBODY) == 0 && setuid(NOBODY) == 0)
+        execl(getenv("HMREG_TOOL"), "hmreg", "stats", "--json", (char *)NULL);
+    printf("cannot be run by nobody");
+}
+
+static void other_users_process__counted_and_left_out(void **state)
+{
+    struct target target;
+    json_t *document;
+    char *out;
+
+    if (geteuid())
+        test_skip("only root can become another user");
+    start(&target, work_a_little);
+    out = output_of(stats_as_nobody, 0);
+    end(&target);
+    document = json_loads(out, 0, NULL);
+    if (!document) {
+        free(out);
+        test_skip("the command is in a folder that user nobody must not enter");
+    }
+    free(out);
+    assert_false(lists(document, target.pid));
+    assert_true(number_at(document, "unreadable") > 0);
+    json_decref(document);
+}
+
+static char watched_pid[16];
+
+static void stats_pid_as_nobody(void)
+{
+    if (setgid(NOBODY) == 0 && setuid(NOBODY) == 0) {
+        pid_t child = fork();
+        int status = 0;
+
+        if (child == 0) {
+            execl(getenv("HMREG_TOOL"), "hmreg", "stats", watched_pid, (char *)NULL);
+            _exit(127);
+        }
+        waitpid(child, &status, 0);
+        printf("status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    }
+}
+
+static void other_users_process_by_number__says_why_not(void **state)
+{
+    struct target target;
+    char *out;
+
+    if (geteuid())
+        test_skip("only root can become another user");
+    start(&target, work_a_little);
+    snprintf(watched_pid, sizeof(watched_pid), "%d", (int)target.pid);
+    out = output_of(stats_pid_as_nobody, 0);
+    end(&target);
+    if (strstr(out, "status 127")) {
+        free(out);
+        test_skip("the command is in a folder that user nobody must not enter");
+    }
+    assert_says(out, "must not be looked into");
+    assert_says(out, "status 1");
+    free(out);
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+/* The command in the background; its output is read line by line. */
+static pid_t start_watch(pid_t pid, FILE **out)
+{
+    char number[16];
+    int ends[2];
+    pid_t tool;
+
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    assert_int_equal(pipe(ends), 0);
+    tool = fork();
+    if (tool == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl(getenv("HMREG_TOOL"), "hmreg", "stats", "--watch", "1", "--json", number,
+              (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *out = fdopen(ends[0], "r");
+    return tool;
+}
+
+static json_t *next_look(FILE *out)
+{
+    json_t *document = json_loadf(out, JSON_DISABLE_EOF_CHECK, NULL);
+
+    assert_non_null(document);
+    return document;
+}
+
+static void watch__until_the_process_ends__rates_from_the_second_look(void **state)
+{
+    struct target target;
+    json_t *document;
+    pid_t tool;
+    int status;
+    FILE *out;
+
+    start(&target, work_without_end);
+    tool = start_watch(target.pid, &out);
+    document = next_look(out);
+    assert_true(json_is_null(json_object_get(host_cache(document), "per_second")));
+    json_decref(document);
+    document = next_look(out);
+    assert_true(
+        json_is_real(json_object_get(json_object_get(host_cache(document), "per_second"), "hits")));
+    json_decref(document);
+    end(&target);
+    assert_int_equal(waitpid(tool, &status, 0), tool);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    fclose(out);
+}
+
+static void watch__nothing_to_watch__fails_at_once(void **state)
+{
+    struct tool tool = tool_run("stats", "2147483647", "--watch", "3600");
+
+    assert_int_equal(tool.status, 1);
+    assert_says(tool.out, "there is no process");
+    tool_free(&tool);
+}
+
+TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__rows_of_its_caches),
+          TEST(all__a_process_that_works__is_among_them), TEST(load__numbers_only_grow),
+          TEST(killed_while_it_is_read__no_crash), TEST(closed_while_it_is_read__no_crash),
+          TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
+          TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
+          TEST(other_users_process__counted_and_left_out),
+          TEST(other_users_process_by_number__says_why_not),
+          TEST(watch__until_the_process_ends__rates_from_the_second_look),
+          TEST(watch__nothing_to_watch__fails_at_once))
