@@ -8,6 +8,7 @@
 #ifndef BENCH_ACTOR_H
 #define BENCH_ACTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define MOST_VALUES  16
@@ -20,6 +21,9 @@ struct job {
     void (*warm)(void *state, int worker);
     /* Each worker's turn. NAN: a value it does not have. */
     void (*sample)(void *state, int worker, double *values);
+    /* A turn in which the kernel took a worker's core away is tried again, a few times. Not for
+     * what may itself be the reason: threads of the library that wake up. */
+    bool steady;
 };
 
 struct contestant {

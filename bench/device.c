@@ -129,7 +129,8 @@ static void sample_gpu(void *state, int worker, double *values)
 
 void measure_device(void)
 {
-    static const struct job job = {open_gpu, warm_gpu, sample_gpu};
+    static const struct job job = {
+        .open = open_gpu, .warm = warm_gpu, .sample = sample_gpu, .steady = true};
     const struct measure measure = {"device-hit", "ns"};
     bool real = is_driver_usable();
     const char *simulated = real ? NULL : BENCH_FAKE_CUDA;

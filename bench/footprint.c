@@ -60,7 +60,7 @@ static void sample_footprint(void *state, int worker, double *values)
 
 static void footprint_of(size_t regions)
 {
-    static const struct job job = {open_task, NULL, sample_footprint};
+    static const struct job job = {.open = open_task, .sample = sample_footprint};
     const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
                                         &subject_hmreg_import, &subject_ucx};
     struct contestant contestants[4];

@@ -68,7 +68,8 @@ static void sample_walk(void *state, int worker, double *values)
         subject->check(walk->cache, all);
 }
 
-static const struct job walk_job = {open_walk, warm_walk, sample_walk};
+static const struct job walk_job = {
+    .open = open_walk, .warm = warm_walk, .sample = sample_walk, .steady = true};
 
 /* ---- one thread ------------------------------------------------------------------------- */
 

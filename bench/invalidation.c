@@ -144,7 +144,7 @@ static void sample_invalidation(void *state, int worker, double *values)
 
 void measure_invalidation(void)
 {
-    static const struct job job = {open_invalidation, NULL, sample_invalidation};
+    static const struct job job = {.open = open_invalidation, .sample = sample_invalidation};
     static const struct task tasks[] = {
         {&subject_hmreg_notice, false},
         {&subject_hmreg_import, false},

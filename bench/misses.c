@@ -144,8 +144,8 @@ static void sample_watching(void *state, int worker, double *values)
 
 void measure_misses(void)
 {
-    static const struct job job = {open_misses, NULL, sample_misses};
-    static const struct job watching = {open_watching, NULL, sample_watching};
+    static const struct job job = {.open = open_misses, .sample = sample_misses};
+    static const struct job watching = {.open = open_watching, .sample = sample_watching};
     const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
                                         &subject_hmreg_import, &subject_hmreg_memhooks,
                                         &subject_ucx};

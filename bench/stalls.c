@@ -86,7 +86,8 @@ static void sample_stalls(void *state, int worker, double *values)
 
 void measure_stalls(void)
 {
-    static const struct job job = {open_stalls, warm_stalls, sample_stalls};
+    static const struct job job = {
+        .open = open_stalls, .warm = warm_stalls, .sample = sample_stalls};
     const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
                                         &subject_hmreg_import, &subject_ucx};
     struct contestant contestants[4];

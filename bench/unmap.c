@@ -92,7 +92,7 @@ static void sample_unmap(void *state, int worker, double *values)
 
 void measure_unmap(void)
 {
-    static const struct job job = {open_unmap, NULL, sample_unmap};
+    static const struct job job = {.open = open_unmap, .sample = sample_unmap};
     const struct contestant contestants[] = {
         {.who = "without hmreg", .job = &job},
         {.who = "userfaultfd",

@@ -80,7 +80,7 @@ static void run(const char *measure, const struct job *job, int processes, int t
 
 static void contest__turns_of_each_fresh_process_are_kept(void **state)
 {
-    static const struct job job = {open_number, NULL, count_turns};
+    static const struct job job = {.open = open_number, .sample = count_turns};
     const struct series *series;
 
     run("turns", &job, 1, 1, 2, 3);
@@ -93,7 +93,7 @@ static void contest__turns_of_each_fresh_process_are_kept(void **state)
 
 static void contest__crew__means_of_its_workers(void **state)
 {
-    static const struct job job = {open_number, NULL, say_worker};
+    static const struct job job = {.open = open_number, .sample = say_worker};
 
     run("threads", &job, 1, 2, 1, 2);
     run("processes", &job, 2, 1, 1, 2);
@@ -103,7 +103,7 @@ static void contest__crew__means_of_its_workers(void **state)
 
 static void contest__absent_one__says_why(void **state)
 {
-    static const struct job job = {open_number, NULL, count_turns};
+    static const struct job job = {.open = open_number, .sample = count_turns};
 
     run("absent", &job, 1, 1, 1, 1);
     assert_int_equal(series_find("absent", "other")->count, 0);
@@ -113,7 +113,7 @@ static void contest__absent_one__says_why(void **state)
 
 static void contest__one_leaves_at_its_turn__its_words_stay(void **state)
 {
-    static const struct job job = {open_number, NULL, leave_at_20};
+    static const struct job job = {.open = open_number, .sample = leave_at_20};
 
     run("leaves", &job, 1, 1, 1, 5);
     assert_string_equal(series_find("leaves", "one")->absent, "twenty is enough");
@@ -121,15 +121,23 @@ static void contest__one_leaves_at_its_turn__its_words_stay(void **state)
 
 static void contest__one_cannot_begin__its_words_stay(void **state)
 {
-    static const struct job job = {cannot_open, NULL, count_turns};
+    static const struct job job = {.open = cannot_open, .sample = count_turns};
 
     run("cannot", &job, 1, 1, 1, 2);
     assert_string_equal(series_find("cannot", "one")->absent, "not here");
 }
 
+static void contest__steady_turn__is_one_value(void **state)
+{
+    static const struct job job = {.open = open_number, .sample = count_turns, .steady = true};
+
+    run("steady", &job, 1, 1, 1, 4);
+    assert_int_equal(series_find("steady", "one")->count, 4);
+}
+
 static void contest__one_dies__is_said(void **state)
 {
-    static const struct job job = {open_number, NULL, die_at_20};
+    static const struct job job = {.open = open_number, .sample = die_at_20};
 
     run("dies", &job, 1, 1, 1, 5);
     assert_string_equal(series_find("dies", "one")->absent, "failed: its process died");
@@ -162,5 +170,5 @@ static void steps__more_work__so_many_more(void **state)
 TEST_MAIN(TEST(contest__turns_of_each_fresh_process_are_kept),
           TEST(contest__crew__means_of_its_workers), TEST(contest__absent_one__says_why),
           TEST(contest__one_leaves_at_its_turn__its_words_stay),
-          TEST(contest__one_cannot_begin__its_words_stay), TEST(contest__one_dies__is_said),
-          TEST(steps__more_work__so_many_more))
+          TEST(contest__one_cannot_begin__its_words_stay), TEST(contest__steady_turn__is_one_value),
+          TEST(contest__one_dies__is_said), TEST(steps__more_work__so_many_more))
