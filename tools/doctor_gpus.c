@@ -218,7 +218,9 @@ static void judge_files(const json_t *gpu, json_t *findings)
     size_t i;
 
     json_array_foreach(json_object_get(gpu, "files_lacking"), i, file)
+    {
         names_add(&names, json_string_value(file));
+    }
     finding_add(findings, "gpu-no-node", "/dev", "%s GPU %s: %s.", doc_words(gpu, "vendor"),
                 doc_words(gpu, "pci"), names_text(&names));
 }

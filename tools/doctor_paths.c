@@ -102,10 +102,11 @@ static bool is_better(const json_t *one, const json_t *other)
 {
     size_t mine = rank(doc_words(one, "path")), theirs = rank(doc_words(other, "path"));
 
-    return mine < theirs || (mine == theirs && proven(one) && !proven(other));
+    return mine < theirs || (mine == theirs && (proven(one) || !proven(other)));
 }
 
-/* Takes over the pair; of two of the same the better stays. */
+/* Takes over the pair; of two of the same the better stays, the later where they are alike:
+ * libibverbs is listed last, and stands for a NIC where libfabric is no better. */
 static void add_pair(json_t *pairs, json_t *pair)
 {
     const json_t *other;
@@ -125,16 +126,14 @@ static void add_pair(json_t *pairs, json_t *pair)
     doc_add(pairs, pair);
 }
 
-/* libibverbs last, so that it stands for a NIC where libfabric is no better. */
 json_t *paths_pairs(const json_t *facts)
 {
     json_t *pairs = doc_made(json_array());
-    const json_t *fabrics = json_object_get(facts, "fabrics"), *memory;
+    const json_t *fabric, *memory;
+    size_t i, j;
 
-    for (size_t i = json_array_size(fabrics); i-- > 0;) {
-        const json_t *fabric = json_array_get(fabrics, i);
-        size_t j;
-
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
         json_array_foreach(json_object_get(fabric, "memory"), j, memory)
         {
             if (doc_has(fabric, "nic") && doc_has(memory, "device"))
@@ -204,7 +203,7 @@ static void judge_simulated(const json_t *facts, json_t *findings)
             names_add(&names, name);
     }
     if (names.count)
-        finding_add(findings, "simulated", "hmreg_device_query()", "Simulated: %s.",
+        finding_add(findings, "simulated", "hmreg_device_query()", "%s: no hardware, but a test's.",
                     names_text(&names));
 }
 
@@ -233,6 +232,14 @@ static bool cpu_moves(const json_t *facts, const char *device)
     return false;
 }
 
+/* The pairs in a sentence, or that it is all of them. */
+static const char *pairs_text(const json_t *facts, struct names *names)
+{
+    size_t all = json_array_size(json_object_get(facts, "pairs"));
+
+    return all > 1 && names->count == all ? "every pair of device and NIC" : names_text(names);
+}
+
 static void add_name(struct names *names, const json_t *pair)
 {
     char name[128];
@@ -254,10 +261,11 @@ static void judge_none(const json_t *facts, json_t *findings)
     }
     if (dead.count)
         finding_add(findings, "no-path", "hmreg_domain_explain(), hmreg_explain()",
-                    "No path, of %s.", names_text(&dead));
+                    "There is no path for %s.", pairs_text(facts, &dead));
     if (slow.count)
         finding_add(findings, "path-through-cpu", "hmreg_domain_explain(), hmreg_explain()",
-                    "No path but the CPU's, over another fabric, of %s.", names_text(&slow));
+                    "There is no path but the CPU's, over another fabric, for %s.",
+                    pairs_text(facts, &slow));
 }
 
 /* A mapping is no way for a NIC: why it is refused helps nobody. */
@@ -266,7 +274,30 @@ static bool is_worth_telling(const json_t *reason)
     return strcmp(doc_words(reason, "path"), "mapped") != 0;
 }
 
-/* Adds one finding for a reason, however many pairs have it; told: those added before. */
+/* Where the library read a reason; others are its own knowledge, or a registration's answer. */
+static const char *source_of(const char *slug)
+{
+    static const char *const sources[][2] = {
+        {"nic-imports-no-dmabuf", "ibv_reg_dmabuf_mr() with descriptor -1"},
+        {"dmabuf-probe-failed", "ibv_reg_dmabuf_mr() with descriptor -1"},
+        {"kernel-too-old", "ibv_reg_dmabuf_mr() with descriptor -1"},
+        {"libibverbs-too-old", "dlsym(), ibv_reg_dmabuf_mr"},
+        {"dmabuf-import-failed", "ibv_reg_dmabuf_mr() with memory of the device"},
+        {"peer-memory-refused", "ibv_reg_mr() with memory of the device"},
+        {"no-peer-memory", "/sys/kernel/mm/memory_peers, /sys/module/nvidia_peermem, "
+                           "/sys/module/nv_peer_mem"},
+        {"no-dmabuf-export", "hmreg_device_query()"},
+        {"libfabric-too-old", "fi_version()"},
+        {"no-fi-hmem", "fi_getinfo()"},
+    };
+
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+        if (!strcmp(sources[i][0], slug))
+            return sources[i][1];
+    return "hmreg_domain_explain(), hmreg_explain()";
+}
+
+/* Adds one finding for a reason, however many pairs have it. */
 static void tell_reason(const json_t *facts, const char *slug, const char *text, json_t *findings)
 {
     struct names names = {.count = 0};
@@ -281,8 +312,7 @@ static void tell_reason(const json_t *facts, const char *slug, const char *text,
                 add_name(&names, pair);
         }
     }
-    finding_add(findings, slug, "hmreg_domain_explain(), hmreg_explain()", "%s (%s).", text,
-                names_text(&names));
+    finding_add(findings, slug, source_of(slug), "%s (%s).", text, pairs_text(facts, &names));
 }
 
 static void judge_reasons(const json_t *facts, json_t *findings)

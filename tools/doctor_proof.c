@@ -225,9 +225,17 @@ static json_t *prove(struct proof proof, enum hmreg_iface iface, int device)
 
 /* ---- one fabric ------------------------------------------------------------------------- */
 
-/* The CPU's fabrics are all alike: tcp stands for them, and loopback for none. */
-static bool is_worth_it(const struct fabric *fabric)
+/* The CPU's fabrics are all alike: tcp, on one interface, stands for them, and loopback for none. */
+static bool is_worth_it(const struct fabric_list *list, const struct fabric *fabric)
 {
+    const json_t *before;
+    size_t i;
+
+    json_array_foreach(list->fabrics, i, before)
+    {
+        if (!fabric->nic && !strcmp(doc_words(before, "fabric"), fabric->name))
+            return false;
+    }
     return fabric->loop && (fabric->nic || !strcmp(fabric->provider, "loopback") ||
                             !strcmp(fabric->name, "tcp;ofi_rxm"));
 }
@@ -271,5 +279,5 @@ void proof_visit(struct fabric_list *list, const struct fabric *fabric, struct h
 
     json_array_foreach(json_object_get(described, "memory"), i, memory)
         doc_set(memory, "proof",
-                is_worth_it(fabric) ? prove_memory(list, fabric, domain, memory) : json_null());
+                is_worth_it(list, fabric) ? prove_memory(list, fabric, domain, memory) : json_null());
 }

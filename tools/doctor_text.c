@@ -194,6 +194,30 @@ static void add_runtimes(struct table *table, const json_t *facts)
     }
 }
 
+static void add_nics(struct table *table, const json_t *facts)
+{
+    const json_t *nic, *port;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "nics"), i, nic)
+    {
+        struct names ports = {.count = 0};
+
+        json_array_foreach(json_object_get(nic, "ports"), j, port)
+        {
+            char words[64];
+
+            snprintf(words, sizeof(words), "port %" PRIu64 " %.32s", doc_number(port, "port"),
+                     doc_words(port, "state"));
+            names_add(&ports, words);
+        }
+        table_add(table, "RDMA device %s", doc_words(nic, "name"));
+        table_add(table, "%s, %s%s%s", doc_has(nic, "pci") ? doc_words(nic, "pci") : "on no bus",
+                  names_text(&ports), doc_words(nic, "firmware")[0] ? ", firmware " : "",
+                  doc_words(nic, "firmware"));
+    }
+}
+
 static void add_libraries(struct table *table, const json_t *facts)
 {
     const json_t *library;
@@ -290,6 +314,7 @@ static void print_details(const json_t *facts)
     print_heading("Details");
     add_runtimes(table, facts);
     add_libraries(table, facts);
+    add_nics(table, facts);
     add_peers(table, facts);
     add_process(table, facts);
     add_proofs(table, facts);

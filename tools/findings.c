@@ -44,6 +44,8 @@ void finding_add(json_t *findings, const char *code, const char *where, const ch
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    if (!strncmp(text, "the ", 4)) /* the library's sentences begin small */
+        text[0] = 'T';
     finding = finding ? finding : &unknown;
     doc_add(findings, doc_made(json_pack("{s:s, s:s, s:o, s:s, s:s}", "code", code, "severity",
                                          severity_name(finding->severity), "text", doc_text(text),

@@ -36,10 +36,10 @@ static const struct state states[] = {
      "libibverbs: none listed."},
     {"no-path",
      {{GPU "best", "'none'"}, {PROOF, "null"}, {TCP, "'none'"}},
-     "No path, of cuda 0 with mlx5_0."},
+     "There is no path for cuda 0 with mlx5_0."},
     {"path-through-cpu",
      {{GPU "best", "'none'"}, {PROOF, "null"}},
-     "over another fabric, of cuda 0 with mlx5_0."},
+     "over another fabric, for cuda 0 with mlx5_0."},
     {"loopback-failed",
      {{PROOF, "{'result': 'failed', 'text': 'no completion came', 'path': 'dmabuf', "
               "'refused': []}"}},
@@ -98,7 +98,7 @@ static const struct state states[] = {
      "has these off: CONFIG_PCI_P2PDMA."},
     {"libfabric-no-dmabuf", {{"fabric_libraries/1/version", "'1.17'"}}, "version 1.17;"},
     {"container", {{"kernel/container", "'/.dockerenv'"}}, "a container"},
-    {"simulated", {{"devices/0/simulated", "true"}}, "Simulated: cuda 0."},
+    {"simulated", {{"devices/0/simulated", "true"}}, "cuda 0: no hardware"},
     {"not-root", {{"topology/bridges/0000:40:01.0/acs_redirect", "null"}}, "bridge 0000:40:01.0."},
 };
 #define STATES (sizeof(states) / sizeof(states[0]))
@@ -277,12 +277,14 @@ static void many_pairs__one_finding_that_counts(void **state)
     for (int device = 0; device < 16; device++)
         json_array_append_new(memory, json_pack("{s:s, s:i, s:b, s:s, s:{s:{s:b, s:s, s:s}}}",
                                                 "iface", "cuda", "device", device, "simulated", 0,
-                                                "best", "none", "paths", "dmabuf", "usable", 0,
+                                                "best", device ? "none" : "dmabuf", "paths", "dmabuf", "usable", 0,
                                                 "slug", "no-dmabuf-export", "text", "words"));
     json_object_set_new(json_array_get(json_object_get(facts, "fabrics"), 1), "memory", memory);
     findings = judged(facts);
-    json_array_foreach(findings, i, finding) count +=
-        !strcmp(doc_words(finding, "code"), "no-dmabuf-export");
+    json_array_foreach(findings, i, finding)
+    {
+        count += !strcmp(doc_words(finding, "code"), "no-dmabuf-export");
+    }
     assert_int_equal(count, 1);
     assert_non_null(strstr(doc_words(found(findings, "no-dmabuf-export"), "text"), "more"));
     json_decref(findings);

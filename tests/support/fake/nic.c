@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * For LD_PRELOAD: libibverbs with RDMA devices made up here, for programs that connect a queue
+ * pair with itself. Regions of host memory are reached by address, those of dmabufs by a mapping
+ * of them, so bytes really move; memory of a device by its address faults, as it does for a NIC
+ * without peer memory.
+ *
+ *     HMREG_FAKE_NICS="mlx5_0,mlx5_1"     their names; none if unset
+ *     HMREG_FAKE_NIC=STATE                what is wrong with all of them:
+ *       no-dmabuf   the driver imports no dmabufs      refuse   ...or not this one (524)
+ *       down        no port is active                  closed   the device file is not readable
+ *       error       operations complete with an error  flip     they complete, a byte is wrong
+ *       few         100 regions                        small    regions of up to 1 MiB
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+#define MOST_NICS    4
+#define MOST_REGIONS 1024
+#define EXPORTED     __attribute__((visibility("default")))
+
+struct region {
+    struct ibv_mr mr; /* first: what the caller has */
+    uint64_t iova;
+    char *bytes;
+    char *mapped; /* the whole pages of a dmabuf, NULL: host memory */
+    size_t mapped_len;
+};
+
+static struct ibv_device devices[MOST_NICS];
+static struct verbs_context contexts[MOST_NICS];
+static struct ibv_pd pds[MOST_NICS];
+static struct region *regions[MOST_REGIONS];
+static struct ibv_wc completed;
+static int completions;
+
+static bool is(const char *state)
+{
+    const char *set = getenv("HMREG_FAKE_NIC");
+
+    return set && !strcmp(set, state);
+}
+
+/* ---- devices ---------------------------------------------------------------------------- */
+
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                      size_t size)
+{
+    struct ibv_port_attr filled = {
+        .state = is("down") ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
+        .active_mtu = IBV_MTU_1024,
+        .gid_tbl_len = 1,
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+    };
+
+    memcpy(attr, &filled, size < sizeof(filled) ? size : sizeof(filled));
+    return 0;
+}
+
+static void fill_limits(struct ibv_device_attr *out)
+{
+    *out = (struct ibv_device_attr){
+        .max_mr_size = is("small") ? 1 << 20 : UINT64_MAX,
+        .max_mr = is("few") ? 100 : 1 << 20,
+        .phys_port_cnt = 1,
+    };
+}
+
+static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
+                           struct ibv_device_attr_ex *out, size_t size)
+{
+    memset(out, 0, size);
+    fill_limits(&out->orig_attr);
+    return 0;
+}
+
+EXPORTED int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *out)
+{
+    fill_limits(out);
+    return 0;
+}
+
+EXPORTED int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+    memset(gid, 0, sizeof(*gid));
+    gid->raw[10] = gid->raw[11] = 0xff;
+    return 0;
+}
+
+EXPORTED struct ibv_device **ibv_get_device_list(int *count)
+{
+    const char *names = getenv("HMREG_FAKE_NICS");
+    struct ibv_device **list = calloc(MOST_NICS + 1, sizeof(*list));
+    int found = 0;
+
+    for (; list && names && *names && found < MOST_NICS; found++) {
+        size_t length = strcspn(names, ",");
+
+        devices[found].node_type = IBV_NODE_CA;
+        devices[found].transport_type = IBV_TRANSPORT_IB;
+        snprintf(devices[found].name, sizeof(devices[found].name), "%.*s", (int)length, names);
+        list[found] = &devices[found];
+        names += length + (names[length] == ',');
+    }
+    if (count)
+        *count = found;
+    return list;
+}
+
+EXPORTED void ibv_free_device_list(struct ibv_device **list)
+{
+    free(list);
+}
+
+EXPORTED const char *ibv_get_device_name(struct ibv_device *device)
+{
+    return device->name;
+}
+
+/* ---- operations ------------------------------------------------------------------------- */
+
+/* Where len bytes at addr of the region with this key are; NULL: no such key or range. */
+static char *reach(uint32_t key, uint64_t addr, size_t len)
+{
+    const struct region *region = key && key <= MOST_REGIONS ? regions[key - 1] : NULL;
+
+    if (!region || addr < region->iova || addr + len > region->iova + region->mr.length)
+        return NULL;
+    return region->bytes + (addr - region->iova);
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    char *local = reach(wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
+    char *remote = reach(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->sg_list->length);
+    bool write = wr->opcode == IBV_WR_RDMA_WRITE;
+
+    completed = (struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_SUCCESS};
+    completions = 1;
+    if (!local || !remote || is("error")) {
+        completed.status = IBV_WC_REM_ACCESS_ERR;
+        completed.vendor_err = 0x88;
+        return 0;
+    }
+    memcpy(write ? remote : local, write ? local : remote, wr->sg_list->length);
+    if (is("flip"))
+        (write ? remote : local)[4711] ^= 1;
+    return 0;
+}
+
+static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+    int polled = completions;
+
+    if (polled)
+        *wc = completed;
+    completions = 0;
+    return polled;
+}
+
+EXPORTED struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    struct verbs_context *context = &contexts[device - devices];
+
+    if (is("closed")) {
+        errno = EACCES;
+        return NULL;
+    }
+    *context = (struct verbs_context){
+        .sz = sizeof(*context),
+        .query_device_ex = query_device_ex,
+        .query_port = query_port,
+        .context = {.device = device, .abi_compat = __VERBS_ABI_IS_EXTENDED},
+    };
+    context->context.ops.post_send = post_send;
+    context->context.ops.poll_cq = poll_cq;
+    return &context->context;
+}
+
+EXPORTED int ibv_close_device(struct ibv_context *context)
+{
+    return 0;
+}
+
+EXPORTED struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    struct ibv_pd *pd = &pds[context->device - devices];
+
+    pd->context = context;
+    return pd;
+}
+
+EXPORTED int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    return 0;
+}
+
+EXPORTED struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *user,
+                                      struct ibv_comp_channel *channel, int vector)
+{
+    struct ibv_cq *cq = calloc(1, sizeof(*cq));
+
+    if (cq)
+        cq->context = context;
+    return cq;
+}
+
+EXPORTED int ibv_destroy_cq(struct ibv_cq *cq)
+{
+    free(cq);
+    return 0;
+}
+
+EXPORTED struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    struct ibv_qp *qp = calloc(1, sizeof(*qp));
+
+    if (qp)
+        *qp = (struct ibv_qp){.context = pd->context, .pd = pd, .qp_num = 17};
+    return qp;
+}
+
+EXPORTED int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    return (mask & IBV_QP_DEST_QPN) && attr->dest_qp_num != qp->qp_num ? EINVAL : 0;
+}
+
+EXPORTED int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    free(qp);
+    return 0;
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+static struct ibv_mr *add_region(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                 char *bytes)
+{
+    struct region *region = calloc(1, sizeof(*region));
+    uint32_t key = 0;
+
+    while (key < MOST_REGIONS && regions[key])
+        key++;
+    if (!region || key == MOST_REGIONS) {
+        free(region);
+        errno = ENOMEM;
+        return NULL;
+    }
+    *region = (struct region){.iova = iova, .bytes = bytes};
+    region->mr = (struct ibv_mr){.context = pd->context,
+                                 .pd = pd,
+                                 .addr = addr,
+                                 .length = length,
+                                 .lkey = key + 1,
+                                 .rkey = key + 1};
+    regions[key] = region;
+    return &region->mr;
+}
+
+EXPORTED struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
+                                         uint64_t iova, unsigned access)
+{
+    char byte;
+    struct iovec to = {&byte, 1}, from = {addr, 1};
+
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) {
+        errno = EFAULT;
+        return NULL;
+    }
+    return add_region(pd, addr, length, iova, addr);
+}
+
+EXPORTED struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return ibv_reg_mr_iova2(pd, addr, length, (uint64_t)(uintptr_t)addr, (unsigned)access);
+}
+
+EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                          uint64_t iova, int fd, int access)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), skew = offset & (page - 1);
+    struct ibv_mr *mr;
+    char *mapped;
+
+    errno = is("no-dmabuf") ? EOPNOTSUPP : fd < 0 ? EBADF : is("refuse") ? 524 : 0;
+    if (errno)
+        return NULL;
+    mapped =
+        mmap(NULL, length + skew, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - skew));
+    if (mapped == MAP_FAILED)
+        return NULL;
+    mr = add_region(pd, (void *)(uintptr_t)offset, length, iova, mapped + skew);
+    if (!mr) {
+        munmap(mapped, length + skew);
+        return NULL;
+    }
+    ((struct region *)mr)->mapped = mapped;
+    ((struct region *)mr)->mapped_len = length + skew;
+    return mr;
+}
+
+EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    struct region *region = (struct region *)mr;
+
+    regions[mr->lkey - 1] = NULL;
+    if (region->mapped)
+        munmap(region->mapped, region->mapped_len);
+    free(region);
+    return 0;
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * hmreg doctor and topo, run as users run them: on simulated CUDA devices, RDMA devices made up by
+ * a preloaded library, and a made-up tree of /sys, /proc and /dev. The tree is a good machine;
+ * each state breaks it, or the RDMA devices, in one thing. */
+#include "tests/tools/tool.h"
+#include "tests/tools/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SWITCH "pci0000:40/0000:40:01.0/0000:3e:00.0/"
+#define GPU_0  SWITCH "0000:3f:00.0/0000:41:00.0"
+#define GPU_1  "pci0001:80/0001:80:01.0/0001:81:01.0"
+#define NIC_0  SWITCH "0000:3f:01.0/0000:42:00.0"
+#define NIC_1  "pci0001:80/0001:80:01.0/0001:82:00.0"
+#define CONFIG "/boot/config-6.8.0-test"
+#define ACS_AT 0x100
+
+/* ---- a good machine --------------------------------------------------------------------- */
+
+static void make_gpu(const char *path)
+{
+    char file[256], up[64] = "../..", target[128];
+
+    tree_pci(path, "0x030200\n", "0x10de\n");
+    for (const char *at = path; (at = strchr(at, '/')); at++)
+        strcat(up, "/..");
+    snprintf(file, sizeof(file), "/sys/devices/%s/driver", path);
+    snprintf(target, sizeof(target), "%s/bus/pci/drivers/nvidia", up);
+    tree_link(file, target);
+    snprintf(file, sizeof(file), "/sys/devices/%s/resource", path);
+    tree_file(file, "0x00000000c0000000 0x00000000c0ffffff 0x40200\n"
+                    "0x0000200000000000 0x00002007ffffffff 0x14220c\n");
+}
+
+static void make_kernel(void)
+{
+    tree_file("/proc/sys/kernel/osrelease", "6.8.0-test\n");
+    tree_file("/proc/sys/kernel/numa_balancing", "0\n");
+    tree_file("/proc/self/limits", "Limit   Soft Limit  Hard Limit  Units\n"
+                                   "Max locked memory   unlimited   unlimited  bytes\n");
+    tree_file("/proc/self/status", "CapEff:\t0000000000000000\n");
+    tree_file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    tree_folder("/sys/devices/system/node/node0");
+    tree_folder("/sys/devices/system/node/node1");
+    tree_file(CONFIG, "CONFIG_DMA_SHARED_BUFFER=y\nCONFIG_DMABUF_MOVE_NOTIFY=y\n"
+                      "CONFIG_PCI_P2PDMA=y\nCONFIG_INFINIBAND_USER_MEM=y\nCONFIG_HSA_AMD_P2P=y\n");
+    tree_file("/proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15\n");
+}
+
+/* What can be read of a bridge as root: its ACS capability. */
+static void make_bridge(const char *path, unsigned char control)
+{
+    unsigned char config[4096] = {[ACS_AT] = 0x0d, [ACS_AT + 2] = 1, [ACS_AT + 6] = control};
+    char file[256];
+
+    tree_pci(path, "0x060400\n", "0x1000\n");
+    snprintf(file, sizeof(file), "/sys/devices/%s/config", path);
+    tree_bytes(file, config, sizeof(config));
+}
+
+static void begin(void)
+{
+    tree_begin();
+    make_kernel();
+    tree_folder("/sys/bus/pci/drivers/nvidia");
+    tree_file("/dev/nvidiactl", "");
+    tree_file("/dev/nvidia0", "");
+    make_bridge("pci0000:40/0000:40:01.0", 0x1d);
+    make_bridge("pci0000:40/0000:40:01.0/0000:3e:00.0", 0);
+    make_bridge(SWITCH "0000:3f:00.0", 0);
+    make_bridge(SWITCH "0000:3f:01.0", 0);
+    make_bridge("pci0001:80/0001:80:01.0", 0);
+    tree_pci(NIC_0, "0x020700\n", "0x15b3\n");
+    tree_pci(NIC_1, "0x020700\n", "0x15b3\n");
+    make_gpu(GPU_0);
+    make_gpu(GPU_1);
+    tree_nic("mlx5_0", NIC_0);
+    tree_nic("mlx5_1", NIC_1);
+    setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1", 1);
+}
+
+static void end(void)
+{
+    tree_end();
+    unsetenv("HMREG_FAKE_NICS");
+    unsetenv("HMREG_FAKE_NIC");
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+static void preload(bool on)
+{
+    static char plain[512], with[600];
+
+    if (!plain[0])
+        snprintf(plain, sizeof(plain), "%s", getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") : "");
+    snprintf(with, sizeof(with), "%s%sverify_asan_link_order=0", plain, plain[0] ? ":" : "");
+    if (on)
+        setenv("LD_PRELOAD", getenv("FAKE_NIC_LIBRARY"), 1);
+    else
+        unsetenv("LD_PRELOAD");
+    setenv("ASAN_OPTIONS", on ? with : plain, 1);
+}
+
+static struct tool doctor(const char *option)
+{
+    struct tool tool;
+
+    preload(true);
+    tool = tool_run("doctor", option);
+    preload(false);
+    assert_string_equal(tool.err, "");
+    return tool;
+}
+
+/* The document, whatever the verdict; *status: the exit status. */
+static json_t *document(int *status)
+{
+    struct tool tool = doctor("--json");
+    json_error_t error;
+    json_t *parsed = json_loads(tool.out, JSON_REJECT_DUPLICATES, &error);
+
+    if (!parsed)
+        fail_msg("line %d: %s in:\n%s", error.line, error.text, tool.out);
+    *status = tool.status;
+    tool_free(&tool);
+    return parsed;
+}
+
+static json_t *finding(const json_t *document, const char *code)
+{
+    json_t *found;
+    size_t i;
+
+    json_array_foreach(list_at(document, "findings"), i, found)
+    {
+        if (!strcmp(words_at(found, "code"), code))
+            return found;
+    }
+    return NULL;
+}
+
+static json_t *pair_of(const json_t *document, const char *nic, const char *device)
+{
+    json_t *pair;
+    size_t i;
+
+    json_array_foreach(list_at(json_object_get(document, "facts"), "pairs"), i, pair)
+    {
+        if (!strcmp(words_at(pair, "nic"), nic) && !strcmp(words_at(pair, "device"), device))
+            return pair;
+    }
+    fail_msg("no pair %s, %s", nic, device);
+    return NULL;
+}
+
+/* ---- all is good ------------------------------------------------------------------------ */
+
+/* Whether this process may watch its memory is for the machine the test runs on to say. */
+static bool is_of_the_tester(const json_t *finding)
+{
+    return !strcmp(words_at(finding, "code"), "userfaultfd-denied");
+}
+
+static void good__every_pair_proven_and_only_notes(void **state)
+{
+    json_t *found, *described;
+    int status;
+    size_t i;
+
+    begin();
+    described = document(&status);
+    json_array_foreach(list_at(described, "findings"), i, found)
+    {
+        if (strcmp(words_at(found, "severity"), "note") && !is_of_the_tester(found))
+            fail_msg("%s", json_dumps(found, JSON_INDENT(2)));
+    }
+    if (!finding(described, "userfaultfd-denied")) {
+        assert_int_equal(status, 0);
+        assert_string_equal(words_at(described, "verdict"), "good");
+    }
+    assert_non_null(finding(described, "simulated"));
+    assert_int_equal(json_array_size(list_at(json_object_get(described, "facts"), "pairs")), 4);
+    for (int nic = 0; nic < 2; nic++)
+        for (int gpu = 0; gpu < 2; gpu++) {
+            json_t *pair = pair_of(described, nic ? "mlx5_1" : "mlx5_0", gpu ? "cuda 1" : "cuda 0");
+
+            assert_string_equal(words_at(pair, "path"), "dmabuf");
+            assert_string_equal(words_at(json_object_get(pair, "proof"), "result"), "proven");
+            assert_true(json_is_true(json_object_get(pair, "simulated")));
+            assert_string_equal(words_at(pair, "distance"), nic == gpu ? "PIX" : "NODE");
+        }
+    json_decref(described);
+    end();
+}
+
+static void no_proof__nothing_is_transferred(void **state)
+{
+    struct tool tool;
+
+    begin();
+    setenv("HMREG_FAKE_NIC", "flip", 1);
+    tool = doctor("--no-proof");
+    assert_says(tool.out, "not proven by a transfer");
+    assert_silent(tool.out, "wrong-bytes");
+    assert_says(tool.out, "dmabuf ?");
+    tool_free(&tool);
+    end();
+}
+
+static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
+{
+    static const char *const parts[] = {"\nBROKEN\n", "\nWhat to do\n", "\nPath of each device's",
+                                        "\nWorth knowing\n", "\nDetails\n"};
+    struct tool tool;
+    const char *at;
+
+    begin();
+    setenv("HMREG_FAKE_NIC", "flip", 1);
+    tool = doctor(NULL);
+    assert_int_equal(tool.status, 2);
+    at = tool.out;
+    for (size_t i = 0; i < 5; i++) {
+        assert_says(at, parts[i]);
+        at = strstr(at, parts[i]);
+    }
+    assert_says(tool.out, "cuda 0, simulated  dmabuf WRONG  dmabuf WRONG");
+    assert_says(tool.out, "files read below /tmp/");
+    assert_says(tool.out, "no fabric, proves the library only: host, cuda 0, cuda 1");
+    assert_true(longest_line(tool.out) <= 100);
+    tool_free(&tool);
+    end();
+}
+
+/* ---- each state has its finding --------------------------------------------------------- */
+
+static void small_window(void)
+{
+    tree_file("/sys/devices/" GPU_0 "/resource", "0xc0000000 0xcfffffff 0x14220c\n");
+}
+
+static void other_gpu(const char *vendor)
+{
+    tree_pci("pci0001:80/0001:80:02.0/0001:91:00.0", "0x038000\n", vendor);
+}
+
+static void unbound_gpu(void)
+{
+    other_gpu("0x1002\n");
+}
+
+static void gpu_without_files(void)
+{
+    other_gpu("0x1002\n");
+    tree_folder("/sys/bus/pci/drivers/amdgpu");
+    tree_link("/sys/devices/pci0001:80/0001:80:02.0/0001:91:00.0/driver",
+              "../../../../bus/pci/drivers/amdgpu");
+}
+
+static void gpu_without_runtime(void)
+{
+    gpu_without_files();
+    tree_file("/dev/kfd", "");
+    tree_file("/dev/dri/renderD128", "");
+}
+
+static void nic_without_file(void)
+{
+    tree_remove("/dev/infiniband/uverbs_mlx5_1");
+}
+
+static void port_down(void)
+{
+    tree_file("/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+}
+
+static void far_nic(void)
+{
+    tree_remove("/sys/class/infiniband/mlx5_1");
+    tree_file("/sys/devices/" GPU_1 "/numa_node", "1\n");
+}
+
+static void redirecting_bridge(void)
+{
+    make_bridge(SWITCH "0000:3f:01.1", 0);
+    tree_remove("/sys/bus/pci/devices/0000:3f:01.0");
+    make_bridge(SWITCH "0000:3f:01.0", 0x04);
+}
+
+static void translating_iommu(void)
+{
+    tree_file("/sys/devices/" NIC_0 "/iommu_group/type", "DMA-FQ\n");
+}
+
+static void low_memlock(void)
+{
+    tree_file("/proc/self/limits", "Max locked memory         8388608    8388608    bytes\n");
+}
+
+static void numa_balancing(void)
+{
+    tree_file("/proc/sys/kernel/numa_balancing", "1\n");
+}
+
+static void no_huge_pages(void)
+{
+    tree_file("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    tree_file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0\n");
+}
+
+static void a_container(void)
+{
+    tree_file("/run/.containerenv", "");
+}
+
+static void option_off(void)
+{
+    tree_file(CONFIG, "# CONFIG_PCI_P2PDMA is not set\nCONFIG_DMABUF_MOVE_NOTIFY=y\n");
+}
+
+static void no_nics(void)
+{
+    unsetenv("HMREG_FAKE_NICS");
+    tree_remove("/sys/class/infiniband");
+}
+
+static void unreadable_bridge(void)
+{
+    tree_file("/sys/devices/" SWITCH "0000:3f:00.0/config", "as a user reads it: short");
+}
+
+static const struct {
+    const char *code;
+    int status; /* at least */
+    const char *nic;
+    void (*make)(void);
+    const char *words;
+} states[] = {
+    {"no-nic", 2, NULL, no_nics, "libibverbs: the kernel lists no RDMA device"},
+    {"no-path", 2, "no-dmabuf", NULL, "no path for every pair of device and NIC."},
+    {"nic-imports-no-dmabuf", 2, "no-dmabuf", NULL, "imports no dmabufs"},
+    {"no-peer-memory", 2, "no-dmabuf", NULL, "no client for peer memory of cuda"},
+    {"dmabuf-import-failed", 2, "refuse", NULL, "error 524"},
+    {"kernel-option-off", 2, "refuse", option_off, "CONFIG_PCI_P2PDMA"},
+    {"loopback-failed", 2, "error", NULL, "by dmabuf: the RMA write: the completion says: remote"},
+    {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
+    {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
+    {"nic-not-opened", 1, "closed", NULL, "mlx5_0 could not be opened (mlx5_0): Permission denied"},
+    {"mr-count-low", 1, "few", NULL, "mlx5_0 can have 100 regions"},
+    {"mr-size-low", 1, "small", NULL, "regions of up to 1 MiB"},
+    {"bar-small", 1, NULL, small_window, "cuda 0 (0000:41:00.0) has 16 GiB of memory"},
+    {"gpu-no-driver", 1, NULL, unbound_gpu, "AMD GPU 0001:91:00.0 is bound to no driver; rocr"},
+    {"gpu-no-node", 1, NULL, gpu_without_files,
+     "/dev/kfd is missing, /dev/dri/renderD* is missing"},
+    {"gpu-no-runtime", 1, NULL, gpu_without_runtime, "AMD GPU 0001:91:00.0 has its driver"},
+    {"nic-no-node", 2, NULL, nic_without_file,
+     "device mlx5_1, and its file /dev/infiniband/uverbs"},
+    {"port-down", 1, NULL, port_down, "No port is active of mlx5_1."},
+    {"far-nic", 1, NULL, far_nic, "(SYS) from cuda 1."},
+    {"acs-redirects", 1, NULL, redirecting_bridge, "is on at 0000:3f:01.0,"},
+    {"iommu-translates", 1, NULL, translating_iommu, "the addresses of mlx5_0."},
+    {"memlock-low", 1, NULL, low_memlock, "may lock 8 MiB: with 2 RDMA devices, 4 MiB"},
+    {"numa-balancing", 1, NULL, numa_balancing, "2 NUMA nodes"},
+    {"huge-pages-off", 0, NULL, no_huge_pages, "none are reserved"},
+    {"container", 0, NULL, a_container, "container"},
+};
+#define STATES (sizeof(states) / sizeof(states[0]))
+
+/* Absent on the good machine, there in its state, with these words and this verdict. */
+static void each_state__is_found_and_only_then(void **state)
+{
+    json_t *good, *bad, *found;
+    int status;
+
+    begin();
+    good = document(&status);
+    end();
+    for (size_t i = 0; i < STATES; i++) {
+        begin();
+        if (states[i].nic)
+            setenv("HMREG_FAKE_NIC", states[i].nic, 1);
+        if (states[i].make)
+            states[i].make();
+        bad = document(&status);
+        found = finding(bad, states[i].code);
+        if (!found)
+            fail_msg("no %s in:\n%s", states[i].code,
+                     json_dumps(json_object_get(bad, "findings"), JSON_INDENT(2)));
+        assert_null(finding(good, states[i].code));
+        assert_says(words_at(found, "text"), states[i].words);
+        if (status < states[i].status)
+            fail_msg("%s: status %d", states[i].code, status);
+        json_decref(bad);
+        end();
+    }
+    json_decref(good);
+}
+
+/* tcp moves what the NIC cannot: that is worse, but not broken. */
+static void no_path_but_the_cpu__degraded(void **state)
+{
+    char *few = strdup(getenv("FI_PROVIDER"));
+    json_t *described;
+    int status;
+
+    begin();
+    setenv("HMREG_FAKE_NIC", "no-dmabuf", 1);
+    setenv("FI_PROVIDER", "tcp", 1);
+    described = document(&status);
+    assert_non_null(finding(described, "path-through-cpu"));
+    assert_null(finding(described, "no-path"));
+    assert_int_equal(status, 1);
+    assert_says(words_at(described, "summary"), "No GPUDirect here: the CPU moves");
+    setenv("FI_PROVIDER", few, 1);
+    free(few);
+    json_decref(described);
+    end();
+}
+
+static void no_device__broken_with_each_runtimes_reason(void **state)
+{
+    char *ifaces = strdup(getenv("HMREG_IFACES"));
+    json_t *described, *found;
+    int status;
+
+    begin();
+    setenv("HMREG_IFACES", "system", 1);
+    described = document(&status);
+    found = finding(described, "no-device");
+    assert_int_equal(status, 2);
+    assert_non_null(found);
+    assert_says(words_at(found, "text"), "cuda: ");
+    setenv("HMREG_IFACES", ifaces, 1);
+    free(ifaces);
+    json_decref(described);
+    end();
+}
+
+/* Closed modules are a finding where the device exports nothing: an older CUDA here. */
+static void closed_modules__only_where_nothing_is_exported(void **state)
+{
+    char *path = strdup(getenv("LD_LIBRARY_PATH"));
+    json_t *described;
+    int status;
+
+    begin();
+    tree_file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  1\n");
+    described = document(&status);
+    assert_null(finding(described, "nvidia-closed-modules"));
+    json_decref(described);
+    setenv("LD_LIBRARY_PATH", getenv("OLD_CUDA"), 1);
+    described = document(&status);
+    assert_non_null(finding(described, "nvidia-closed-modules"));
+    assert_non_null(finding(described, "no-dmabuf-export"));
+    json_decref(described);
+    setenv("LD_LIBRARY_PATH", path, 1);
+    free(path);
+    end();
+}
+
+static void acs_unreadable__unknown_and_root_is_named(void **state)
+{
+    json_t *described, *facts, *bridge;
+    int status;
+
+    begin();
+    unreadable_bridge();
+    described = document(&status);
+    facts = json_object_get(described, "facts");
+    bridge = json_object_get(json_object_get(json_object_get(facts, "topology"), "bridges"),
+                             "0000:3f:00.0");
+    assert_true(json_is_null(json_object_get(bridge, "acs_redirect")));
+    assert_int_equal(!finding(described, "not-root"),
+                     json_is_true(json_object_get(json_object_get(facts, "process"), "root")));
+    json_decref(described);
+    end();
+}
+
+/* ---- teaching --------------------------------------------------------------------------- */
+
+static void explain__a_code__teaches(void **state)
+{
+    struct tool tool = tool_run("doctor", "--explain", "no-peer-memory");
+
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "no-peer-memory (degraded): the kernel has no peer memory client");
+    assert_says(tool.out, "\nWhat it means\n");
+    assert_says(tool.out, "\nWhat to do\n");
+    assert_says(tool.out, "modprobe nvidia-peermem");
+    assert_true(longest_line(tool.out) <= 100);
+    tool_free(&tool);
+}
+
+static void explain__no_code__lists_them(void **state)
+{
+    struct tool tool = tool_run("doctor", "--explain", "fly"), list;
+
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.err, "--explain fly: no such code; accepted are");
+    assert_says(tool.out, "loopback-wrong-bytes");
+    list = tool_run("doctor", "--explain", "list");
+    assert_int_equal(list.status, 0);
+    assert_string_equal(list.out, tool.out);
+    tool_free(&list);
+    tool_free(&tool);
+}
+
+static void trouble__is_no_verdict(void **state)
+{
+    struct tool tool = tool_run("doctor", "--fly");
+    char command[4096];
+
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.err, "--fly: no such option; accepted are --explain, --no-proof, --json");
+    tool_free(&tool);
+    snprintf(command, sizeof(command), "'%s' doctor --explain list >/dev/full 2>&1",
+             getenv("HMREG_TOOL"));
+    assert_int_equal(system(command), 3 << 8);
+}
+
+/* ---- topo ------------------------------------------------------------------------------- */
+
+static void topo__draws_the_distances_of_the_tree(void **state)
+{
+    struct tool tool;
+
+    begin();
+    tree_file("/sys/devices/" GPU_1 "/numa_node", "1\n");
+    tool = tool_run("topo");
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "cuda 0  0000:41:00.0  pci0000:40   0          device, simulated");
+    assert_says(tool.out, "mlx5_0  0000:42:00.0  pci0000:40   0          nic");
+    assert_says(tool.out, "cuda 0  X       SYS     PIX     NODE");
+    assert_says(tool.out, "mlx5_0  PIX     SYS     X       NODE");
+    assert_says(tool.out, "PIX       below one PCI switch");
+    assert_true(longest_line(tool.out) <= 100);
+    tool_free(&tool);
+    end();
+}
+
+TEST_MAIN(TEST(good__every_pair_proven_and_only_notes), TEST(no_proof__nothing_is_transferred),
+          TEST(text__verdict_first_then_what_to_do_then_the_matrix),
+          TEST(each_state__is_found_and_only_then), TEST(no_path_but_the_cpu__degraded),
+          TEST(no_device__broken_with_each_runtimes_reason),
+          TEST(closed_modules__only_where_nothing_is_exported),
+          TEST(acs_unreadable__unknown_and_root_is_named), TEST(explain__a_code__teaches),
+          TEST(explain__no_code__lists_them), TEST(trouble__is_no_verdict),
+          TEST(topo__draws_the_distances_of_the_tree))
