@@ -73,6 +73,12 @@ static int measure(struct hmem *self, uint64_t addr, struct ze_found *found)
     return 0;
 }
 
+/* The driver's id is never used again, and counts from 1; drivers count apart. */
+static uint64_t identity_of(const struct hmem *self, const struct ze_found *found)
+{
+    return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
+}
+
 /* The allocation at addr, of whichever driver. -HMEM_NOT_MINE: of none. */
 static int find(struct hmem *self, uint64_t addr, struct ze_found *out)
 {
@@ -82,25 +88,67 @@ static int find(struct hmem *self, uint64_t addr, struct ze_found *out)
 
         if (rc)
             return rc;
-        if (out->type != ZE_MEMORY_TYPE_UNKNOWN)
-            return measure(self, addr, out);
+        if (out->type == ZE_MEMORY_TYPE_UNKNOWN)
+            continue;
+        out->pieces = 1;
+        out->identity = identity_of(self, out);
+        return measure(self, addr, out);
     }
     return -HMEM_NOT_MINE;
 }
 
-/* find(), and the range must lie inside. */
+static int fail_leaves(uint64_t addr, size_t len, const struct ze_found *found)
+{
+    uint64_t end = found->base + found->len;
+
+    return hmreg_fail(-ERANGE,
+                      "the range of %zu bytes at %#" PRIx64 " leaves the Level Zero "
+                      "allocation it starts in at %#" PRIx64 ", after %" PRIu64 " bytes",
+                      len, addr, end, end - addr);
+}
+
+/* Is all of [base, base+len) in one reservation of virtual memory? Neighbours that were allocated
+ * one by one are not, and stay two allocations. */
+static bool is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base,
+                        size_t len)
+{
+    ze_memory_access_attribute_t access;
+    size_t reserved = 0;
+
+    return self->api.virtual_access &&
+           !self->api.virtual_access(driver->context, ze_address(base), len, &access, &reserved);
+}
+
+/* The mapping that begins where what was found so far ends becomes part of it. */
+static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_found *found)
+{
+    uint64_t end = found->base + found->len;
+    struct ze_found next = {0};
+    int rc = find(self, end, &next);
+
+    if (rc && rc != -HMEM_NOT_MINE)
+        return rc;
+    if (rc || next.driver != found->driver || next.base != end ||
+        !is_reserved(self, found->driver, found->base, found->len + next.len))
+        return fail_leaves(addr, len, found);
+    if (next.type == ZE_MEMORY_TYPE_DEVICE && found->type != next.type) {
+        found->type = next.type;
+        found->device = next.device;
+    }
+    found->len += next.len;
+    found->pieces++;
+    found->identity =
+        (found->identity ^ found->identity >> 29) * 0xbf58476d1ce4e5b9 + next.identity;
+    return 0;
+}
+
 int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out)
 {
     int rc = find(self, addr, out);
 
-    if (rc)
-        return rc;
-    if (len > out->base + out->len - addr)
-        return hmreg_fail(-ERANGE,
-                          "the range of %zu bytes at %#" PRIx64 " leaves the Level Zero "
-                          "allocation it starts in at %#" PRIx64 ", after %" PRIu64 " bytes",
-                          len, addr, out->base + out->len, out->base + out->len - addr);
-    return 0;
+    while (!rc && len > out->base + out->len - addr)
+        rc = add_mapping(self, addr, len, out);
+    return rc;
 }
 
 static int device_index(struct hmem *self, const struct ze_found *found, int *out)
@@ -115,21 +163,17 @@ static int device_index(struct hmem *self, const struct ze_found *found, int *ou
     return 0;
 }
 
-/* The driver's id is never used again, and counts from 1; drivers count apart. */
-uint64_t ze_identity(const struct hmem *self, const struct ze_found *found)
-{
-    return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
-}
-
-/* On how many tiles memory of a device lies, each with a handle of its own: 1 where the driver
- * does not tell, and export sees by the descriptor's size. */
-static uint32_t tiles(struct hmem *self, const struct ze_found *found)
+/* Mappings; or on how many tiles memory of a device lies, each with a handle of its own: 1 where
+ * the driver does not tell, and export sees by the descriptor's size. */
+static uint32_t segments(struct hmem *self, const struct ze_found *found)
 {
     uint32_t count = 0;
     struct sub_allocations parts = {.stype = STYPE_SUB_ALLOCATIONS, .count = &count};
     ze_memory_allocation_properties_t properties = {
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &parts};
 
+    if (found->pieces > 1)
+        return found->pieces;
     if (found->type != ZE_MEMORY_TYPE_DEVICE || !found->driver->counts_tiles ||
         self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL))
         return 1;
@@ -163,8 +207,8 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
                                .kind = kinds[found.type],
                                .alloc_base = found.base,
                                .alloc_len = found.len,
-                               .identity = ze_identity(self, &found),
-                               .segments = tiles(self, &found)};
+                               .identity = found.identity,
+                               .segments = segments(self, &found)};
     if (found.type != ZE_MEMORY_TYPE_DEVICE)
         out->host_addr = addr;
     else
@@ -178,7 +222,7 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     int rc = ze_find_range(self, addr, len, &found);
 
     if (!rc)
-        *out = ze_identity(self, &found);
+        *out = found.identity;
     return rc;
 }
 
@@ -265,23 +309,50 @@ static int side(struct hmem *self, uint64_t addr, struct ze_found *out, bool *en
     return 0;
 }
 
-static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+/* A copy does not cross from one mapping into the next, which may be another device's. */
+static size_t room_of(struct hmem *self, const struct ze_found *at, uint64_t addr, size_t len)
+{
+    size_t room = at->base + at->len - addr;
+
+    return room < len && is_reserved(self, at->driver, at->base, at->len) ? room : len;
+}
+
+/* As much of the copy as an engine does at once. engine: whether each side had one so far. */
+static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len, bool engine[2])
 {
     struct ze_found to = {0}, from = {0};
-    bool to_engine = false, from_engine = false;
-    int rc = side(self, dst, &to, &to_engine);
+    bool had[2] = {engine[0], engine[1]};
+    int rc = side(self, dst, &to, &engine[0]);
 
     if (!rc)
-        rc = side(self, src, &from, &from_engine);
+        rc = side(self, src, &from, &engine[1]);
     if (rc)
         return rc;
-    if (!to_engine && !from_engine) {
-        memcpy(ze_address(dst), ze_address(src), len);
+    if (had[0] > engine[0] || had[1] > engine[1])
+        return hmreg_fail(-EIO, "the copy to %#" PRIx64 " leaves the memory it is of", dst);
+    if (engine[0])
+        *len = room_of(self, &to, dst, *len);
+    if (engine[1])
+        *len = room_of(self, &from, src, *len);
+    if (!engine[0] && !engine[1]) {
+        memcpy(ze_address(dst), ze_address(src), *len);
         return 0;
     }
-    if (to_engine && from_engine && to.device != from.device)
-        return bounce(self, &to, dst, &from, src, len);
-    return submit(self, to_engine ? &to : &from, dst, src, len);
+    if (engine[0] && engine[1] && to.device != from.device)
+        return bounce(self, &to, dst, &from, src, *len);
+    return submit(self, engine[0] ? &to : &from, dst, src, *len);
+}
+
+static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    bool engine[2] = {false, false};
+    int rc = 0;
+
+    for (size_t done = 0, some; !rc && done < len; done += some) {
+        some = len - done;
+        rc = copy_some(self, dst + done, src + done, &some, engine);
+    }
+    return rc;
 }
 
 /* ---- memory for tools and tests --------------------------------------------------------- */

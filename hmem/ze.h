@@ -37,6 +37,7 @@ struct ze_api {
     __typeof__(zeContextDestroy) *context_destroy;
     __typeof__(zeMemGetAllocProperties) *properties;
     __typeof__(zeMemGetAddressRange) *address_range;
+    __typeof__(zeVirtualMemGetAccessAttribute) *virtual_access;
     __typeof__(zeMemAllocDevice) *alloc_device;
     __typeof__(zeMemAllocHost) *alloc_host;
     __typeof__(zeMemAllocShared) *alloc_shared;
@@ -71,7 +72,8 @@ struct hmem {
     atomic_bool down; /* the runtime has shut down: it is not called any more */
 };
 
-/* What a driver says about the allocation at an address. */
+/* What a driver says about the allocation at an address, or about mappings that follow each
+ * other in one reservation. */
 struct ze_found {
     struct ze_driver *driver;
     ze_memory_type_t type;
@@ -80,6 +82,8 @@ struct ze_found {
     ze_device_handle_t device; /* NULL for host memory, possibly for shared */
     uint64_t base;
     size_t len;
+    uint64_t identity;
+    uint32_t pieces; /* allocations: 1, but for mappings of virtual memory */
 };
 
 /* Records what a driver answered; the sentence says to which call and what of. */
@@ -98,10 +102,8 @@ void ze_close(struct hmem *self);
 /* The index of a device of this driver, listed or not; -1: none of ours. */
 int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle);
 
-/* The allocation under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
+/* The allocation or mappings under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
 int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out);
-/* The identity resolve gives for it. */
-uint64_t ze_identity(const struct hmem *self, const struct ze_found *found);
 unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver);
 
 int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,

@@ -119,9 +119,22 @@ static int find_again(struct hmem *self, uint64_t addr, size_t len, const struct
 
     if (rc == -HMEM_NOT_MINE && atomic_load(&self->down))
         return ze_fail_down();
-    if (rc == -HMEM_NOT_MINE || (!rc && ze_identity(self, out) != range->identity))
+    if (rc == -HMEM_NOT_MINE || (!rc && out->identity != range->identity))
         return hmreg_fail(-EIO, "the memory at %#" PRIx64 " was freed before its export", addr);
     return rc;
+}
+
+static int fail_several(uint64_t addr, const struct hmem_range *range, const struct ze_found *found)
+{
+    if (found->pieces > 1)
+        return hmreg_fail(-EXDEV,
+                          "the range at %#" PRIx64 " lies in %u mappings of virtual memory, and a "
+                          "descriptor names the memory of one",
+                          addr, found->pieces);
+    return hmreg_fail(-EXDEV,
+                      "the memory at %#" PRIx64 " lies on %u tiles, each with a descriptor of its "
+                      "own: allocate it on one tile",
+                      addr, range->segments);
 }
 
 int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
@@ -137,12 +150,9 @@ int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct 
         return hmreg_fail(-EOPNOTSUPP,
                           "host memory of Level Zero has no dmabuf: it is registered by its "
                           "address");
-    if (range->segments > 1)
-        return hmreg_fail(-EXDEV,
-                          "the memory at %#" PRIx64 " lies on %u tiles, each with a descriptor "
-                          "of its own: allocate it on one tile",
-                          addr, range->segments);
     rc = find_again(self, addr, len, range, &found);
+    if (!rc && range->segments > 1)
+        rc = fail_several(addr, range, &found);
     if (!rc)
         rc = export_object(self, &found, &fd);
     if (rc)

@@ -41,6 +41,7 @@ static const struct loader_symbol symbols[] = {
     LOADER_NEED(struct ze_api, context_destroy, "zeContextDestroy"),
     LOADER_NEED(struct ze_api, properties, "zeMemGetAllocProperties"),
     LOADER_NEED(struct ze_api, address_range, "zeMemGetAddressRange"),
+    LOADER_WANT(struct ze_api, virtual_access, "zeVirtualMemGetAccessAttribute"),
     LOADER_NEED(struct ze_api, alloc_device, "zeMemAllocDevice"),
     LOADER_NEED(struct ze_api, alloc_host, "zeMemAllocHost"),
     LOADER_NEED(struct ze_api, alloc_shared, "zeMemAllocShared"),

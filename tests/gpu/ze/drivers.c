@@ -3,6 +3,7 @@
  * Two drivers side by side: one list of devices, each driver asked about each address, each in a
  * context of its own. With more than one driver the loader wraps every handle.
  */
+#include "tests/gpu/kinds.h"
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
@@ -183,7 +184,29 @@ static void open__second_driver_fails__eio_and_nothing_left(void **state)
     bench_control(1)->reset();
 }
 
-TEST_MAIN(TEST(devices__of_both_drivers__one_list_in_order),
+/* From query to registration; both drivers have a device 0. */
+static void kind__memory_of_the_second_driver__dmabuf(void **state)
+{
+    struct hmreg *lib = kind_open(HMREG_IFACE_ZE);
+    struct app app;
+    struct kind kind = {.len = MIB,
+                        .iface = HMREG_IFACE_ZE,
+                        .kind = HMREG_MEM_DEVICE,
+                        .device = 2,
+                        .segments = 1,
+                        .exportable = true,
+                        .path = HMREG_PATH_MAPPED};
+
+    app_open(&app, 1);
+    kind.addr = (void *)(uintptr_t)app_alloc(&app, app.devices[0], MIB);
+    kind_check(lib, &kind);
+    app_free(&app, (uintptr_t)kind.addr);
+    app_close(&app);
+    assert_ok(hmreg_close(lib));
+}
+
+TEST_MAIN(TEST(kind__memory_of_the_second_driver__dmabuf),
+          TEST(devices__of_both_drivers__one_list_in_order),
           TEST(query__memory_of_each_device__its_device),
           TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device),
           TEST(identity__of_two_drivers__differ),

@@ -18,6 +18,7 @@
  *   HMREG_FAKE_ZE_PAGE=bytes        what device memory is rounded up and aligned to
  *   HMREG_FAKE_ZE_POOL=bytes        device memory without export descriptor comes from a pool
  *   HMREG_FAKE_ZE_POOL_ID=1         ... and the whole pool answers with one id, free parts too
+ *   HMREG_FAKE_ZE_FLAT=1            zeDeviceGet lists tiles, as ZE_FLAT_DEVICE_HIERARCHY=FLAT does
  *   HMREG_FAKE_ZE_TILES=1           tiles of a device: its memory then has as many handles
  */
 #include "tests/support/fake/ze.h"
@@ -185,11 +186,22 @@ static ze_result_t driver_get_extensions(ze_driver_handle_t driver, uint32_t *co
 
 /* ---- devices ---------------------------------------------------------------------------- */
 
+static bool is_flat(void)
+{
+    return fake_ze_tiles() > 1 && fake_env("HMREG_FAKE_ZE_FLAT", 0);
+}
+
 static ze_result_t device_get(ze_driver_handle_t driver, uint32_t *count, ze_device_handle_t *out)
 {
     ENTRY("zeDeviceGet");
     if (!fake_ze_driver_is_live(driver))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    if (is_flat()) {
+        listed(device_count() * (uint32_t)fake_ze_tiles(), count);
+        for (uint32_t i = 0; out && i < *count; i++)
+            out[i] = &tiles[i / (uint32_t)fake_ze_tiles()][i % (uint32_t)fake_ze_tiles()];
+        return ZE_RESULT_SUCCESS;
+    }
     listed(device_count(), count);
     for (uint32_t i = 0; out && i < *count; i++)
         out[i] = &devices[i];
@@ -347,6 +359,18 @@ TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,
               SET(pfnAppendMemoryCopy, "zeCommandListAppendMemoryCopy",
                   fake_zeCommandListAppendMemoryCopy))
 
+TABLE(zeGetPhysicalMemProcAddrTable, ze_physical_mem_dditable_t,
+      SET(pfnCreate, "zePhysicalMemCreate", fake_zePhysicalMemCreate)
+          SET(pfnDestroy, "zePhysicalMemDestroy", fake_zePhysicalMemDestroy))
+TABLE(zeGetVirtualMemProcAddrTable, ze_virtual_mem_dditable_t,
+      SET(pfnReserve, "zeVirtualMemReserve", fake_zeVirtualMemReserve)
+          SET(pfnFree, "zeVirtualMemFree", fake_zeVirtualMemFree)
+              SET(pfnQueryPageSize, "zeVirtualMemQueryPageSize", fake_zeVirtualMemQueryPageSize)
+                  SET(pfnMap, "zeVirtualMemMap", fake_zeVirtualMemMap)
+                      SET(pfnUnmap, "zeVirtualMemUnmap", fake_zeVirtualMemUnmap)
+                          SET(pfnGetAccessAttribute, "zeVirtualMemGetAccessAttribute",
+                              fake_zeVirtualMemGetAccessAttribute))
+
 /* The loader refuses a driver that lacks one of the 53, so the rest exist and are left empty. */
 TABLE(zeGetCommandQueueProcAddrTable, ze_command_queue_dditable_t)
 TABLE(zeGetDeviceExpProcAddrTable, ze_device_exp_dditable_t)
@@ -362,9 +386,7 @@ TABLE(zeGetKernelExpProcAddrTable, ze_kernel_exp_dditable_t)
 TABLE(zeGetKernelProcAddrTable, ze_kernel_dditable_t)
 TABLE(zeGetModuleBuildLogProcAddrTable, ze_module_build_log_dditable_t)
 TABLE(zeGetModuleProcAddrTable, ze_module_dditable_t)
-TABLE(zeGetPhysicalMemProcAddrTable, ze_physical_mem_dditable_t)
 TABLE(zeGetSamplerProcAddrTable, ze_sampler_dditable_t)
-TABLE(zeGetVirtualMemProcAddrTable, ze_virtual_mem_dditable_t)
 TABLE(zetGetCommandListProcAddrTable, zet_command_list_dditable_t)
 TABLE(zetGetContextProcAddrTable, zet_context_dditable_t)
 TABLE(zetGetDebugProcAddrTable, zet_debug_dditable_t)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the two halves of the simulated Level Zero driver share: ze.c has the driver, its devices
- * and the tables the loader asks for; ze_memory.c has contexts, memory and command lists.
+ * What the parts of the simulated Level Zero driver share: ze.c has the driver, its devices and the
+ * tables the loader asks for; ze_memory.c contexts, memory and command lists; ze_virtual.c virtual
+ * memory.
  * Everything is under fake_lock().
  */
 #ifndef TESTS_FAKE_ZE_H
@@ -42,6 +43,42 @@ bool fake_ze_device_is_live(ze_device_handle_t device);
 bool fake_ze_has(const char *name); /* an entry point or extension not named as missing */
 int fake_ze_tiles(void);
 
+/* What memory lies in, a buffer object of the kernel's. */
+struct object {
+    struct object *next;
+    struct fake_block *blocks[FAKE_ZE_MAX_TILES]; /* one a handle; the first is exported */
+    uint64_t addr;
+    size_t len;
+    uint64_t id;
+    ze_device_handle_t device;
+    unsigned users;
+    unsigned handles;
+    bool pool;
+    int fd; /* the exported descriptor, kept; -1 before the first export */
+};
+
+struct memory {
+    struct memory *next;
+    uint64_t addr;
+    size_t len;
+    uint64_t id;
+    ze_memory_type_t type;
+    ze_device_handle_t device;
+    ze_context_handle_t context;
+    bool exportable;
+    bool mapped; /* virtual memory: ended by being unmapped */
+    struct object *object;
+};
+
+bool fake_ze_context_is_live(ze_context_handle_t context);
+/* Enters an object, and memory in it. The object goes with its last memory. */
+struct object *fake_ze_object(const struct object *object);
+void fake_ze_object_put(struct object *object);
+struct memory *fake_ze_memory(struct object *object, uint64_t addr, size_t len,
+                              ze_memory_type_t type, ze_context_handle_t context);
+struct memory *fake_ze_memory_at(uint64_t addr);
+void fake_ze_forget(struct memory *gone);
+
 ze_result_t fake_zeContextCreate(ze_driver_handle_t, const ze_context_desc_t *,
                                  ze_context_handle_t *);
 ze_result_t fake_zeContextDestroy(ze_context_handle_t);
@@ -56,6 +93,18 @@ ze_result_t fake_zeMemFree(ze_context_handle_t, void *);
 ze_result_t fake_zeMemGetAllocProperties(ze_context_handle_t, const void *,
                                          ze_memory_allocation_properties_t *, ze_device_handle_t *);
 ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t, const void *, void **, size_t *);
+ze_result_t fake_zeVirtualMemReserve(ze_context_handle_t, const void *, size_t, void **);
+ze_result_t fake_zeVirtualMemFree(ze_context_handle_t, const void *, size_t);
+ze_result_t fake_zeVirtualMemQueryPageSize(ze_context_handle_t, ze_device_handle_t, size_t,
+                                           size_t *);
+ze_result_t fake_zeVirtualMemMap(ze_context_handle_t, const void *, size_t,
+                                 ze_physical_mem_handle_t, size_t, ze_memory_access_attribute_t);
+ze_result_t fake_zeVirtualMemUnmap(ze_context_handle_t, const void *, size_t);
+ze_result_t fake_zeVirtualMemGetAccessAttribute(ze_context_handle_t, const void *, size_t,
+                                                ze_memory_access_attribute_t *, size_t *);
+ze_result_t fake_zePhysicalMemCreate(ze_context_handle_t, ze_device_handle_t,
+                                     ze_physical_mem_desc_t *, ze_physical_mem_handle_t *);
+ze_result_t fake_zePhysicalMemDestroy(ze_context_handle_t, ze_physical_mem_handle_t);
 ze_result_t fake_zeCommandListCreateImmediate(ze_context_handle_t, ze_device_handle_t,
                                               const ze_command_queue_desc_t *,
                                               ze_command_list_handle_t *);

@@ -39,38 +39,13 @@ struct _ze_command_list_handle_t {
     ze_device_handle_t device;
 };
 
-struct object {
-    struct object *next;
-    struct fake_block *blocks[FAKE_ZE_MAX_TILES]; /* one a handle; the first is exported */
-    uint64_t addr;
-    size_t len;
-    uint64_t id;
-    ze_device_handle_t device;
-    unsigned users;
-    unsigned handles;
-    bool pool;
-    int fd; /* the exported descriptor, kept; -1 before the first export */
-};
-
-struct memory {
-    struct memory *next;
-    uint64_t addr;
-    size_t len;
-    uint64_t id;
-    ze_memory_type_t type;
-    ze_device_handle_t device;
-    ze_context_handle_t context;
-    bool exportable;
-    struct object *object;
-};
-
 static struct _ze_context_handle_t *contexts;
 static struct _ze_command_list_handle_t *lists;
 static struct object *objects;
 static struct memory *memories;
 static uint64_t last_piece = 1ull << 40; /* ids of pieces, apart from the engine's */
 
-static bool context_is_live(ze_context_handle_t context)
+bool fake_ze_context_is_live(ze_context_handle_t context)
 {
     bool live = false;
 
@@ -123,7 +98,7 @@ static size_t device_page(void)
     return (size_t)fake_env("HMREG_FAKE_ZE_PAGE", (long)fake_page());
 }
 
-static struct object *enter(const struct object *object)
+struct object *fake_ze_object(const struct object *object)
 {
     struct object *made = calloc(1, sizeof(*made));
 
@@ -141,7 +116,7 @@ static struct object *object_new(ze_device_handle_t device, enum fake_kind kind,
 
     if (!alloc)
         return NULL;
-    return enter(&(struct object){.blocks = {alloc->block},
+    return fake_ze_object(&(struct object){.blocks = {alloc->block},
                                   .addr = alloc->addr,
                                   .len = alloc->len,
                                   .id = alloc->id,
@@ -168,10 +143,10 @@ static struct object *tiled_new(ze_device_handle_t device, size_t len)
         object.blocks[i] = fake_block_new(device->index, part);
         object.id = fake_map(object.addr + i * part, part, object.blocks[i], 0)->id;
     }
-    return enter(&object);
+    return fake_ze_object(&object);
 }
 
-static void object_put(struct object *object)
+void fake_ze_object_put(struct object *object)
 {
     struct object **link = &objects;
 
@@ -210,7 +185,7 @@ static struct object *pool_at(uint64_t addr)
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-static struct memory *memory_at(uint64_t addr)
+struct memory *fake_ze_memory_at(uint64_t addr)
 {
     for (struct memory *m = memories; m; m = m->next)
         if (addr >= m->addr && addr - m->addr < m->len)
@@ -218,8 +193,8 @@ static struct memory *memory_at(uint64_t addr)
     return NULL;
 }
 
-static struct memory *memory_new(struct object *object, uint64_t addr, size_t len,
-                                 ze_memory_type_t type, ze_context_handle_t context)
+struct memory *fake_ze_memory(struct object *object, uint64_t addr, size_t len,
+                              ze_memory_type_t type, ze_context_handle_t context)
 {
     struct memory *made = calloc(1, sizeof(*made));
 
@@ -255,7 +230,7 @@ static struct memory *piece_new(ze_device_handle_t device, size_t len, size_t po
         for (uint64_t at = o->addr + CHUNK; at + len <= o->addr + o->len; at += CHUNK) {
             if (!piece_is_free(at, len))
                 continue;
-            made = memory_new(o, at, len, ZE_MEMORY_TYPE_DEVICE, context);
+            made = fake_ze_memory(o, at, len, ZE_MEMORY_TYPE_DEVICE, context);
             made->id = ++last_piece;
             return made;
         }
@@ -285,7 +260,7 @@ static struct memory *whole_new(ze_device_handle_t device, enum fake_kind kind, 
         object = tiled_new(device, whole);
     else
         object = object_new(device, kind, whole, align);
-    return object ? memory_new(object, object->addr, len, types[kind], context) : NULL;
+    return object ? fake_ze_memory(object, object->addr, len, types[kind], context) : NULL;
 }
 
 static ze_result_t bad_size(size_t size, size_t alignment)
@@ -324,7 +299,7 @@ ze_result_t fake_zeMemAllocDevice(ze_context_handle_t context,
     ze_result_t bad;
 
     ENTRY("zeMemAllocDevice");
-    if (!context_is_live(context) || !fake_ze_device_is_live(device))
+    if (!fake_ze_context_is_live(context) || !fake_ze_device_is_live(device))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     if (desc->stype != ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC || desc->ordinal)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
@@ -369,7 +344,7 @@ ze_result_t fake_zeMemAllocHost(ze_context_handle_t context, const ze_host_mem_a
                                 size_t size, size_t alignment, void **out)
 {
     ENTRY("zeMemAllocHost");
-    if (!context_is_live(context))
+    if (!fake_ze_context_is_live(context))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     if (desc->stype != ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC || desc->pNext)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
@@ -382,7 +357,7 @@ ze_result_t fake_zeMemAllocShared(ze_context_handle_t context,
                                   size_t alignment, ze_device_handle_t device, void **out)
 {
     ENTRY("zeMemAllocShared");
-    if (!context_is_live(context) || (device && !fake_ze_device_is_live(device)))
+    if (!fake_ze_context_is_live(context) || (device && !fake_ze_device_is_live(device)))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     if (device_desc->stype != ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC || device_desc->pNext ||
         host_desc->stype != ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC || host_desc->pNext)
@@ -390,23 +365,30 @@ ze_result_t fake_zeMemAllocShared(ze_context_handle_t context,
     return alloc_cpu(context, FAKE_MANAGED, size, alignment, device, out);
 }
 
-ze_result_t fake_zeMemFree(ze_context_handle_t context, void *ptr)
+void fake_ze_forget(struct memory *gone)
 {
     struct memory **link = &memories;
+
+    while (*link != gone)
+        link = &(*link)->next;
+    *link = gone->next;
+    fake_ze_object_put(gone->object);
+    free(gone);
+}
+
+ze_result_t fake_zeMemFree(ze_context_handle_t context, void *ptr)
+{
     struct memory *gone;
 
     ENTRY("zeMemFree");
-    if (!context_is_live(context))
+    if (!fake_ze_context_is_live(context))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     fake_lock();
-    while (*link && (*link)->addr != (uintptr_t)ptr)
-        link = &(*link)->next;
-    gone = *link && (*link)->context == context ? *link : NULL;
-    if (gone) {
-        *link = gone->next;
-        object_put(gone->object);
-        free(gone);
-    }
+    gone = fake_ze_memory_at((uintptr_t)ptr);
+    if (gone && (gone->addr != (uintptr_t)ptr || gone->context != context || gone->mapped))
+        gone = NULL;
+    if (gone)
+        fake_ze_forget(gone);
     fake_unlock();
     return gone ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
@@ -467,7 +449,7 @@ static ze_result_t get_properties(ze_context_handle_t context, uint64_t addr,
                                   ze_memory_allocation_properties_t *out,
                                   ze_device_handle_t *device)
 {
-    struct memory *memory = memory_at(addr);
+    struct memory *memory = fake_ze_memory_at(addr);
     struct object *pool = fake_env("HMREG_FAKE_ZE_POOL_ID", 0) ? pool_at(addr) : NULL;
     struct memory unused = {.type = ZE_MEMORY_TYPE_DEVICE, .object = pool};
 
@@ -495,7 +477,7 @@ ze_result_t fake_zeMemGetAllocProperties(ze_context_handle_t context, const void
     ze_result_t result;
 
     ENTRY("zeMemGetAllocProperties");
-    if (!context_is_live(context))
+    if (!fake_ze_context_is_live(context))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     if (!ptr || !out)
         return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
@@ -514,11 +496,11 @@ ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t context, const void *p
     bool in_pool;
 
     ENTRY("zeMemGetAddressRange");
-    if (!context_is_live(context))
+    if (!fake_ze_context_is_live(context))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     fake_lock();
     in_pool = pool_at((uintptr_t)ptr);
-    memory = memory_at((uintptr_t)ptr);
+    memory = fake_ze_memory_at((uintptr_t)ptr);
     if (memory && hidden_from(memory, context))
         memory = NULL;
     if (memory && base)
@@ -539,7 +521,7 @@ ze_result_t fake_zeCommandListCreateImmediate(ze_context_handle_t context,
                                               ze_command_list_handle_t *out)
 {
     ENTRY("zeCommandListCreateImmediate");
-    if (!context_is_live(context) || !fake_ze_device_is_live(device))
+    if (!fake_ze_context_is_live(context) || !fake_ze_device_is_live(device))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     if (desc->stype != ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC || desc->ordinal != 1 || desc->index)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
@@ -584,12 +566,15 @@ static bool list_is_live(ze_command_list_handle_t list)
 /* Memory of another device, or of a context this one does not see, is out of the list's reach. */
 static bool reaches(ze_command_list_handle_t list, uint64_t addr, size_t size)
 {
-    struct memory *memory = memory_at(addr);
+    struct memory *memory = fake_ze_memory_at(addr);
 
     if (!memory)
         return true;
-    if (hidden_from(memory, list->context) || size > memory->addr + memory->len - addr)
+    if (hidden_from(memory, list->context))
         return false;
+    if (size > memory->addr + memory->len - addr)
+        return memory->mapped && reaches(list, memory->addr + memory->len,
+                                         size - (memory->addr + memory->len - addr));
     return memory->type != ZE_MEMORY_TYPE_DEVICE || memory->device->index == list->device->index;
 }
 

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Every kind of memory that Level Zero has: docs/memory-kinds.md, row by row.
+ */
+#include "tests/gpu/kinds.h"
+#include "tests/gpu/ze/bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BYTES 100000
+
+/* The library, and an application with a context of its own. */
+struct bed {
+    struct hmreg *lib;
+    struct app app;
+};
+
+static struct bed begin(void)
+{
+    struct bed bed = {.lib = kind_open(HMREG_IFACE_ZE)};
+
+    app_open(&bed.app, 0);
+    return bed;
+}
+
+static void end(struct bed *bed)
+{
+    app_close(&bed->app);
+    assert_ok(hmreg_close(bed->lib));
+}
+
+static struct kind device_kind(uint64_t addr, size_t len)
+{
+    return (struct kind){.addr = (void *)(uintptr_t)addr,
+                         .len = len,
+                         .iface = HMREG_IFACE_ZE,
+                         .kind = HMREG_MEM_DEVICE,
+                         .segments = 1,
+                         .exportable = true,
+                         .path = HMREG_PATH_MAPPED};
+}
+
+static void refuse(struct kind *kind, int code, const char *words)
+{
+    kind->export_code = code;
+    kind->export_says = words;
+    kind->path = HMREG_PATH_NONE;
+    kind->refusal = words;
+}
+
+/* ---- device memory ---------------------------------------------------------------------- */
+
+struct allocated {
+    struct app *app;
+    uint64_t addr;
+    bool for_export;
+};
+
+static void *renew_device(void *arg)
+{
+    ze_external_memory_export_desc_t export = {.stype =
+                                                   ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_DESC,
+                                               .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF};
+    ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    struct allocated *allocated = arg;
+    void *made = NULL;
+
+    if (allocated->addr)
+        app_free(allocated->app, allocated->addr);
+    if (allocated->for_export)
+        desc.pNext = &export;
+    assert_int_equal(zeMemAllocDevice(allocated->app->context, &desc, BYTES, 0,
+                                      allocated->app->devices[0], &made),
+                     ZE_RESULT_SUCCESS);
+    allocated->addr = (uintptr_t)made;
+    return made;
+}
+
+static void check_device(bool for_export)
+{
+    struct bed bed = begin();
+    struct allocated allocated = {.app = &bed.app, .for_export = for_export};
+    struct kind kind = device_kind((uintptr_t)renew_device(&allocated), BYTES);
+
+    kind_reuse(bed.lib, &kind, renew_device, &allocated);
+    app_free(&bed.app, allocated.addr);
+    end(&bed);
+}
+
+static void kind__device_allocated_for_export__dmabuf(void **state)
+{
+    check_device(true);
+}
+
+/* The specification wants it said at the allocation; drivers that do not insist export all. */
+static void kind__device_not_allocated_for_export__dmabuf(void **state)
+{
+    check_device(false);
+}
+
+static void kind__device_of_a_driver_that_insists__refused_with_the_remedy(void **state)
+{
+    struct allocated allocated = {0};
+    struct bed bed;
+    struct kind kind;
+
+    bench_set("HMREG_FAKE_ZE_INSIST", 1);
+    bed = begin();
+    allocated.app = &bed.app;
+    kind = device_kind((uintptr_t)renew_device(&allocated), BYTES);
+    refuse(&kind, -EOPNOTSUPP, "allocate it with ze_external_memory_export_desc_t");
+    kind_check(bed.lib, &kind);
+    app_free(&bed.app, allocated.addr);
+    end(&bed);
+    bench_unset("HMREG_FAKE_ZE_INSIST");
+}
+
+/* A piece of a driver's pool: the descriptor is the pool's, and where in it stays unknown. */
+static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
+{
+    struct kind kind;
+    struct bed bed;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_POOL", 2 * MIB);
+    bed = begin();
+    addr = app_alloc(&bed.app, bed.app.devices[0], 1000);
+    kind = device_kind(addr, 1000);
+    refuse(&kind, -EPROTO, "does not say where in it that lies");
+    kind_check(bed.lib, &kind);
+    app_free(&bed.app, addr);
+    end(&bed);
+    bench_unset("HMREG_FAKE_ZE_POOL");
+}
+
+/* Where the pool has one id throughout, its bounds are found and proven. */
+static void kind__piece_of_a_pool_with_one_id__dmabuf(void **state)
+{
+    struct kind kind;
+    struct bed bed;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_POOL", 2 * MIB);
+    bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
+    bed = begin();
+    addr = app_alloc(&bed.app, bed.app.devices[0], 1000);
+    kind = device_kind(addr, 1000);
+    kind_check(bed.lib, &kind);
+    app_free(&bed.app, addr);
+    end(&bed);
+    bench_unset("HMREG_FAKE_ZE_POOL_ID");
+    bench_unset("HMREG_FAKE_ZE_POOL");
+}
+
+/* The runtime gives one descriptor for memory that lies on two tiles: half of it at most. */
+static void kind__memory_over_tiles__refused_with_the_remedy(void **state)
+{
+    struct allocated allocated = {0};
+    struct kind kind;
+    struct bed bed;
+
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    bed = begin();
+    allocated.app = &bed.app;
+    kind = device_kind((uintptr_t)renew_device(&allocated), BYTES);
+    kind.exportable = false;
+    kind.segments = 2;
+    refuse(&kind, -EXDEV, "allocate it on one tile");
+    kind_check(bed.lib, &kind);
+    app_free(&bed.app, allocated.addr);
+    end(&bed);
+    bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
+/* The remedy: memory of one tile, under either hierarchy the card's in the list of devices. */
+static void kind__memory_of_one_tile__dmabuf(void **state)
+{
+    ze_device_handle_t tiles[4];
+    uint32_t count = 4;
+    struct kind kind;
+    struct bed bed;
+    uint64_t addr;
+
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    bed = begin();
+    assert_int_equal(zeDeviceGetSubDevices(bed.app.devices[1], &count, tiles), ZE_RESULT_SUCCESS);
+    assert_int_equal(count, 2);
+    addr = app_alloc(&bed.app, tiles[1], BYTES);
+    kind = device_kind(addr, BYTES);
+    kind.device = 1;
+    kind_check(bed.lib, &kind);
+    app_free(&bed.app, addr);
+    end(&bed);
+    bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
+/* There the tiles are the devices, and memory of one is exported as any. */
+static void kind__flat_hierarchy__each_tile_a_device(void **state)
+{
+    struct bed bed;
+
+    bench_set("HMREG_FAKE_ZE_TILES", 2);
+    bench_set("HMREG_FAKE_ZE_FLAT", 1);
+    bed = begin();
+    assert_int_equal(bed.app.device_count, 4);
+    for (int i = 0; i < 4; i++) {
+        uint64_t addr = app_alloc(&bed.app, bed.app.devices[i], BYTES);
+        struct kind kind = device_kind(addr, BYTES);
+
+        kind.device = i;
+        kind_check(bed.lib, &kind);
+        app_free(&bed.app, addr);
+    }
+    end(&bed);
+    bench_unset("HMREG_FAKE_ZE_FLAT");
+    bench_unset("HMREG_FAKE_ZE_TILES");
+}
+
+/* ---- host and shared memory ------------------------------------------------------------- */
+
+static void *renew_host(void *arg)
+{
+    ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    struct allocated *allocated = arg;
+    void *made = NULL;
+
+    if (allocated->addr)
+        app_free(allocated->app, allocated->addr);
+    assert_int_equal(zeMemAllocHost(allocated->app->context, &desc, BYTES, 0, &made),
+                     ZE_RESULT_SUCCESS);
+    allocated->addr = (uintptr_t)made;
+    return made;
+}
+
+static void *renew_shared(void *arg)
+{
+    ze_device_mem_alloc_desc_t device = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    ze_host_mem_alloc_desc_t host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    struct allocated *allocated = arg;
+    void *made = NULL;
+
+    if (allocated->addr)
+        app_free(allocated->app, allocated->addr);
+    assert_int_equal(zeMemAllocShared(allocated->app->context, &device, &host, BYTES, 0,
+                                      allocated->app->devices[0], &made),
+                     ZE_RESULT_SUCCESS);
+    allocated->addr = (uintptr_t)made;
+    return made;
+}
+
+static void check_touchable(enum hmreg_mem_kind sort, int device, const char *says,
+                            void *(*renew)(void *))
+{
+    struct bed bed = begin();
+    struct allocated allocated = {.app = &bed.app};
+    struct kind kind = device_kind((uintptr_t)renew(&allocated), BYTES);
+
+    kind.kind = sort;
+    kind.device = device;
+    kind.exportable = false;
+    kind.export_code = -EOPNOTSUPP;
+    kind.export_says = says;
+    kind.path = HMREG_PATH_SYSTEM;
+    kind.local_addr = allocated.addr;
+    kind_reuse(bed.lib, &kind, renew, &allocated);
+    app_free(&bed.app, allocated.addr);
+    end(&bed);
+}
+
+static void kind__host__by_its_address(void **state)
+{
+    check_touchable(HMREG_MEM_HOST_PINNED, -1, "registered by its address", renew_host);
+}
+
+/* It moves; only a fabric that reads with the CPU follows it. */
+static void kind__shared__by_its_address_where_the_cpu_moves_the_bytes(void **state)
+{
+    check_touchable(HMREG_MEM_MANAGED, 0, "migrates", renew_shared);
+}
+
+/* ---- virtual memory --------------------------------------------------------------------- */
+
+#define ROOM (4 * MIB)
+
+struct room {
+    struct bed *bed;
+    uint64_t addr;
+    int device;
+    ze_physical_mem_handle_t physical[4];
+};
+
+static struct room room_begin(struct bed *bed)
+{
+    struct room room = {.bed = bed};
+    void *addr = NULL;
+
+    assert_int_equal(zeVirtualMemReserve(bed->app.context, NULL, ROOM, &addr), ZE_RESULT_SUCCESS);
+    room.addr = (uintptr_t)addr;
+    return room;
+}
+
+/* One of four places; the physical memory may be longer than what is mapped. */
+static void map_part(struct room *room, unsigned i, size_t physical, size_t offset)
+{
+    ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC, .size = physical};
+    struct app *app = &room->bed->app;
+
+    assert_int_equal(
+        zePhysicalMemCreate(app->context, app->devices[room->device], &desc, &room->physical[i]),
+        ZE_RESULT_SUCCESS);
+    assert_int_equal(zeVirtualMemMap(app->context, (void *)(uintptr_t)(room->addr + i * MIB), MIB,
+                                     room->physical[i], offset,
+                                     ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE),
+                     ZE_RESULT_SUCCESS);
+}
+
+static void map_one(struct room *room, unsigned i)
+{
+    map_part(room, i, MIB, 0);
+}
+
+static void unmap_one(struct room *room, unsigned i)
+{
+    struct app *app = &room->bed->app;
+
+    assert_int_equal(
+        zeVirtualMemUnmap(app->context, (void *)(uintptr_t)(room->addr + i * MIB), MIB),
+        ZE_RESULT_SUCCESS);
+    assert_int_equal(zePhysicalMemDestroy(app->context, room->physical[i]), ZE_RESULT_SUCCESS);
+    room->physical[i] = NULL;
+}
+
+static void room_end(struct room *room)
+{
+    for (unsigned i = 0; i < 4; i++)
+        if (room->physical[i])
+            unmap_one(room, i);
+    assert_int_equal(zeVirtualMemFree(room->bed->app.context, (void *)(uintptr_t)room->addr, ROOM),
+                     ZE_RESULT_SUCCESS);
+}
+
+static void *renew_second(void *arg)
+{
+    struct room *room = arg;
+
+    unmap_one(room, 1);
+    map_one(room, 1);
+    return (void *)(uintptr_t)(room->addr + MIB + 777);
+}
+
+static void kind__one_mapping__dmabuf(void **state)
+{
+    struct bed bed = begin();
+    struct room room = room_begin(&bed);
+    struct kind kind;
+
+    map_one(&room, 1);
+    kind = device_kind(room.addr + MIB + 777, BYTES);
+    kind_reuse(bed.lib, &kind, renew_second, &room);
+    room_end(&room);
+    end(&bed);
+}
+
+/* From the first, past the last but for a few bytes. */
+static struct kind several(const struct room *room, unsigned first, unsigned count)
+{
+    struct kind kind = device_kind(room->addr + first * MIB + 777, count * MIB - 1000);
+
+    kind.segments = count;
+    kind.pieces = count;
+    kind.exportable = false;
+    kind.export_code = -EXDEV;
+    kind.export_says = "mappings of virtual memory";
+    return kind;
+}
+
+static void *renew_behind(void *arg)
+{
+    struct room *room = arg;
+
+    unmap_one(room, 1);
+    map_one(room, 1);
+    return (void *)(uintptr_t)(room->addr + 777);
+}
+
+static void kind__several_mappings__composite(void **state)
+{
+    struct bed bed = begin();
+    struct room room = room_begin(&bed);
+    struct kind kind;
+
+    for (unsigned i = 0; i < 3; i++)
+        map_one(&room, i);
+    kind = several(&room, 0, 3);
+    kind_reuse(bed.lib, &kind, renew_behind, &room);
+    room_end(&room);
+    end(&bed);
+}
+
+static void kind__mappings_of_two_devices__composite(void **state)
+{
+    struct bed bed = begin();
+    struct room room = room_begin(&bed);
+    struct kind kind;
+
+    map_one(&room, 0);
+    room.device = 1;
+    map_one(&room, 1);
+    room.device = 0;
+    kind = several(&room, 0, 2);
+    kind_check(bed.lib, &kind);
+    room_end(&room);
+    end(&bed);
+}
+
+static void kind__mappings_with_a_hole__erange(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct bed bed = begin();
+    struct room room = room_begin(&bed);
+    void *addr = (void *)(uintptr_t)room.addr;
+
+    map_one(&room, 0);
+    map_one(&room, 2);
+    assert_fails(hmreg_query(bed.lib, addr, 3 * MIB, &info), -ERANGE, "leaves");
+    map_one(&room, 1);
+    assert_ok(hmreg_query(bed.lib, addr, 3 * MIB, &info));
+    assert_int_equal(info.segments, 3);
+    room_end(&room);
+    end(&bed);
+}
+
+/* Side by side by chance: two allocations, as two of zeMemAllocDevice are. */
+static void kind__mappings_of_two_reservations__erange(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct bed bed = begin();
+    struct room first = room_begin(&bed), second = room_begin(&bed);
+
+    assert_int_equal(second.addr, first.addr + ROOM);
+    map_one(&first, 3);
+    map_one(&second, 0);
+    assert_fails(hmreg_query(bed.lib, (void *)(uintptr_t)(second.addr - 1), 2, &info), -ERANGE,
+                 "leaves");
+    room_end(&first);
+    room_end(&second);
+    end(&bed);
+}
+
+/* The descriptor is of all the physical memory, and nothing says which part is mapped. */
+static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
+{
+    struct bed bed = begin();
+    struct room room = room_begin(&bed);
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct kind kind;
+
+        map_part(&room, i, 2 * MIB, i * MIB);
+        kind = device_kind(room.addr + i * MIB, MIB);
+        refuse(&kind, -EPROTO, "does not say where in it that lies");
+        kind_check(bed.lib, &kind);
+    }
+    room_end(&room);
+    end(&bed);
+}
+
+TEST_MAIN(TEST(kind__device_allocated_for_export__dmabuf),
+          TEST(kind__device_not_allocated_for_export__dmabuf),
+          TEST(kind__device_of_a_driver_that_insists__refused_with_the_remedy),
+          TEST(kind__piece_of_a_pool__refused_with_the_remedy),
+          TEST(kind__piece_of_a_pool_with_one_id__dmabuf),
+          TEST(kind__memory_over_tiles__refused_with_the_remedy),
+          TEST(kind__memory_of_one_tile__dmabuf), TEST(kind__flat_hierarchy__each_tile_a_device),
+          TEST(kind__host__by_its_address),
+          TEST(kind__shared__by_its_address_where_the_cpu_moves_the_bytes),
+          TEST(kind__one_mapping__dmabuf), TEST(kind__several_mappings__composite),
+          TEST(kind__mappings_of_two_devices__composite), TEST(kind__mappings_with_a_hole__erange),
+          TEST(kind__mappings_of_two_reservations__erange),
+          TEST(kind__mapping_of_a_part_of_the_memory__refused))
