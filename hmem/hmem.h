@@ -51,7 +51,8 @@ struct hmem_range {
     int device;             /* index of the device, -1: none (host memory of no device) */
     enum hmreg_mem_kind kind;
     uint64_t alloc_base;    /* the allocation (for virtual-memory APIs: the mapped segments under
-                               the range, whole; so it has the range's identity) */
+                               the range, whole; so it has the range's identity. Of one byte:
+                               the segment it is in, by which the core makes composites) */
     uint64_t alloc_len;
     uint64_t identity;      /* changes whenever any memory under the range was freed and allocated
                                anew, even at the same address. 0: the vendor cannot tell; device
@@ -94,7 +95,8 @@ struct hmem_ops {
 
     /* A descriptor for the range, as hmreg_export_dmabuf() promises: the caller owns it, it is
      * close-on-exec, offset names addr exactly. range: resolve's answer for the same range.
-     * -EOPNOTSUPP, -EXDEV, -EPROTO, -EIO. */
+     * -EOPNOTSUPP, -EPROTO, -EIO. -EXDEV: one descriptor cannot name the range, those of its
+     * segments may. */
     int (*export_dmabuf)(struct hmem *self, uint64_t addr, size_t len,
                          const struct hmem_range *range, struct hmreg_dmabuf *out);
 

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The table of promises and the list of errors name tests as PROGRAM:CASE: does each exist, and is
-# it run? Program conformance_suite is tests/conformance/suite*.c, cuda_public tests/gpu/cuda/public.c.
+# The tables of promises and of kinds of memory and the list of errors name tests as PROGRAM:CASE:
+# does each exist, and is it run? Program conformance_suite is tests/conformance/suite*.c, cuda_public tests/gpu/cuda/public.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
+kinds=$SOURCE_DIR/docs/memory-kinds.md
 errors=$SOURCE_DIR/tests/conformance/errors.txt
 
 sources_of() { # PROGRAM
@@ -43,6 +44,24 @@ rows_have_proofs() {
         END { exit bad }' "$promises"
 }
 
+# Each row of kinds ends with tests, and each test of a kind has a row.
+kinds_have_tests() {
+    awk -F '|' '
+        /^\|---/ || /^\| *(kind|circumstance) / { next }
+        /^\|/ { ++rows }
+        /^\|/ && $(NF - 1) !~ /:[a-z0-9_]+__/ { print FILENAME ":" FNR ": " $2; bad = 1 }
+        END { exit bad || rows < 50 }' "$kinds"
+}
+
+kinds_have_rows() {
+    local name bad=0
+    for name in $(grep -ohE 'TEST\(kind__[a-z0-9_]+\)' "$SOURCE_DIR"/tests/gpu/*/*.c |
+        sed 's/TEST(\(.*\))/\1/'); do
+        grep -q ":$name\b" "$kinds" || { echo "no row names $name"; bad=1; }
+    done
+    return $bad
+}
+
 # "PAGE ERROR" for every error of the manual's pages.
 errors_of_the_manual() {
     awk '/^# / { in_it = $0 == "# ERRORS" }
@@ -76,6 +95,9 @@ tests_name_their_errors() {
 
 check semantics__tests_of_the_promises__exist all_are_run "$promises"
 check semantics__each_promise__has_a_proof rows_have_proofs
+check kinds__tests_of_the_table__exist all_are_run "$kinds"
+check kinds__each_row__has_a_test kinds_have_tests
+check kinds__each_test_of_a_kind__has_a_row kinds_have_rows
 check errors__each_of_the_manuals__has_a_test none_is_missing
 check errors__tests__exist all_are_run "$errors"
 check errors__tests__name_them tests_name_their_errors
