@@ -2,135 +2,143 @@
  *
  * See cache.h. Invariants, true whenever the lock is free:
  *
- *  - An entry is in the index if and only if it is pending or live; then, and only then, it
+ *  - An entry is in a cache's tree if and only if it is pending or live; then, and only then, it
  *    counts as used, and used never exceeds the limit.
- *  - A pending entry is pinned by the thread that registers it, which alone ends that state. A
- *    live entry that nobody pins is in the list idle, which is in the order of last use.
+ *  - A pending entry is pinned by the thread that registers it, which alone ends that state.
  *  - Threads that want the same do not register it twice: whoever claims has looked for a live
  *    entry and a pending one (whose memory has not changed since) under the same lock.
- *  - A dead entry is never found again. It is deregistered once nobody pins it, by the thread
- *    that unpinned it, or, if nobody did when it died, by the next that comes (list dead).
+ *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
+ *    have passed a barrier since it became so: nobody pins it without the lock, and a sum of its
+ *    pins that is 0 is true. Only cold entries are taken from their users' reach.
+ *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
+ *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
  *
- * Lock order: the cache's lock is the innermost of all. Under it nothing is allocated or freed, no
- * vendor, fabric or user is called, and no wait is for a thread that does so while holding it: the
- * thread that reads the kernel's events takes it (see userfault.h, and quiet.h).
+ * Lock order: the pool's lock is the innermost but for the ledger's. Under it nothing is allocated
+ * or freed, no vendor, fabric or user is called, and no wait is for a thread that does so while
+ * holding it: the thread that reads the kernel's events takes it (see userfault.h, and
+ * quiet.h).
  */
-#include "core/cache.h"
-
+#include "core/cache_inner.h"
 #include "core/quiet.h"
 
 #include <assert.h>
 
-#define BATCH 256 /* entries that die under one hold of the lock, so that others get their turn */
+#define BATCH 64 /* entries that are looked at under one hold of the lock */
 
 /* ---- lists ------------------------------------------------------------------------------ */
 
-static void list_append(struct cache_list *list, struct cache_entry *entry)
+static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
-    entry->previous = list->last;
-    entry->next = NULL;
+    cache_entry_at(pool, number)->place = 0;
     if (list->last)
-        list->last->next = entry;
+        cache_entry_at(pool, list->last)->place = number;
     else
-        list->first = entry;
-    list->last = entry;
+        list->first = number;
+    list->last = number;
     atomic_fetch_add(&list->count, 1);
+    atomic_store_explicit(&pool->hot.pulse->reap, 1, memory_order_relaxed);
 }
 
-static void list_remove(struct cache_list *list, struct cache_entry *entry)
+static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
 {
-    if (entry->previous)
-        entry->previous->next = entry->next;
-    else
-        list->first = entry->next;
-    if (entry->next)
-        entry->next->previous = entry->previous;
-    else
-        list->last = entry->previous;
+    struct cache_entry *entry;
+
+    if (!list->first)
+        return NULL;
+    entry = cache_entry_at(pool, list->first);
+    list->first = entry->place;
+    if (!list->first)
+        list->last = 0;
     atomic_fetch_sub(&list->count, 1);
+    atomic_store_explicit(&pool->hot.pulse->reap,
+                          pool->dying.first || pool->dead.first || pool->busy.first,
+                          memory_order_relaxed);
+    return entry;
 }
 
 /* ---- accounts, all with the lock held --------------------------------------------------- */
 
-static uint64_t bytes_of(const struct cache_entry *entry)
+static void heat_entry(struct cache_entry *entry)
 {
-    return entry->node.end - entry->node.start;
+    if (!is_hot(entry))
+        next_sequence(entry);
+    entry->mr.cold = false;
 }
 
-static void add(struct cache_use *use, const struct cache_entry *entry)
+static void count_used(struct cache *cache)
 {
-    use->regions++;
-    use->bytes += bytes_of(entry);
-}
-
-static void subtract(struct cache_use *use, const struct cache_entry *entry)
-{
-    use->regions--;
-    use->bytes -= bytes_of(entry);
+    ledger_used(&cache->ledger, cache->used.regions, cache->used.bytes);
 }
 
 static void link_entry(struct cache *cache, struct cache_entry *entry)
 {
-    itree_insert(&cache->index, &entry->node);
-    add(&cache->used, entry);
-    ledger_used(&cache->ledger, cache->used.regions, cache->used.bytes);
+    itree_insert(&cache->tree, entry->mr.number);
+    cache_use_add(&cache->used, entry);
+    count_used(cache);
 }
 
 static void unlink_entry(struct cache *cache, struct cache_entry *entry)
 {
-    itree_remove(&cache->index, &entry->node);
-    subtract(&cache->used, entry);
-    ledger_used(&cache->ledger, cache->used.regions, cache->used.bytes);
-    entry->state = CACHE_DEAD;
-}
-
-static void pin(struct cache *cache, struct cache_entry *entry)
-{
-    if (entry->pins++)
-        return;
-    cache->held++;
-    list_remove(&cache->idle, entry);
-    subtract(&cache->spare, entry);
+    itree_remove(&cache->tree, entry->mr.number);
+    cache_use_subtract(&cache->used, entry);
+    count_used(cache);
 }
 
 static void become_zombie(struct cache *cache, struct cache_entry *entry)
 {
-    if (!entry->zombie)
+    if (!entry->mr.zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, ++cache->zombies);
-    entry->zombie = true;
+    entry->mr.zombie = true;
 }
 
-/* Ends a live entry: its users keep it, or the next that comes deregisters it. */
-static void kill_entry(struct cache *cache, struct cache_entry *entry)
+/* A cold entry that serves no more: its users keep it, or the next that comes deregisters it. */
+static void lay_out(struct cache *cache, struct cache_entry *entry)
 {
-    unlink_entry(cache, entry);
-    if (entry->pins) {
+    struct cache_pool *pool = cache->pool;
+
+    if (pins_of(pool, entry)) {
+        entry->mr.state = CACHE_HELD;
         become_zombie(cache, entry);
         return;
     }
-    list_remove(&cache->idle, entry);
-    subtract(&cache->spare, entry);
-    list_append(&cache->dead, entry);
+    entry->mr.state = CACHE_ENDING;
+    list_append(pool, &pool->dead, entry->mr.number);
 }
 
-static struct cache_entry *entry_of(struct itree_node *node)
+void cache_bury(struct cache *cache, struct cache_entry *entry)
 {
-    return (struct cache_entry *)node;
+    unlink_entry(cache, entry);
+    if (is_hot(entry))
+        next_sequence(entry);
+    if (entry->mr.cold) {
+        lay_out(cache, entry);
+        return;
+    }
+    entry->mr.state = CACHE_DYING;
+    list_append(cache->pool, &cache->pool->dying, entry->mr.number);
 }
+
+void cache_kill(struct cache *cache, struct cache_entry *entry)
+{
+    lru_remove(&cache->lru, entry->mr.number);
+    cache_bury(cache, entry);
+}
+
+/* ---- looking for ------------------------------------------------------------------------ */
 
 /* The next entry after `after` that serves: contains the range, with exactly these rights. */
-static struct cache_entry *next_serving(const struct cache *cache, const struct cache_want *want,
-                                        const struct cache_entry *after)
+static uint32_t next_serving(const struct cache *cache, const struct cache_want *want,
+                             uint32_t number)
 {
-    struct itree_node *node = after ? (struct itree_node *)&after->node : NULL;
+    while ((number = itree_covering(&cache->tree, number, want->start, want->end))) {
+        const struct hmreg_mr *mr = &cache_entry_at(cache->pool, number)->mr;
 
-    while ((node = itree_covering(&cache->index, node, want->start, want->end))) {
-        if (entry_of(node)->access != want->access)
+        if (mr_access(mr) != want->access)
             continue;
-        if (!want->exact || (node->start == want->start && node->end == want->end))
-            return entry_of(node);
+        if (!want->exact || (mr->node.start == want->start && mr->node.end == want->end))
+            return number;
     }
-    return NULL;
+    return 0;
 }
 
 /* A live one if there is any, else, if that will do, a pending one. */
@@ -138,185 +146,285 @@ static struct cache_entry *serving(const struct cache *cache, const struct cache
                                    bool pending_too)
 {
     struct cache_entry *pending = NULL;
-    struct cache_entry *entry = NULL;
+    uint32_t number = 0;
 
-    while ((entry = next_serving(cache, want, entry))) {
-        if (entry->state == CACHE_LIVE)
+    while ((number = next_serving(cache, want, number))) {
+        struct cache_entry *entry = cache_entry_at(cache->pool, number);
+
+        if (entry->mr.state == CACHE_LIVE)
             return entry;
-        if (!entry->changed)
+        if (!entry->mr.changed)
             pending = entry;
     }
     return pending_too ? pending : NULL;
 }
 
-/* code: as for ledger_evicted(). */
-static bool evict_one(struct cache *cache, int code)
+struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want, bool heat)
 {
-    if (!cache->idle.first)
-        return false;
-    kill_entry(cache, cache->idle.first);
-    ledger_evicted(&cache->ledger, code, 1);
-    return true;
-}
+    struct cache_pool *pool = cache->pool;
+    struct cache_entry *entry;
 
-static bool fits(const struct cache_use *use, const struct cache_use *limit, uint64_t bytes)
-{
-    return use->regions < limit->regions && bytes <= limit->bytes &&
-           use->bytes <= limit->bytes - bytes;
-}
-
-/* Evicts what it takes; nothing, if everything idle would not be enough. */
-static bool make_room(struct cache *cache, uint64_t bytes)
-{
-    struct cache_use pinned = {cache->used.regions - cache->spare.regions,
-                               cache->used.bytes - cache->spare.bytes};
-
-    if (!fits(&pinned, &cache->limit, bytes))
-        return false;
-    while (!fits(&cache->used, &cache->limit, bytes))
-        evict_one(cache, 0);
-    return true;
+    quiet_lock(&pool->lock);
+    entry = serving(cache, want, false);
+    if (entry) {
+        entry->pins++;
+        if (heat)
+            heat_entry(entry);
+    }
+    quiet_unlock(&pool->lock);
+    return entry;
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
+bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact)
 {
-    *cache = (struct cache){.limit = {max_regions, max_bytes}};
-    pthread_mutex_init(&cache->lock, NULL);
-    pthread_cond_init(&cache->decided, NULL);
+    *pool = (struct cache_pool){.caches = caches, .fresh = SHELF_FIRST};
+    shelf_init(&pool->entries, sizeof(struct cache_entry));
+    if (!hot_set_open(&pool->hot, &pool->entries, count, exact))
+        return false;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->decided, NULL);
+    return true;
 }
 
-void cache_destroy(struct cache *cache)
+static struct ledger *ledger_of(struct hot_set *hot, unsigned index)
 {
-    assert(!cache->entries);
-    pthread_cond_destroy(&cache->decided);
-    pthread_mutex_destroy(&cache->lock);
+    struct cache_pool *pool = (struct cache_pool *)((char *)hot - offsetof(struct cache_pool, hot));
+
+    return &pool->caches[index].ledger;
 }
 
-void cache_admit(struct cache *cache, struct cache_entry *entry)
+void cache_pool_close(struct cache_pool *pool)
 {
-    entry->cache = cache;
-    entry->state = CACHE_DEAD;
-    entry->pins = 1;
-    quiet_lock(&cache->lock);
-    cache->entries++;
-    cache->held++;
-    quiet_unlock(&cache->lock);
+    unsigned count = pool->hot.caches;
+
+    assert(!pool->count);
+    hot_set_close(&pool->hot, ledger_of);
+    for (unsigned i = 0; i < count; i++)
+        lru_free(&pool->caches[i].lru);
+    shelf_free(&pool->entries);
+    pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->lock);
 }
 
-void cache_forget(struct cache_entry *entry)
+void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
+                uint64_t max_bytes)
 {
-    struct cache *cache = entry->cache;
+    *cache = (struct cache){.pool = pool,
+                            .index = (uint16_t)index,
+                            .tree = {&pool->entries, offsetof(struct cache_entry, mr.node), 0},
+                            .limit = {max_regions, max_bytes}};
+    lru_init(&cache->lru, &pool->entries, offsetof(struct cache_entry, place));
+}
 
-    quiet_lock(&cache->lock);
-    cache->entries--;
-    if (entry->zombie)
+bool cache_grow(struct cache *cache)
+{
+    struct cache_pool *pool = cache->pool;
+    uint32_t end;
+    bool entries, order;
+
+    quiet_lock(&pool->lock);
+    end = pool->entries.end;
+    entries = !pool->free && pool->fresh == end;
+    order = cache->used.regions >= lru_room(&cache->lru);
+    quiet_unlock(&pool->lock);
+    return (!entries || shelf_grow(&pool->entries, end, &pool->lock)) &&
+           (!order || lru_grow(&cache->lru, &pool->lock));
+}
+
+/* An entry, pinned by the caller, that serves nobody yet. NULL: the shelf is full. */
+static struct cache_entry *take_entry(struct cache *cache, const struct cache_want *want,
+                                      const struct hmreg_mr *like)
+{
+    struct cache_pool *pool = cache->pool;
+    struct cache_entry *entry;
+    uint32_t number = pool->free;
+
+    if (!number && pool->fresh == pool->entries.end)
+        return NULL;
+    if (!number)
+        number = pool->fresh++;
+    entry = cache_entry_at(pool, number);
+    if (number == pool->free)
+        pool->free = entry->place;
+    entry->mr.number = number;
+    entry->mr.domain = like->domain;
+    entry->mr.node.start = want->start;
+    entry->mr.node.end = want->end;
+    entry->mr.rights = like->rights;
+    entry->mr.iface = like->iface;
+    entry->mr.device = like->device;
+    entry->mr.cached = entry->mr.registered = entry->mr.monitored = entry->mr.watched = false;
+    entry->mr.ask_monitor = entry->mr.ask_identity = false;
+    entry->mr.state = CACHE_HELD;
+    entry->mr.cold = true;
+    entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
+    entry->mr.cache = cache->index;
+    entry->pins++; /* to what, together with the threads' cells, is 0 */
+    pool->count++;
+    return entry;
+}
+
+struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
+                                const struct hmreg_mr *like)
+{
+    struct cache_pool *pool = cache->pool;
+    struct cache_entry *entry;
+
+    quiet_lock(&pool->lock);
+    entry = take_entry(cache, want, like);
+    quiet_unlock(&pool->lock);
+    return entry;
+}
+
+void cache_forget(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache *cache;
+
+    quiet_lock(&pool->lock);
+    cache = cache_of(pool, entry);
+    if (entry->mr.zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
-    quiet_unlock(&cache->lock);
+    entry->mr.state = CACHE_FREE;
+    entry->place = pool->free;
+    pool->free = entry->mr.number;
+    pool->count--;
+    quiet_unlock(&pool->lock);
 }
 
 /* ---- a get's steps ---------------------------------------------------------------------- */
 
-struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want)
+static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
+                              const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
+                              struct cache_entry **entry)
 {
-    struct cache_entry *entry;
+    enum cache_pick room;
 
-    quiet_lock(&cache->lock);
-    entry = serving(cache, want, false);
-    if (entry)
-        pin(cache, entry);
-    quiet_unlock(&cache->lock);
-    return entry;
+    *entry = serving(cache, want, true);
+    if (*entry) {
+        (*entry)->pins++;
+        return CACHE_SERVED;
+    }
+    if (cache->used.regions >= lru_room(&cache->lru))
+        return CACHE_SHORT;
+    room = cache_make_room(cache, want->end - want->start, stir, evicted);
+    if (room == CACHE_LATER)
+        return CACHE_STIRRED;
+    *entry = take_entry(cache, want, like);
+    if (!*entry)
+        return CACHE_SHORT;
+    if (room == CACHE_NOTHING)
+        return CACHE_FULL;
+    (*entry)->mr.state = CACHE_PENDING;
+    link_entry(cache, *entry);
+    return CACHE_CLAIMED;
 }
 
-enum cache_claim cache_claim(struct cache_entry *entry, const struct cache_want *want,
-                             struct cache_entry **other)
+enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
+                             const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
+                             struct cache_entry **entry)
 {
-    struct cache *cache = entry->cache;
-    enum cache_claim result = CACHE_FULL;
-    struct cache_entry *found;
+    enum cache_claim result;
 
-    quiet_lock(&cache->lock);
-    found = serving(cache, want, true);
-    if (found) {
-        pin(cache, found);
-        *other = found;
-        result = CACHE_SERVED;
-    } else if (make_room(cache, bytes_of(entry))) {
-        entry->state = CACHE_PENDING;
-        link_entry(cache, entry);
-        result = CACHE_CLAIMED;
-    }
-    quiet_unlock(&cache->lock);
+    quiet_lock(&cache->pool->lock);
+    result = claim(cache, want, like, stir, evicted, entry);
+    quiet_unlock(&cache->pool->lock);
     return result;
 }
 
-bool cache_publish(struct cache_entry *entry, struct hmreg_mr *mr, bool right)
+/* The clock's steps: by 4, so that there is a time for what is in use (1) and for what is new (2)
+ * between the hits before and the hits after. */
+static void make_live(struct cache *cache, struct cache_entry *entry, bool hot)
 {
-    struct cache *cache = entry->cache;
+    uint32_t now =
+        atomic_fetch_add_explicit(&cache->pool->hot.pulse->clock, 4, memory_order_relaxed);
+
+    entry->mr.state = CACHE_LIVE;
+    lru_insert(&cache->lru, entry->mr.number, now + 2);
+    if (hot)
+        heat_entry(entry);
+}
+
+bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, bool hot)
+{
+    struct cache_pool *pool = cache->pool;
     bool live;
 
-    quiet_lock(&cache->lock);
-    entry->mr = mr;
-    live = right && !entry->changed;
-    if (live)
-        entry->state = CACHE_LIVE;
-    else
+    quiet_lock(&pool->lock);
+    live = right && !entry->mr.changed;
+    if (live) {
+        make_live(cache, entry, hot);
+    } else {
         unlink_entry(cache, entry);
-    pthread_cond_broadcast(&cache->decided);
-    quiet_unlock(&cache->lock);
+        entry->mr.state = CACHE_HELD;
+    }
+    pthread_cond_broadcast(&pool->decided);
+    quiet_unlock(&pool->lock);
     return live;
 }
 
-void cache_abandon(struct cache_entry *entry)
+void cache_abandon(struct cache *cache, struct cache_entry *entry)
 {
-    struct cache *cache = entry->cache;
+    struct cache_pool *pool = cache->pool;
 
-    quiet_lock(&cache->lock);
+    quiet_lock(&pool->lock);
     unlink_entry(cache, entry);
-    pthread_cond_broadcast(&cache->decided);
-    quiet_unlock(&cache->lock);
+    entry->mr.state = CACHE_HELD;
+    pthread_cond_broadcast(&pool->decided);
+    quiet_unlock(&pool->lock);
 }
 
 static void wait_for(struct cache *cache, const struct cache_entry *entry)
 {
     ledger_add(&cache->ledger, STATS_WAITS, 1);
     ledger_add(&cache->ledger, STATS_WAITING, 1);
-    while (entry->state == CACHE_PENDING)
-        pthread_cond_wait(&cache->decided, &cache->lock);
+    while (entry->mr.state == CACHE_PENDING)
+        pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
     ledger_add(&cache->ledger, STATS_WAITING, -1);
 }
 
-bool cache_await(struct cache_entry *entry)
+bool cache_await(struct cache *cache, struct cache_entry *entry)
 {
-    struct cache *cache = entry->cache;
+    struct cache_pool *pool = cache->pool;
     bool live;
 
-    quiet_lock(&cache->lock);
-    if (entry->state == CACHE_PENDING)
+    quiet_lock(&pool->lock);
+    if (entry->mr.state == CACHE_PENDING)
         wait_for(cache, entry);
-    live = entry->state == CACHE_LIVE;
-    quiet_unlock(&cache->lock);
+    live = entry->mr.state == CACHE_LIVE;
+    quiet_unlock(&pool->lock);
     return live;
 }
 
-struct cache_entry *cache_release(struct cache_entry *entry)
+static struct cache_entry *take_if_unpinned(struct cache_pool *pool, struct cache_entry *entry)
 {
-    struct cache *cache = entry->cache;
-    bool gone = false;
+    if (entry->mr.state != CACHE_HELD || pins_of(pool, entry))
+        return NULL;
+    entry->mr.state = CACHE_ENDING;
+    return entry;
+}
 
-    quiet_lock(&cache->lock);
-    if (--entry->pins == 0) {
-        cache->held--;
-        gone = entry->state == CACHE_DEAD;
-        if (!gone) {
-            list_append(&cache->idle, entry);
-            add(&cache->spare, entry);
-        }
-    }
-    quiet_unlock(&cache->lock);
-    return gone ? entry : NULL;
+struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache_entry *gone;
+
+    quiet_lock(&pool->lock);
+    entry->pins--;
+    gone = take_if_unpinned(pool, entry);
+    quiet_unlock(&pool->lock);
+    return gone;
+}
+
+struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache_entry *gone;
+
+    barrier_here(); /* the cell's new value is out before the lock is ours */
+    quiet_lock(&pool->lock);
+    gone = take_if_unpinned(pool, entry);
+    quiet_unlock(&pool->lock);
+    return gone;
 }
 
 /* ---- endings ---------------------------------------------------------------------------- */
@@ -325,137 +433,150 @@ struct cache_entry *cache_release(struct cache_entry *entry)
 static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
                              const struct change *change)
 {
-    const struct itree_node *node = &entry->node;
+    const struct itree_node *node = &entry->mr.node;
 
-    if (entry->state == CACHE_PENDING) {
-        entry->changed = true;
+    if (entry->mr.state == CACHE_PENDING) {
+        entry->mr.changed = true;
         return false;
     }
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
-        entry->unmapped = true;
-    kill_entry(cache, entry);
+        entry->mr.unmapped = true;
+    cache_kill(cache, entry);
     ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     return true;
 }
 
 bool cache_invalidate(struct cache *cache, const struct change *change)
 {
-    struct itree_node *node = NULL;
+    struct cache_pool *pool = cache->pool;
     unsigned count = 0;
+    uint32_t number = 0;
 
-    quiet_lock(&cache->lock);
+    quiet_lock(&pool->lock);
     while (count < BATCH &&
-           (node = itree_touching(&cache->index, node, change->start, change->end)))
-        count += invalidate_entry(cache, entry_of(node), change);
-    quiet_unlock(&cache->lock);
+           (number = itree_touching(&cache->tree, number, change->start, change->end)))
+        count += invalidate_entry(cache, cache_entry_at(pool, number), change);
+    quiet_unlock(&pool->lock);
     return count == BATCH;
 }
 
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
 {
-    struct itree_node *node;
+    struct cache_pool *pool = cache->pool;
+    const struct itree_node *node;
+    uint32_t number;
 
-    quiet_lock(&cache->lock);
-    node = itree_touching(&cache->index, NULL, start, end);
-    if (node)
+    quiet_lock(&pool->lock);
+    number = itree_touching(&cache->tree, 0, start, end);
+    if (number) {
+        node = &cache_entry_at(pool, number)->mr.node;
         *out = (struct span){node->start, node->end};
-    quiet_unlock(&cache->lock);
-    return node;
+    }
+    quiet_unlock(&pool->lock);
+    return number;
 }
 
-void cache_drop(struct cache_entry *entry)
+void cache_drop(struct cache *cache, struct cache_entry *entry)
 {
-    struct cache *cache = entry->cache;
+    struct cache_pool *pool = cache->pool;
 
-    quiet_lock(&cache->lock);
-    if (entry->state == CACHE_LIVE) {
-        kill_entry(cache, entry);
+    quiet_lock(&pool->lock);
+    if (entry->mr.state == CACHE_LIVE) {
+        cache_kill(cache, entry);
         ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     }
-    quiet_unlock(&cache->lock);
+    quiet_unlock(&pool->lock);
 }
 
-unsigned cache_evict(struct cache *cache, unsigned count, int code)
+/* ---- what is left to do ----------------------------------------------------------------- */
+
+static struct cache_list take_dying(struct cache_pool *pool)
 {
-    unsigned done = 0;
+    struct cache_list dying;
 
-    quiet_lock(&cache->lock);
-    while (done < count && evict_one(cache, code))
-        done++;
-    quiet_unlock(&cache->lock);
-    return done;
+    quiet_lock(&pool->lock);
+    dying.first = pool->dying.first;
+    dying.last = pool->dying.last;
+    atomic_init(&dying.count, atomic_load(&pool->dying.count));
+    pool->dying.first = pool->dying.last = 0;
+    atomic_store(&pool->dying.count, 0);
+    quiet_unlock(&pool->lock);
+    return dying;
 }
 
-void cache_empty(struct cache *cache)
+static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
 {
-    quiet_lock(&cache->lock);
-    while (cache->idle.first)
-        kill_entry(cache, cache->idle.first);
-    quiet_unlock(&cache->lock);
+    struct cache_entry *entry;
+
+    quiet_lock(&pool->lock);
+    for (unsigned i = 0; i < BATCH && (entry = list_take(pool, dying)); i++) {
+        entry->mr.cold = true;
+        lay_out(cache_of(pool, entry), entry);
+    }
+    quiet_unlock(&pool->lock);
 }
 
-static struct cache_entry *take(struct cache *cache, struct cache_list *list)
+void cache_examine(struct cache_pool *pool)
+{
+    struct cache_list dying;
+
+    if (!atomic_load(&pool->dying.count))
+        return;
+    dying = take_dying(pool);
+    barrier_everywhere();
+    while (dying.first)
+        lay_out_some(pool, &dying);
+}
+
+struct cache_entry *cache_take(struct cache_pool *pool, struct cache_list *list)
 {
     struct cache_entry *entry;
 
     if (!atomic_load(&list->count))
         return NULL;
-    quiet_lock(&cache->lock);
-    entry = list->first;
-    if (entry)
-        list_remove(list, entry);
-    quiet_unlock(&cache->lock);
+    quiet_lock(&pool->lock);
+    entry = list_take(pool, list);
+    quiet_unlock(&pool->lock);
     return entry;
 }
 
-struct cache_entry *cache_take_dead(struct cache *cache)
+void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
 {
-    return take(cache, &cache->dead);
-}
-
-struct cache_entry *cache_take_busy(struct cache *cache)
-{
-    return take(cache, &cache->busy);
-}
-
-void cache_keep_busy(struct cache_entry *entry)
-{
-    struct cache *cache = entry->cache;
-
-    quiet_lock(&cache->lock);
-    become_zombie(cache, entry);
-    list_append(&cache->busy, entry);
-    quiet_unlock(&cache->lock);
+    quiet_lock(&pool->lock);
+    entry->mr.watched = false; /* that has been seen to */
+    become_zombie(cache_of(pool, entry), entry);
+    list_append(pool, &pool->busy, entry->mr.number);
+    quiet_unlock(&pool->lock);
 }
 
 /* ---- accounts --------------------------------------------------------------------------- */
 
-unsigned cache_entries(struct cache *cache)
+unsigned cache_entries(struct cache_pool *pool)
 {
     unsigned entries;
 
-    quiet_lock(&cache->lock);
-    entries = cache->entries;
-    quiet_unlock(&cache->lock);
+    quiet_lock(&pool->lock);
+    entries = pool->count;
+    quiet_unlock(&pool->lock);
     return entries;
 }
 
-unsigned cache_held(struct cache *cache)
+unsigned cache_held(struct cache_pool *pool)
 {
-    unsigned held;
+    unsigned held = 0;
 
-    quiet_lock(&cache->lock);
-    held = cache->held;
-    quiet_unlock(&cache->lock);
+    quiet_lock(&pool->lock);
+    for (uint32_t i = SHELF_FIRST; i < pool->fresh; i++) {
+        const struct cache_entry *entry = cache_entry_at(pool, i);
+
+        held += entry->mr.state != CACHE_FREE && pins_of(pool, entry);
+    }
+    quiet_unlock(&pool->lock);
     return held;
-}
-
-unsigned cache_busy(struct cache *cache)
-{
-    return atomic_load(&cache->busy.count);
 }
 
 void cache_stats(struct cache *cache, struct hmreg_stats *out)
 {
+    cache_examine(cache->pool);
     ledger_sum(&cache->ledger, out);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * One cache: the book of what is registered for one (domain, iface, device). It keeps accounts
- * and lets threads wait for each other; it never calls a vendor, a fabric or the allocator.
- * cache_set.c does, and drives it.
+ * The caches of a domain: the book of what is registered for each (iface, device). They keep
+ * accounts and let threads wait for each other; they never call a vendor or a fabric. cache_set.c
+ * does, and drives them; hot.h is what a hit looks at instead.
  */
 #ifndef HMREG_CORE_CACHE_H
 #define HMREG_CORE_CACHE_H
 
+#include "core/hot.h"
 #include "core/itree.h"
 #include "core/ledger.h"
+#include "core/lru.h"
 #include "core/mr.h"
 #include "core/userfault.h"
 
@@ -16,31 +18,40 @@
 #include <stdatomic.h>
 
 enum cache_state {
+    CACHE_FREE,
     CACHE_PENDING, /* being registered by the thread that claimed it */
     CACHE_LIVE,    /* serves gets */
-    CACHE_DEAD,    /* never, or no longer, served; goes with its last user */
+    CACHE_DYING,   /* serves no more; who may still pin it is not known yet */
+    CACHE_HELD,    /* never, or no longer, served, and pinned: ends with its last user */
+    CACHE_ENDING,  /* nobody pins it: to be deregistered */
 };
 
-/* One registration of hmreg_mr_get(), remembered or not. */
+/* One registration of hmreg_mr_get(), remembered or not. Its memory never becomes anything else
+ * while the domain is open, so that threads may look at what they remember. */
 struct cache_entry {
-    struct itree_node node; /* first; the bytes it covers, in the index while pending or live */
-    struct cache *cache;
-    struct hmreg_mr *mr; /* NULL: not registered (yet) */
-    uint64_t access;
-    uint64_t identity;
-    unsigned pins; /* gets not yet put, and threads that look at it */
-    enum cache_state state;
-    bool watched; /* by the monitor */
-    bool unmapped; /* nothing of it is left to stop watching */
-    bool changed; /* its memory changed while it was pending */
-    bool zombie;  /* was live, is dead, and something still keeps it */
-    /* In one of the cache's lists. */
-    struct cache_entry *previous, *next;
+    struct hmreg_mr mr; /* first */
+    uint32_t place;     /* live: in the order of use; else the next in the list it is in */
+    uint32_t pins;      /* that no thread's cell has: add those up with hot_pins() */
 };
 
 struct cache_list {
-    struct cache_entry *first, *last;
-    atomic_uint count; /* may be read without the lock */
+    uint32_t first, last; /* numbers; 0: empty */
+    atomic_uint count;    /* may be read without the lock */
+};
+
+/* What all caches of a domain share. */
+struct cache_pool {
+    pthread_mutex_t lock;   /* everything here and in the caches, but the counters */
+    pthread_cond_t decided; /* an entry is no longer pending */
+    struct shelf entries;
+    struct hot_set hot;
+    struct cache *caches;
+    uint32_t free;           /* a list of entries */
+    uint32_t fresh;          /* from here on they have never been used */
+    unsigned count;          /* of entries in use */
+    struct cache_list dying; /* to be looked at, once threads have passed a barrier */
+    struct cache_list dead;  /* to be deregistered by whoever comes next */
+    struct cache_list busy;  /* whose deregistration the fabric answered with EBUSY */
 };
 
 struct cache_use {
@@ -48,17 +59,12 @@ struct cache_use {
 };
 
 struct cache {
-    pthread_mutex_t lock;   /* everything but the counters */
-    pthread_cond_t decided; /* an entry is no longer pending */
-    struct itree index;
-    struct cache_list idle; /* live and not pinned, the least recently used first */
-    struct cache_list dead; /* not pinned either, to be deregistered by whoever comes next */
-    struct cache_list busy; /* whose deregistration the fabric answered with EBUSY */
+    struct cache_pool *pool;
+    uint16_t index; /* pool->caches[index] */
+    struct itree tree;
+    struct lru lru; /* of live ones, in use or not */
     struct cache_use limit;
-    struct cache_use used;  /* by pending and live entries; never above the limit */
-    struct cache_use spare; /* of that, by idle ones */
-    unsigned entries;       /* of any state, until cache_forget() */
-    unsigned held;          /* of them, pinned */
+    struct cache_use used; /* by pending and live entries; never above the limit */
     unsigned zombies;
     struct ledger ledger;
 };
@@ -70,61 +76,90 @@ struct cache_want {
     bool exact; /* a larger region will not do */
 };
 
-void cache_init(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
-void cache_destroy(struct cache *cache); /* which has no entries */
+/* caches: as many, to be initialized. False: no memory. */
+bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact);
+void cache_pool_close(struct cache_pool *pool); /* no entry is left; the ledgers are open still */
+void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
+                uint64_t max_bytes);
 
-/* A new entry's life begins, dead and pinned by the caller; and ends, when nothing keeps it. */
-void cache_admit(struct cache *cache, struct cache_entry *entry);
-void cache_forget(struct cache_entry *entry);
+static inline struct cache_entry *cache_entry_at(const struct cache_pool *pool, uint32_t number)
+{
+    return shelf_at(&pool->entries, number);
+}
 
-/* A live entry that serves, pinned; NULL: none. */
-struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want);
+/* A live entry that serves, pinned; NULL: none. Threads may remember it from now on, if so asked. */
+struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want, bool heat);
+
+/* Entries that have left the threads' tables. Once they are settled, which takes a barrier, they are
+ * cold: nobody pins them without the lock. */
+#define COOLED 32
+struct cache_stir {
+    unsigned count;
+    bool barrier;
+    struct {
+        uint32_t number, sequence, stamp;
+    } cooled[COOLED];
+};
+void cache_settle(struct cache_pool *pool, const struct cache_stir *stir);
 
 enum cache_claim {
-    CACHE_CLAIMED, /* the entry is pending: register it, then publish or abandon it */
-    CACHE_SERVED,  /* another entry is live or pending, and pinned: *other */
-    CACHE_FULL,    /* there is no room that eviction could make: register without remembering */
+    CACHE_CLAIMED,  /* *entry is pending, and the caller's: register, then publish or abandon it */
+    CACHE_SERVED,   /* *entry is another's, live or pending, and pinned */
+    CACHE_FULL,     /* there is no room that eviction could make: *entry is not to be remembered */
+    CACHE_SHORT,    /* no memory is at hand: call cache_grow(), and again */
+    CACHE_STIRRED,  /* call cache_settle(), and again with a new one */
 };
 
-/* Lets one thread register what is wanted. Room for it is made, and counted, now. */
-enum cache_claim cache_claim(struct cache_entry *entry, const struct cache_want *want,
-                             struct cache_entry **other);
+/* Lets one thread register what is wanted. Room for it is made, and counted, now; *evicted says
+ * whether others had to go. like: what is known of the region (domain, iface, device, rights). */
+enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
+                             const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
+                             struct cache_entry **entry);
+/* An entry that is never served, pinned by the caller; NULL: call cache_grow(), and again. */
+struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
+                                const struct hmreg_mr *like);
+/* False: no memory. */
+bool cache_grow(struct cache *cache);
+/* It ends, when nothing keeps it. */
+void cache_forget(struct cache_pool *pool, struct cache_entry *entry);
 
 /* The region is there, and by its identity right or not. False: it is not, or its memory changed
- * meanwhile: the entry is dead. */
-bool cache_publish(struct cache_entry *entry, struct hmreg_mr *mr, bool right);
+ * meanwhile: the entry is not served. hot: threads may remember it. */
+bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, bool hot);
 /* There is none, or none to remember. */
-void cache_abandon(struct cache_entry *entry);
+void cache_abandon(struct cache *cache, struct cache_entry *entry);
 /* Waits until a pinned entry is no longer pending. Is it live? */
-bool cache_await(struct cache_entry *entry);
+bool cache_await(struct cache *cache, struct cache_entry *entry);
 
-/* Unpins. Not NULL: the entry is dead and this was its last pin: the caller deregisters it. */
-struct cache_entry *cache_release(struct cache_entry *entry);
+/* Takes a pin away, or has taken it from a cell. Not NULL: it was the last of an entry that is not
+ * served: the caller deregisters it. */
+struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
+struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);
 
 /* Memory changed: what touches it dies, or a part of that: true, and there is more. Takes the lock
  * only, see struct userfault_client. */
 bool cache_invalidate(struct cache *cache, const struct change *change);
-/* The first entry in the order of addresses, of those that are not dead, in [start, end). */
+/* The first entry in the order of addresses, of those that serve or will, in [start, end). */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
-/* The same for one entry, which its identity has betrayed. */
-void cache_drop(struct cache_entry *entry);
+/* One entry dies, which its identity has betrayed. */
+void cache_drop(struct cache *cache, struct cache_entry *entry);
 
 /* The least recently used die, so many at the most, for a registration that failed with code. How
  * many did? */
 unsigned cache_evict(struct cache *cache, unsigned count, int code);
 /* All that nobody holds die. */
-void cache_empty(struct cache *cache);
+void cache_empty(struct cache_pool *pool);
 
+/* Finds out which of the dying are pinned. */
+void cache_examine(struct cache_pool *pool);
 /* Takes the next to be deregistered; NULL: none. */
-struct cache_entry *cache_take_dead(struct cache *cache);
-struct cache_entry *cache_take_busy(struct cache *cache);
+struct cache_entry *cache_take(struct cache_pool *pool, struct cache_list *list);
 /* Its deregistration was answered with EBUSY: keeps it for another try. */
-void cache_keep_busy(struct cache_entry *entry);
+void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry);
 
-/* Entries that are left; those of them that are pinned, and that are busy. */
-unsigned cache_entries(struct cache *cache);
-unsigned cache_held(struct cache *cache);
-unsigned cache_busy(struct cache *cache);
+/* Entries that are left; those of them that are pinned. */
+unsigned cache_entries(struct cache_pool *pool);
+unsigned cache_held(struct cache_pool *pool);
 
 void cache_stats(struct cache *cache, struct hmreg_stats *out); /* adds up */
 

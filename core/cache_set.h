@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Registrations remembered: a domain's caches, one per (iface, device), and the way of a get
- * through them.
+ * Registrations remembered: a domain's caches, one per (iface, device), what becomes of their
+ * entries in the end, and the way of a get through them where it is no simple hit.
  */
 #ifndef HMREG_CORE_CACHE_SET_H
 #define HMREG_CORE_CACHE_SET_H
 
+#include "core/cache.h"
 #include "core/domain.h"
+#include "core/monitor.h"
 
-struct cache;
+struct cache_set {
+    struct hmreg_domain *domain;
+    struct monitor *monitor;
+    struct listener listener;
+    struct cache_pool pool;
+    struct stats_domain *shown; /* on the library's board; NULL: it has no place */
+    unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
+    unsigned count;
+    struct cache caches[]; /* those of memory of no device first, one for each iface */
+};
+
+#define HOST_CACHES HMREG_IFACE_COUNT
+
+static inline struct cache_set *cache_set_of(struct hot_set *hot)
+{
+    return (struct cache_set *)((char *)hot - offsetof(struct cache_set, pool.hot));
+}
 
 /* The caches of a domain, made empty with it; its limits are set. NULL: no memory. */
 struct cache_set *cache_set_new(struct hmreg_domain *domain);
@@ -27,5 +45,22 @@ void cache_set_free(struct cache_set *set);
 
 /* Adds up. */
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
+
+/* An entry that nobody pins ends; a pin is given back, and the entry ends if it was the last. */
+void cache_set_end(struct cache_set *set, struct cache_entry *entry);
+void cache_set_release(struct cache_set *set, struct cache_entry *entry);
+
+/* What the last call, or the monitor, left behind is deregistered; also, once more, one that was
+ * busy. */
+void cache_set_reap(struct cache_set *set);
+void cache_set_reap_dead(struct cache_set *set);
+
+/* Is the memory of a region's device still what it was, over all of it? */
+bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                       uint64_t identity);
+
+/* hmreg_mr_get(), arguments and all, where no table of this thread's has the region. */
+int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+               struct hmreg_mr **mr);
 
 #endif

@@ -18,15 +18,16 @@
 /* Closes the pieces that are open; -EBUSY: some are left. */
 static int close_pieces(struct hmreg_mr *mr)
 {
+    struct mr_more *more = mr->more;
     int rc = 0;
 
-    for (size_t i = 0; i < mr->count; i++) {
-        int closed = mr->pieces[i] ? region_destroy(mr->pieces[i]) : 0;
+    for (size_t i = 0; i < more->count; i++) {
+        int closed = more->pieces[i] ? region_destroy(more->pieces[i]) : 0;
 
         if (closed == -EBUSY)
             return closed;
-        mr->closing = true;
-        mr->pieces[i] = NULL;
+        more->closing = true;
+        more->pieces[i] = NULL;
         rc = rc ? rc : closed;
     }
     return rc;
@@ -36,7 +37,7 @@ int region_destroy(struct hmreg_mr *mr)
 {
     int rc;
 
-    if (!mr->pieces)
+    if (!mr_pieces(mr))
         return region_destroy_one(mr);
     rc = close_pieces(mr);
     if (rc != -EBUSY)
@@ -59,7 +60,8 @@ static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
         request.dmabuf = composite->dmabufs ? composite->dmabufs[i] : NULL;
         if (i > 0) /* the caller's key is the first's */
             request.any_key = true;
-        rc = region_create_one(mr->domain, &request, &composite->found[i], &mr->pieces[i]);
+        rc = region_create_one(mr->domain, &request, &composite->found[i],
+                               &mr->more->pieces[i]);
         if (rc)
             break;
     }
@@ -96,8 +98,8 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
     whole.count = composite->count;
     mr = region_new(domain, &whole, found);
     if (mr)
-        mr->pieces = calloc(composite->count, sizeof(struct hmreg_mr *));
-    if (!mr || !mr->pieces) {
+        mr->more->pieces = calloc(composite->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr->more->pieces) {
         rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", composite->count);
         goto free_region;
     }
@@ -105,7 +107,7 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
     rc = create_pieces(composite, mr);
     if (rc)
         goto free_region;
-    mr->path = mr->pieces[0]->path;
+    mr->path = mr->more->pieces[0]->path;
     *out = mr;
     return 0;
 

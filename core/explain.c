@@ -49,10 +49,11 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         return rc;
     if (!mr && !kept.size)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
-    if (mr && mr->pieces) /* each took its own path; the first stands for all */
-        mr = mr->pieces[0];
+    if (mr && mr_pieces(mr)) /* each took its own path; the first stands for all */
+        mr = mr_pieces(mr)[0];
     if (mr)
-        fill(&explanation, mr->iface, mr->device, mr->path, mr->reasons, mr->refused);
+        fill(&explanation, mr->iface, mr->device, mr->path, mr->more ? mr->more->reasons : NULL,
+             mr->more ? mr->more->refused : 0);
     else
         explanation = kept;
     validate_copy_out(out, &explanation, sizeof(explanation));

@@ -1,134 +1,146 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See itree.h. A treap: ordered by address, a heap by random priority, so its depth is
- * logarithmic whatever the order of insertions. Each node knows the greatest end below it, which
- * tells a search the subtrees that end too early.
+ * See itree.h. A treap: ordered by address, a heap by priority, which is chance enough if it is the
+ * number well shuffled; so its depth is logarithmic whatever the order of insertions. Each node
+ * knows the greatest end below it, which tells a search the subtrees that end too early.
  */
 #include "core/itree.h"
 
 #include <stdbool.h>
 
 /* A total order, so that equal ranges have one too. */
-static bool before(const struct itree_node *a, const struct itree_node *b)
+static bool before(const struct itree *tree, uint32_t left, uint32_t right)
 {
+    const struct itree_node *a = itree_at(tree, left), *b = itree_at(tree, right);
+
     if (a->start != b->start)
         return a->start < b->start;
     if (a->end != b->end)
         return a->end < b->end;
-    return (uintptr_t)a < (uintptr_t)b;
+    return left < right;
 }
 
-static void update(struct itree_node *node)
+/* MurmurHash3's last step: each bit of the number decides about each of the result. */
+static uint32_t priority(uint32_t number)
 {
-    node->last = node->end;
-    if (node->left && node->left->last > node->last)
-        node->last = node->left->last;
-    if (node->right && node->right->last > node->last)
-        node->last = node->right->last;
+    number = (number ^ number >> 16) * 0x85ebca6bu;
+    number = (number ^ number >> 13) * 0xc2b2ae35u;
+    return number ^ number >> 16;
 }
 
-/* Parts a subtree into what comes before node and what comes after it. */
-static void split(struct itree_node *root, const struct itree_node *node, struct itree_node **low,
-                  struct itree_node **high)
+static void raise_last(const struct itree *tree, struct itree_node *node, uint32_t child)
+{
+    if (child && itree_at(tree, child)->last > node->last)
+        node->last = itree_at(tree, child)->last;
+}
+
+static void update(const struct itree *tree, uint32_t number)
+{
+    struct itree_node *node = itree_at(tree, number);
+
+    node->last = node->end;
+    raise_last(tree, node, node->left);
+    raise_last(tree, node, node->right);
+}
+
+/* Parts a subtree into what comes before a node and what comes after it. */
+static void split(const struct itree *tree, uint32_t root, uint32_t number, uint32_t *low,
+                  uint32_t *high)
 {
     if (!root) {
-        *low = *high = NULL;
+        *low = *high = 0;
         return;
     }
-    if (before(root, node)) {
+    if (before(tree, root, number)) {
         *low = root;
-        split(root->right, node, &root->right, high);
+        split(tree, itree_at(tree, root)->right, number, &itree_at(tree, root)->right, high);
     } else {
         *high = root;
-        split(root->left, node, low, &root->left);
+        split(tree, itree_at(tree, root)->left, number, low, &itree_at(tree, root)->left);
     }
-    update(root);
+    update(tree, root);
 }
 
 /* Joins two subtrees, all of low before all of high. */
-static struct itree_node *join(struct itree_node *low, struct itree_node *high)
+static uint32_t join(const struct itree *tree, uint32_t low, uint32_t high)
 {
+    struct itree_node *node;
+
     if (!low || !high)
         return low ? low : high;
-    if (low->priority > high->priority) {
-        low->right = join(low->right, high);
-        update(low);
+    if (priority(low) > priority(high)) {
+        node = itree_at(tree, low);
+        node->right = join(tree, node->right, high);
+        update(tree, low);
         return low;
     }
-    high->left = join(low, high->left);
-    update(high);
+    node = itree_at(tree, high);
+    node->left = join(tree, low, node->left);
+    update(tree, high);
     return high;
 }
 
-static struct itree_node *insert(struct itree_node *root, struct itree_node *node)
+void itree_insert(struct itree *tree, uint32_t number)
 {
-    if (!root || node->priority > root->priority) {
-        split(root, node, &node->left, &node->right);
-        root = node;
-    } else if (before(node, root)) {
-        root->left = insert(root->left, node);
-    } else {
-        root->right = insert(root->right, node);
+    struct itree_node *node = itree_at(tree, number);
+    uint32_t *link = &tree->root;
+
+    while (*link && priority(*link) > priority(number)) {
+        struct itree_node *above = itree_at(tree, *link);
+
+        if (node->end > above->last)
+            above->last = node->end;
+        link = before(tree, number, *link) ? &above->left : &above->right;
     }
-    update(root);
-    return root;
+    split(tree, *link, number, &node->left, &node->right);
+    *link = number;
+    update(tree, number);
 }
 
-static struct itree_node *without(struct itree_node *root, const struct itree_node *node)
+static uint32_t without(const struct itree *tree, uint32_t root, uint32_t number)
 {
-    if (root == node)
-        return join(root->left, root->right);
-    if (before(node, root))
-        root->left = without(root->left, node);
+    struct itree_node *node = itree_at(tree, root);
+
+    if (root == number)
+        return join(tree, node->left, node->right);
+    if (before(tree, number, root))
+        node->left = without(tree, node->left, number);
     else
-        root->right = without(root->right, node);
-    update(root);
+        node->right = without(tree, node->right, number);
+    update(tree, root);
     return root;
 }
 
-/* Marsaglia's xorshift: good enough for heights. */
-static uint64_t draw(struct itree *tree)
+void itree_remove(struct itree *tree, uint32_t number)
 {
-    uint64_t x = tree->seed ? tree->seed : 0x9e3779b97f4a7c15u;
-
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return tree->seed = x;
+    tree->root = without(tree, tree->root, number);
 }
 
-void itree_insert(struct itree *tree, struct itree_node *node)
+static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,
+                     uint64_t latest_start, uint64_t earliest_end)
 {
-    node->priority = draw(tree);
-    tree->root = insert(tree->root, node);
-}
+    const struct itree_node *node;
+    uint32_t found;
 
-void itree_remove(struct itree *tree, struct itree_node *node)
-{
-    tree->root = without(tree->root, node);
-}
-
-static struct itree_node *next(struct itree_node *root, const struct itree_node *previous,
-                               uint64_t latest_start, uint64_t earliest_end)
-{
-    struct itree_node *found;
-
-    if (!root || root->last < earliest_end)
-        return NULL;
-    if (!previous || before(previous, root)) {
-        found = next(root->left, previous, latest_start, earliest_end);
+    if (!root)
+        return 0;
+    node = itree_at(tree, root);
+    if (node->last < earliest_end)
+        return 0;
+    if (!previous || before(tree, previous, root)) {
+        found = next(tree, node->left, previous, latest_start, earliest_end);
         if (found)
             return found;
-        if (root->start <= latest_start && root->end >= earliest_end)
+        if (node->start <= latest_start && node->end >= earliest_end)
             return root;
     }
-    if (root->start > latest_start)
-        return NULL;
-    return next(root->right, previous, latest_start, earliest_end);
+    if (node->start > latest_start)
+        return 0;
+    return next(tree, node->right, previous, latest_start, earliest_end);
 }
 
-struct itree_node *itree_next(const struct itree *tree, const struct itree_node *previous,
-                              uint64_t latest_start, uint64_t earliest_end)
+uint32_t itree_next(const struct itree *tree, uint32_t previous, uint64_t latest_start,
+                    uint64_t earliest_end)
 {
-    return next(tree->root, previous, latest_start, earliest_end);
+    return next(tree, tree->root, previous, latest_start, earliest_end);
 }

@@ -93,6 +93,11 @@ static void tell(uint64_t start, uint64_t len)
     quiet_unlock(&hooks.tell_lock);
 }
 
+bool memhooks_is_told(void)
+{
+    return !atomic_load(&hooks.late);
+}
+
 void memhooks_settle(void)
 {
     unsigned late = atomic_load(&hooks.late);

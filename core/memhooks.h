@@ -31,6 +31,9 @@ void memhooks_unwatch(uint64_t start, uint64_t end);
  * interrupted inside a quiet lock: then everybody is told that everything has changed. */
 void memhooks_settle(void);
 
+/* Is there none of these? */
+bool memhooks_is_told(void);
+
 /* Changes told so far. */
 uint64_t memhooks_calls(void);
 

@@ -270,6 +270,13 @@ bool monitor_settle_one(struct monitor *monitor, const struct listener *listener
     return true;
 }
 
+bool monitor_is_read(const struct monitor *monitor)
+{
+    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+        return memhooks_is_told();
+    return !monitor->userfault || userfault_is_read(monitor->userfault);
+}
+
 bool monitor_settle(struct monitor *monitor)
 {
     if (monitor->kind == HMREG_MONITOR_MEMHOOKS)

@@ -54,6 +54,10 @@ bool monitor_settle(struct monitor *monitor);
  * is not asked: a change made past libc is told when the call that made it returns. */
 bool monitor_settle_one(struct monitor *monitor, const struct listener *listener);
 
+/* Has every change been read, or with MEMHOOKS told, that had happened to watched memory? Does not
+ * wait. With MEMHOOKS the kernel is not asked. */
+bool monitor_is_read(const struct monitor *monitor);
+
 /* Events the kernel has told the process so far. */
 uint64_t monitor_events(const struct monitor *monitor);
 

@@ -176,7 +176,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     if (rc)
         return rc;
     mr_settle(mr);
-    if (mr->entry)
+    if (mr->number)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
     rc = region_destroy(mr);
     if (rc != -EBUSY)
@@ -188,17 +188,17 @@ void region_publish(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
 
-    struct hmreg_mr *last = mr->pieces ? mr->pieces[mr->count - 1] : mr;
+    struct hmreg_mr *last = mr_pieces(mr) ? mr_pieces(mr)[mr_count(mr) - 1] : mr;
 
     atomic_fetch_add(&domain->regions, 1);
-    domain->ops.published(domain->self, &last->made, mr, mr->context);
+    domain->ops.published(domain->self, &last->made, mr, mr->more->context);
     if (domain->caps.async)
-        atomic_store(&mr->published, true);
+        atomic_store(&mr->more->published, true);
 }
 
 void mr_settle(const struct hmreg_mr *mr)
 {
-    while (mr->domain->caps.async && !atomic_load(&mr->published))
+    while (mr->domain->caps.async && !atomic_load(&mr->more->published))
         sched_yield();
 }
 
@@ -209,30 +209,30 @@ struct provider_mr mr_now(const struct hmreg_mr *mr)
 
     mr_settle(mr);
     now = mr->made;
-    if (domain->caps.async && !mr->pieces)
+    if (domain->caps.async && !mr_pieces(mr))
         domain->ops.look(domain->self, &now);
-    if (atomic_load(&mr->pending))
+    if (mr_is_pending(mr))
         now.key = HMREG_KEY_NOTAVAIL;
     return now;
 }
 
 int mr_check_complete(const struct hmreg_mr *mr)
 {
-    bool keyed = !mr->pieces && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
+    bool keyed = !mr_pieces(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
 
-    if (!atomic_load(&mr->pending) && !(keyed && mr_now(mr).key == HMREG_KEY_NOTAVAIL))
+    if (!mr_is_pending(mr) && !(keyed && mr_now(mr).key == HMREG_KEY_NOTAVAIL))
         return 0;
     return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
 }
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
 {
-    atomic_store(&mr->pending, true);
+    atomic_store(&mr->more->pending, true);
 }
 
 void hmreg_mr_complete(struct hmreg_mr *mr)
 {
-    atomic_store(&mr->pending, false);
+    atomic_store(&mr->more->pending, false);
 }
 
 int mr_check(const struct hmreg_mr *mr)
@@ -242,7 +242,7 @@ int mr_check(const struct hmreg_mr *mr)
     rc = rc ? rc : domain_check(mr->domain);
     if (!rc)
         mr_settle(mr);
-    if (!rc && mr->closing)
+    if (!rc && mr->more && mr->more->closing)
         rc = hmreg_fail(-EINVAL, "mr is partly closed (a piece was busy): close it again");
     return rc;
 }
@@ -276,12 +276,13 @@ void *hmreg_mr_native(const struct hmreg_mr *mr)
 
 void *hmreg_mr_context(const struct hmreg_mr *mr)
 {
-    return mr ? mr->context : NULL;
+    return mr && mr->more ? mr->more->context : NULL;
 }
 
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 {
     struct hmreg_mr_info info = {0};
+    struct iovec first;
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_pointer(out, "out");
@@ -291,11 +292,12 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.iface = mr->iface;
     info.device = mr->device;
     info.path = mr->path;
-    info.addr = mr->addr;
-    info.len = mr->len;
-    info.access = mr->access;
-    info.identity = mr->identity;
-    info.local_addr = (uint64_t)(uintptr_t)(mr->pieces ? mr->pieces[0] : mr)->iov[0].iov_base;
+    info.addr = mr->node.start;
+    info.len = mr_len(mr);
+    info.access = mr_access(mr);
+    info.identity = mr_identity(mr);
+    first = mr_iov(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
+    info.local_addr = (uint64_t)(uintptr_t)first.iov_base;
     info.cached = mr->cached;
     validate_copy_out(out, &info, sizeof(info));
     return 0;

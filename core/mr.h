@@ -1,42 +1,106 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A memory region: one registration, and how it came about.
+ * A memory region: one registration, and how it came about. Applications have very many cached
+ * ones of host memory, so what few regions have is out of line.
  */
 #ifndef HMREG_CORE_MR_H
 #define HMREG_CORE_MR_H
 
 #include "core/domain.h"
+#include "core/itree.h"
 #include "core/mapping.h"
 
-struct cache_entry;
-
-struct hmreg_mr {
-    struct hmreg_domain *domain;
-    struct provider_mr made;
-    enum hmreg_iface iface;
-    int device;
-    enum hmreg_path path;
+/* What few regions have. */
+struct mr_more {
     uint32_t refused;
     struct hmreg_reason *reasons; /* refused paths, in the order tried; NULL: none */
-    uint64_t addr;                /* the first range's, the caller's address */
-    uint64_t len;                 /* of all ranges */
-    uint64_t access;
-    uint64_t identity; /* of the first range's allocation */
+    uint64_t identity;            /* of the first range's allocation */
+    uint64_t taken_key;           /* if key_taken */
     void *context;
-    bool key_taken;      /* taken_key is in the domain's keys */
-    atomic_bool pending; /* registered asynchronously, not complete yet */
-    uint64_t taken_key;
-    bool cached;               /* remembered by hmreg_mr_get() */
-    struct cache_entry *entry; /* came from hmreg_mr_get(); NULL: explicit */
+    atomic_bool pending;   /* registered asynchronously, not complete yet */
+    atomic_bool published; /* the call that registered it has done its part */
+    bool closing;          /* a composite that has lost pieces to a close that was busy */
     size_t count;
     struct iovec *iov;        /* count ranges as registered; the mappings' for MAPPED */
-    struct iovec *asked;          /* the same as the caller named them */
+    struct iovec *asked;      /* the same as the caller named them */
     struct mapping *mappings; /* count, for MAPPED; else NULL */
     struct hmreg_mr **pieces; /* of a composite: count regions, NULL once closed; made, iov
                                  and mappings are unused then */
-    atomic_bool published;    /* the call that registered it has done its part */
-    bool closing;             /* a composite that has lost pieces to a close that was busy */
 };
+
+struct hmreg_mr {
+    struct hmreg_domain *domain;
+    atomic_uint sequence;   /* of a cached one: odd while threads may remember it (hot.h) */
+    uint32_t number;        /* of hmreg_mr_get()'s: on the shelf of its domain; 0: explicit */
+    struct itree_node node; /* from the first range's address, as long as all of them */
+    struct provider_mr made;
+    struct mr_more *more; /* NULL: one range, registered as it was asked for, and nothing else */
+    uint8_t rights;       /* access, see mr_access() */
+    uint8_t iface : 4;    /* enum hmreg_iface */
+    uint8_t path : 4;     /* enum hmreg_path */
+    int16_t device;
+    bool cached : 1;       /* remembered by hmreg_mr_get() */
+    bool registered : 1;   /* of hmreg_mr_get()'s: there is something to deregister */
+    bool key_taken : 1;    /* taken_key, or where there is no more the key, is in the domain's keys */
+    bool ask_monitor : 1;   /* a hit asks whether all that happened is read, */
+    bool ask_identity : 1; /* or whether its identity is the same */
+    bool monitored : 1;    /* by the monitor: what it does not know yet counts */
+    bool watched : 1;      /* and the monitor must be told to stop */
+    uint8_t : 0;           /* what follows is written under a lock, what precedes read without */
+    /* The cache's, under its lock: see struct cache_entry. */
+    uint8_t state : 3;
+    bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
+    uint16_t cache;
+};
+
+#define MR_RIGHTS_SHIFT 8
+
+static inline uint64_t mr_access(const struct hmreg_mr *mr)
+{
+    return (uint64_t)mr->rights << MR_RIGHTS_SHIFT;
+}
+
+static inline uint64_t mr_len(const struct hmreg_mr *mr)
+{
+    return mr->node.end - mr->node.start;
+}
+
+static inline uint64_t mr_identity(const struct hmreg_mr *mr)
+{
+    return mr->more ? mr->more->identity : 0;
+}
+
+static inline size_t mr_count(const struct hmreg_mr *mr)
+{
+    return mr->more ? mr->more->count : 1;
+}
+
+/* NULL: not a composite. */
+static inline struct hmreg_mr **mr_pieces(const struct hmreg_mr *mr)
+{
+    return mr->more ? mr->more->pieces : NULL;
+}
+
+/* A range as the caller named it; and as it was registered. */
+static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
+{
+    struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
+
+    return mr->more ? mr->more->asked[index] : plain;
+}
+
+static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
+{
+    struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
+
+    return mr->more ? mr->more->iov[index] : plain;
+}
+
+/* Not complete yet: only explicit regions are ever. */
+static inline bool mr_is_pending(const struct hmreg_mr *mr)
+{
+    return mr->more && atomic_load(&mr->more->pending);
+}
 
 /* Where registrations complete in a queue of the fabric's, the event may be read before the call
  * that registered has stored what it got: waits for that. */

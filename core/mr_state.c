@@ -21,10 +21,10 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 
     rc = rc ? rc : validate_pointer(object, "object");
     rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
-    if (!rc && !mr->pieces)
+    if (!rc && !mr_pieces(mr))
         return mr->domain->ops.bind(mr->domain->self, &mr->made, object, flags);
-    for (size_t i = 0; !rc && i < mr->count; i++)
-        rc = hmreg_mr_bind(mr->pieces[i], object, flags);
+    for (size_t i = 0; !rc && i < mr_count(mr); i++)
+        rc = hmreg_mr_bind(mr_pieces(mr)[i], object, flags);
     return rc;
 }
 
@@ -32,10 +32,10 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
 {
     int rc = mr_check(mr);
 
-    if (!rc && !mr->pieces)
+    if (!rc && !mr_pieces(mr))
         return mr->domain->ops.enable(mr->domain->self, &mr->made);
-    for (size_t i = 0; !rc && i < mr->count; i++)
-        rc = hmreg_mr_enable(mr->pieces[i]);
+    for (size_t i = 0; !rc && i < mr_count(mr); i++)
+        rc = hmreg_mr_enable(mr_pieces(mr)[i]);
     return rc;
 }
 
@@ -44,13 +44,14 @@ static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struc
 {
     uint64_t addr = (uint64_t)(uintptr_t)part->iov_base;
 
-    for (size_t i = 0; i < mr->count; i++) {
-        uint64_t base = (uint64_t)(uintptr_t)mr->asked[i].iov_base;
+    for (size_t i = 0; i < mr_count(mr); i++) {
+        struct iovec asked = mr_asked(mr, i);
+        uint64_t base = (uint64_t)(uintptr_t)asked.iov_base;
 
-        if (addr < base || addr - base >= mr->asked[i].iov_len ||
-            part->iov_len > mr->asked[i].iov_len - (addr - base))
+        if (addr < base || addr - base >= asked.iov_len ||
+            part->iov_len > asked.iov_len - (addr - base))
             continue;
-        *out = (struct iovec){(char *)mr->iov[i].iov_base + (addr - base), part->iov_len};
+        *out = (struct iovec){(char *)mr_iov(mr, i).iov_base + (addr - base), part->iov_len};
         return true;
     }
     return false;
@@ -59,11 +60,11 @@ static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struc
 /* The registration that has the part; NULL: none. */
 static struct hmreg_mr *owner_of(struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
 {
-    if (!mr->pieces)
+    if (!mr_pieces(mr))
         return translate(mr, part, out) ? mr : NULL;
-    for (size_t i = 0; i < mr->count; i++)
-        if (translate(mr->pieces[i], part, out))
-            return mr->pieces[i];
+    for (size_t i = 0; i < mr_count(mr); i++)
+        if (translate(mr_pieces(mr)[i], part, out))
+            return mr_pieces(mr)[i];
     return NULL;
 }
 
@@ -82,10 +83,10 @@ static int refresh_all(struct hmreg_mr *mr)
 {
     int rc = 0;
 
-    if (!mr->pieces)
+    if (!mr_pieces(mr))
         return mr->domain->ops.refresh(mr->domain->self, &mr->made, NULL, 0, 0);
-    for (size_t i = 0; !rc && i < mr->count; i++)
-        rc = refresh_all(mr->pieces[i]);
+    for (size_t i = 0; !rc && i < mr_count(mr); i++)
+        rc = refresh_all(mr_pieces(mr)[i]);
     return rc;
 }
 
@@ -122,8 +123,8 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
         return domain->ops.raw_key(domain->self, &mr->made, base, raw, size);
     for (int i = 0; i < 8; i++)
         raw[i] = (uint8_t)(key >> (8 * i));
-    *base =
-        domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr->iov[0].iov_base : 0;
+    *base = domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base
+                                                      : 0;
     *size = 8;
     return 0;
 }
@@ -139,9 +140,9 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
         return rc;
     if (!raw && *size)
         return hmreg_fail(-EINVAL, "raw_key is NULL, key_size is %zu", *size);
-    if (mr->pieces)
+    if (mr_pieces(mr))
         return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
-    if (!(mr->access & HMREG_ACCESS_REMOTE))
+    if (!(mr_access(mr) & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
     return mr_check_complete(mr);
 }

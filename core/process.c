@@ -12,37 +12,114 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic uint64_t no_epoch;
-_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
+/* ---- pages ------------------------------------------------------------------------------ */
+
+/* Where the kernel does not wipe, these are left to the fork handler. A page ends with the link. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    _Atomic(void *) first;
+} unwiped = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void **link_of(void *page)
+{
+    return (void **)((char *)page + page_size() - sizeof(void *));
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&unwiped.lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&unwiped.lock);
+}
 
 static void in_child(void)
 {
-    atomic_store(atomic_load(&process_epoch_page), 0);
+    for (void *page = atomic_load(&unwiped.first); page; page = *link_of(page))
+        memset(page, 0, page_size() - sizeof(void *));
+    pthread_mutex_unlock(&unwiped.lock);
 }
+
+static void handle_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+static void wipe_ourselves(void *page)
+{
+    pthread_once(&unwiped.once, handle_forks);
+    pthread_mutex_lock(&unwiped.lock);
+    *link_of(page) = atomic_load(&unwiped.first);
+    atomic_store(&unwiped.first, page);
+    pthread_mutex_unlock(&unwiped.lock);
+}
+
+void *process_page(void)
+{
+    void *page =
+        mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return NULL;
+    if (madvise(page, page_size(), MADV_WIPEONFORK))
+        wipe_ourselves(page);
+    return page;
+}
+
+static void forget_unwiped(void *page)
+{
+    void *at = atomic_load(&unwiped.first);
+
+    if (at == page) {
+        atomic_store(&unwiped.first, *link_of(page));
+        return;
+    }
+    while (at && *link_of(at) != page)
+        at = *link_of(at);
+    if (at)
+        *link_of(at) = *link_of(page);
+}
+
+void process_page_free(void *page)
+{
+    /* Where the kernel wipes there is none, and a child need not find the lock free. */
+    if (atomic_load(&unwiped.first)) {
+        pthread_mutex_lock(&unwiped.lock);
+        forget_unwiped(page);
+        pthread_mutex_unlock(&unwiped.lock);
+    }
+    munmap(page, page_size());
+}
+
+/* ---- the epoch -------------------------------------------------------------------------- */
+
+static _Atomic uint64_t no_epoch;
+_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
 
 /* Once a process family: the page itself is inherited, its content is not. NULL: no memory. */
 static _Atomic uint64_t *make_page(void)
 {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    _Atomic uint64_t *made =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    _Atomic uint64_t *made = process_page();
     _Atomic uint64_t *other = &no_epoch;
-    bool wiped;
 
-    if (made == MAP_FAILED)
-        return NULL;
-    wiped = madvise((void *)made, size, MADV_WIPEONFORK) == 0;
-    if (!atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
-        munmap((void *)made, size);
+    if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
+        process_page_free((void *)made);
         return other;
     }
-    if (!wiped)
-        pthread_atfork(NULL, NULL, in_child);
     return made;
 }
 

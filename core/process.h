@@ -27,4 +27,8 @@ static inline bool process_is(uint64_t epoch)
     return atomic_load_explicit(page, memory_order_relaxed) == epoch;
 }
 
+/* A page, all zero, that is so again in the child of a fork. NULL: no memory; nothing is recorded. */
+void *process_page(void);
+void process_page_free(void *page);
+
 #endif

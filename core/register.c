@@ -114,7 +114,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
     struct hmreg_domain *domain = attempt->domain;
     struct provider_request below = {
         .path = attempt->why.path,
-        .iov = attempt->mr->iov,
+        .iov = attempt->mr->more->iov,
         .count = request->count,
         .access = request->access,
         .requested_key = attempt->key,
@@ -185,7 +185,7 @@ static int try_dmabuf(struct attempt *attempt)
 
 static int map_range(struct attempt *attempt, size_t index)
 {
-    struct mapping *mapping = &attempt->mr->mappings[index];
+    struct mapping *mapping = &attempt->mr->more->mappings[index];
     struct hmreg_dmabuf dmabuf;
     int rc = export_range(attempt, index, &dmabuf);
 
@@ -194,33 +194,33 @@ static int map_range(struct attempt *attempt, size_t index)
     rc = mapping_open(&dmabuf, mapping, &attempt->why);
     unexport(attempt, &dmabuf);
     if (!rc)
-        attempt->mr->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
+        attempt->mr->more->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
     return rc;
 }
 
-static void unmap_ranges(struct hmreg_mr *mr)
+static void unmap_ranges(struct mr_more *more)
 {
-    for (size_t i = 0; mr->mappings && i < mr->count; i++)
-        mapping_close(&mr->mappings[i]);
-    free(mr->mappings);
-    mr->mappings = NULL;
+    for (size_t i = 0; more->mappings && i < more->count; i++)
+        mapping_close(&more->mappings[i]);
+    free(more->mappings);
+    more->mappings = NULL;
 }
 
 static int try_mapped(struct attempt *attempt)
 {
-    struct hmreg_mr *mr = attempt->mr;
+    struct mr_more *more = attempt->mr->more;
     int rc = 0;
 
-    mr->mappings = calloc(mr->count, sizeof(*mr->mappings));
-    if (!mr->mappings)
+    more->mappings = calloc(more->count, sizeof(*more->mappings));
+    if (!more->mappings)
         return hmreg_fail(-ENOMEM, "no memory for a mapping");
-    for (size_t i = 0; i < mr->count && !rc; i++)
+    for (size_t i = 0; i < more->count && !rc; i++)
         rc = map_range(attempt, i);
     if (!rc)
         rc = call_provider(attempt, NULL);
     if (rc) {
-        unmap_ranges(mr);
-        memcpy(mr->iov, attempt->request->iov, mr->count * sizeof(*mr->iov));
+        unmap_ranges(more);
+        memcpy(more->iov, attempt->request->iov, more->count * sizeof(*more->iov));
     }
     return rc;
 }
@@ -245,7 +245,7 @@ static int try_system(struct attempt *attempt)
                                 "this host memory of %s is mapped for devices only: have it mapped "
                                 "for the CPU as well",
                                 hmreg_iface_name(found[i].iface));
-        attempt->mr->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
+        attempt->mr->more->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
     }
     return call_provider(attempt, NULL);
 }
@@ -290,26 +290,26 @@ static bool applies(const struct attempt *attempt, enum hmreg_path path)
 
 static int note_refusal(struct attempt *attempt)
 {
-    struct hmreg_mr *mr = attempt->mr;
+    struct mr_more *more = attempt->mr->more;
 
-    if (!mr->reasons) {
-        mr->reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*mr->reasons));
-        if (!mr->reasons)
+    if (!more->reasons) {
+        more->reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*more->reasons));
+        if (!more->reasons)
             return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
     }
-    mr->reasons[mr->refused++] = attempt->why;
+    more->reasons[more->refused++] = attempt->why;
     return 0;
 }
 
 /* Was a path refused only because no single descriptor names the range? */
 static bool takes_several(const struct attempt *attempt)
 {
-    const struct hmreg_mr *mr = attempt->mr;
+    const struct mr_more *more = attempt->mr->more;
 
-    if (attempt->request->dmabuf || mr->count > 1 || attempt->found->range.segments < 2)
+    if (attempt->request->dmabuf || more->count > 1 || attempt->found->range.segments < 2)
         return false;
-    for (uint32_t i = 0; i < mr->refused; i++)
-        if (mr->reasons[i].code == -EXDEV)
+    for (uint32_t i = 0; i < more->refused; i++)
+        if (more->reasons[i].code == -EXDEV)
             return true;
     return false;
 }
@@ -319,18 +319,19 @@ static bool takes_several(const struct attempt *attempt)
 static int all_refused(struct attempt *attempt)
 {
     const struct hmreg_mr *mr = attempt->mr;
-    const struct hmreg_reason *first = mr->reasons;
+    const struct mr_more *more = mr->more;
+    const struct hmreg_reason *first = more->reasons;
 
     if (!first)
         return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
                                        "dmabuf can take");
-    explain_keep(mr->iface, mr->device, mr->reasons, mr->refused);
-    if (mr->refused == 1 && first->path == HMREG_PATH_SYSTEM)
+    explain_keep(mr->iface, mr->device, more->reasons, more->refused);
+    if (more->refused == 1 && first->path == HMREG_PATH_SYSTEM)
         return hmreg_fail_vendor(first->code, attempt->domain->ops.name, first->vendor_code, NULL,
                                  "%s", first->text);
     hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s", hmreg_iface_name(mr->iface),
-               attempt->domain->caps.fabric, hmreg_path_name(mr->reasons[mr->refused - 1].path),
-               mr->reasons[mr->refused - 1].text);
+               attempt->domain->caps.fabric, hmreg_path_name(more->reasons[more->refused - 1].path),
+               more->reasons[more->refused - 1].text);
     return takes_several(attempt) ? -EXDEV : -EOPNOTSUPP;
 }
 
@@ -339,7 +340,7 @@ static int try_paths(struct attempt *attempt)
     const enum hmreg_path *path = candidates(attempt);
     int rc;
 
-    attempt->mr->refused = 0; /* with another key all paths are tried again */
+    attempt->mr->more->refused = 0; /* with another key all paths are tried again */
     for (; *path != HMREG_PATH_NONE; path++) {
         if (!applies(attempt, *path))
             continue;
@@ -400,7 +401,7 @@ static int register_with_key(struct attempt *attempt)
         rc = try_paths(attempt);
         if (rc == 0) {
             attempt->mr->key_taken = true;
-            attempt->mr->taken_key = attempt->key;
+            attempt->mr->more->taken_key = attempt->key;
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
@@ -412,36 +413,81 @@ static int register_with_key(struct attempt *attempt)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
+/* With room for count ranges, twice; NULL: no memory. */
+static struct mr_more *more_new(size_t count)
+{
+    return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
+}
+
+static void more_free(struct mr_more *more)
+{
+    unmap_ranges(more);
+    free(more->reasons);
+    free(more->pieces);
+    free(more);
+}
+
+static void fill_more(struct mr_more *more, const struct request *request,
+                      const struct resolved *found)
+{
+    more->identity = found->range.identity;
+    more->context = request->context;
+    more->count = request->count;
+    more->iov = (struct iovec *)(more + 1);
+    more->asked = more->iov + request->count;
+    memcpy(more->iov, request->iov, request->count * sizeof(*more->iov));
+    memcpy(more->asked, request->iov, request->count * sizeof(*more->iov));
+}
+
+void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
+                 const struct resolved *found)
+{
+    mr->domain = domain;
+    mr->iface = (uint8_t)found->iface;
+    mr->device = (int16_t)found->range.device;
+    mr->rights = (uint8_t)(request->access >> MR_RIGHTS_SHIFT);
+}
+
 void region_free(struct hmreg_mr *mr)
 {
-    unmap_ranges(mr);
-    free(mr->reasons);
-    free(mr->pieces);
-    free(mr);
+    if (mr->more)
+        more_free(mr->more);
+    mr->more = NULL;
+    if (!mr->number) /* else it is the cache's */
+        free(mr);
 }
 
 struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
                             const struct resolved *found)
 {
-    struct hmreg_mr *mr = calloc(1, sizeof(*mr) + 2 * request->count * sizeof(*mr->iov));
+    struct hmreg_mr *mr = calloc(1, sizeof(*mr));
 
     if (!mr)
         return NULL;
-    mr->domain = domain;
-    mr->iface = found->iface;
-    mr->device = found->range.device;
-    mr->addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
-    mr->access = request->access;
-    mr->identity = found->range.identity;
-    mr->context = request->context;
-    mr->count = request->count;
-    mr->iov = (struct iovec *)(mr + 1);
-    mr->asked = mr->iov + request->count;
-    memcpy(mr->iov, request->iov, request->count * sizeof(*mr->iov));
-    memcpy(mr->asked, request->iov, request->count * sizeof(*mr->iov));
+    mr->more = more_new(request->count);
+    if (!mr->more) {
+        free(mr);
+        return NULL;
+    }
+    region_init(mr, domain, request, found);
+    fill_more(mr->more, request, found);
+    mr->node.start = mr->node.end = (uint64_t)(uintptr_t)request->iov[0].iov_base;
     for (size_t i = 0; i < request->count; i++)
-        mr->len += request->iov[i].iov_len;
+        mr->node.end += request->iov[i].iov_len;
     return mr;
+}
+
+static int register_attempt(struct attempt *attempt)
+{
+    struct hmreg_error error;
+    int rc;
+
+    hmreg_error_save(&error);
+    rc = wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
+    /* Refused paths and keys on the way are no failure of the call. */
+    if (!rc)
+        hmreg_error_restore(&error);
+    return rc;
 }
 
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
@@ -449,26 +495,109 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 {
     struct attempt attempt = {.domain = domain, .request = request, .found = found};
     struct hmreg_mr *before = *out;
-    struct hmreg_error error;
     int rc;
 
     attempt.mr = region_new(domain, request, found);
     if (!attempt.mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
-    hmreg_error_save(&error);
     if (domain->caps.async)
         *out = attempt.mr;
-    rc = wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
+    rc = register_attempt(&attempt);
     if (rc) {
         *out = before;
         region_free(attempt.mr);
         return rc;
     }
-    /* Refused paths and keys on the way are no failure of the call. */
-    hmreg_error_restore(&error);
     if (!domain->caps.async) /* else it is there, and others may have read it */
         *out = attempt.mr;
     return 0;
+}
+
+/* ---- cached regions --------------------------------------------------------------------- */
+
+/* Of host memory under its own address, with nothing to remember of it. */
+static bool is_plain(const struct request *request, const struct resolved *found)
+{
+    return found->range.kind == HMREG_MEM_HOST && !found->range.identity &&
+           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
+}
+
+/* A fabric may give a region another key than it was asked for. */
+static bool is_plain_still(const struct hmreg_mr *mr)
+{
+    return !mr->key_taken || mr->more->taken_key == mr->made.key;
+}
+
+/* Keeps what is on the stack. Without memory for that the region goes. */
+static int keep_more(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    struct mr_more *kept = more_new(1);
+    struct iovec *iov;
+
+    if (!kept) {
+        domain->ops.dereg(domain->self, &mr->made);
+        keys_give(&domain->keys, mr->more->taken_key);
+        mr->more = NULL;
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    }
+    iov = (struct iovec *)(kept + 1);
+    iov[0] = mr->more->iov[0];
+    iov[1] = mr->more->asked[0];
+    *kept = *mr->more;
+    kept->iov = &iov[0];
+    kept->asked = &iov[1];
+    mr->more = kept;
+    return 0;
+}
+
+static int region_make_plain(struct attempt *attempt)
+{
+    struct {
+        struct mr_more more;
+        struct iovec iov[2];
+    } plain = {.more = {.refused = 0}};
+    struct hmreg_mr *mr = attempt->mr;
+    int rc;
+
+    mr->more = &plain.more;
+    fill_more(mr->more, attempt->request, attempt->found);
+    rc = register_attempt(attempt);
+    free(plain.more.reasons);
+    plain.more.reasons = NULL;
+    plain.more.refused = 0;
+    if (!rc && !is_plain_still(mr))
+        return keep_more(mr);
+    mr->more = NULL;
+    return rc;
+}
+
+/* A region made by itself moves in. */
+static int region_make_whole(struct hmreg_domain *domain, const struct request *request,
+                             const struct resolved *found, struct hmreg_mr *mr)
+{
+    struct hmreg_mr *whole = NULL;
+    int rc = region_create(domain, request, found, &whole);
+
+    if (rc)
+        return rc;
+    mr->made = whole->made;
+    mr->more = whole->more;
+    mr->path = whole->path;
+    mr->key_taken = whole->key_taken;
+    free(whole);
+    return 0;
+}
+
+int region_make(struct hmreg_domain *domain, const struct request *request,
+                const struct resolved *found, struct hmreg_mr *mr)
+{
+    struct attempt attempt = {.domain = domain, .request = request, .found = found, .mr = mr};
+
+    mr->key_taken = false;
+    if (is_plain(request, found))
+        return region_make_plain(&attempt);
+    return region_make_whole(domain, request, found, mr);
 }
 
 int region_destroy_one(struct hmreg_mr *mr)
@@ -479,7 +608,7 @@ int region_destroy_one(struct hmreg_mr *mr)
     if (rc == -EBUSY)
         return rc;
     if (mr->key_taken)
-        keys_give(&domain->keys, mr->taken_key);
+        keys_give(&domain->keys, mr->more ? mr->more->taken_key : mr->made.key);
     region_free(mr);
     return rc;
 }

@@ -67,6 +67,15 @@ struct composite {
 int composite_create(struct hmreg_domain *domain, const struct composite *composite,
                      const struct resolved *found, struct hmreg_mr **out);
 
+/* Says of a region what its request and its memory do. */
+void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
+                 const struct resolved *found);
+
+/* As region_create(), of a region of the cache's with number and node, after region_init(). It ends
+ * with region_destroy(), which leaves its memory alone. Never asynchronous. */
+int region_make(struct hmreg_domain *domain, const struct request *request,
+                const struct resolved *found, struct hmreg_mr *mr);
+
 /* An empty region of a request, to be filled; NULL: no memory. Freed with region_free(). */
 struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
                             const struct resolved *found);

@@ -30,12 +30,12 @@ static void add_segments(const struct hmreg_mr *mr, struct token *token)
     uint64_t key = mr_now(mr).key;
 
     if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
-        token->segment[token->segments++] = (struct token_segment){0, mr->len, key};
+        token->segment[token->segments++] = (struct token_segment){0, mr_len(mr), key};
         return;
     }
-    for (size_t i = 0; i < mr->count; i++)
+    for (size_t i = 0; i < mr_count(mr); i++)
         token->segment[token->segments++] = (struct token_segment){
-            (uint64_t)(uintptr_t)mr->iov[i].iov_base, mr->iov[i].iov_len, key};
+            (uint64_t)(uintptr_t)mr_iov(mr, i).iov_base, mr_iov(mr, i).iov_len, key};
 }
 
 /* One registration: its segments and, where keys are raw, its key's bytes. */
@@ -64,10 +64,10 @@ static int add_registrations(const struct hmreg_mr *mr, struct token *token)
 {
     int rc = 0;
 
-    if (!mr->pieces)
+    if (!mr_pieces(mr))
         return add_registration(mr, 0, token);
-    for (unsigned i = 0; i < mr->count && !rc; i++)
-        rc = add_registration(mr->pieces[i], i, token);
+    for (unsigned i = 0; i < mr_count(mr) && !rc; i++)
+        rc = add_registration(mr_pieces(mr)[i], i, token);
     return rc;
 }
 
@@ -80,8 +80,8 @@ static int describe(const struct hmreg_mr *mr, struct token *token)
     memset(token, 0, sizeof(*token));
     strncpy(token->provider, domain->ops.name, sizeof(token->provider) - 1);
     token->iface = mr->iface;
-    token->len = mr->len;
-    token->access = mr->access & HMREG_ACCESS_REMOTE;
+    token->len = mr_len(mr);
+    token->access = mr_access(mr) & HMREG_ACCESS_REMOTE;
     rc = add_registrations(mr, token);
     if (!rc)
         rc = domain->ops.address(domain->self, token->address, &address_size);
@@ -99,7 +99,7 @@ static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *
         return rc;
     if (!buf && *size)
         return hmreg_fail(-EINVAL, "buf is NULL, size is %zu", *size);
-    if (!(mr->access & HMREG_ACCESS_REMOTE))
+    if (!(mr_access(mr) & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access: register it with "
                                    "HMREG_REMOTE_READ or HMREG_REMOTE_WRITE");
     return mr_check_complete(mr);

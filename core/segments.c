@@ -191,15 +191,15 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
 
 static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
 {
-    const struct hmreg_mr *owner = mr->pieces ? mr->pieces[index] : mr;
-    const struct iovec *iov = mr->pieces ? &owner->iov[0] : &mr->iov[index];
+    const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
+    struct iovec iov = mr_pieces(mr) ? mr_iov(owner, 0) : mr_iov(mr, index);
     struct provider_mr now = mr_now(owner);
 
     *out = (struct hmreg_segment_info){
-        .local_addr = (uint64_t)(uintptr_t)iov->iov_base,
-        .len = iov->iov_len,
+        .local_addr = (uint64_t)(uintptr_t)iov.iov_base,
+        .len = iov.iov_len,
         .desc = now.desc,
-        .key = atomic_load(&mr->pending) ? HMREG_KEY_NOTAVAIL : now.key,
+        .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.key,
         .native = now.native,
     };
 }
@@ -213,8 +213,8 @@ int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segme
     rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_segment_info");
     if (rc)
         return rc;
-    if (index >= mr->count)
-        return hmreg_fail(-ENOENT, "index is %zu; the region has %zu pieces", index, mr->count);
+    if (index >= mr_count(mr))
+        return hmreg_fail(-ENOENT, "index is %zu; the region has %zu pieces", index, mr_count(mr));
     describe(mr, index, &info);
     validate_copy_out(out, &info, sizeof(info));
     return 0;

@@ -403,6 +403,11 @@ void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_
     pthread_mutex_unlock(&userfault->watch_lock);
 }
 
+bool userfault_is_read(const struct userfault *userfault)
+{
+    return ask_changing(userfault) == 0;
+}
+
 bool userfault_await_read(struct userfault *userfault)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};

@@ -53,6 +53,9 @@ bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
 /* Stops, but for pages that a client still needs. */
 void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end);
 
+/* Has every change been read that had happened to watched memory? Does not wait. */
+bool userfault_is_read(const struct userfault *userfault);
+
 /* Returns when every change that had happened to watched memory at the call has been read. False:
  * that did not come about in a reasonable time. */
 bool userfault_await_read(struct userfault *userfault);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Eviction: which entries go, and that they are surely idle. The order of use is exact to the miss,
+ * and hits pay nothing for it: threads note in their cells when they used an entry, by a clock that
+ * only misses advance; an entry's place in the order is corrected by that when it comes to be the
+ * next to go.
+ *
+ * That nobody pins an entry is certain once all threads have passed a barrier after it left their
+ * tables. Some leave together, so that one barrier does for many misses; until they are evicted
+ * they serve by the tree, and return to the tables if they are asked for.
+ */
+#include "core/cache_inner.h"
+#include "core/quiet.h"
+
+/* ---- order ------------------------------------------------------------ */
+
+#define WORK 64 /* entries whose place in the order is corrected under one hold of the lock */
+
+/* An entry's place in the order is by its last known use; threads know better. One in use is used
+ * now: after all that is not, before what is remembered next. */
+static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, uint32_t stamp)
+{
+    struct cache_pool *pool = cache->pool;
+    uint32_t last = hot_last_use(&pool->hot, entry->mr.number, stamp);
+
+    if (pins_of(pool, entry))
+        last = clock_now(pool) + 1;
+    if (last == stamp)
+        return true;
+    lru_move(&cache->lru, entry->mr.number, last);
+    return false;
+}
+
+/* The first in the true order. *work counts down. */
+static enum cache_pick first_in_order(struct cache *cache, unsigned *work, struct cache_entry **out,
+                                      uint32_t *stamp)
+{
+    while (cache->lru.count) {
+        *out = cache_entry_at(cache->pool, lru_first(&cache->lru, stamp));
+        if (lru_is_later(*stamp, clock_now(cache->pool)))
+            return CACHE_NOTHING;
+        if (is_where_it_belongs(cache, *out, *stamp))
+            return CACHE_PICKED;
+        if (--*work == 0)
+            return CACHE_LATER;
+    }
+    return CACHE_NOTHING;
+}
+
+/* Out of the threads' tables; it still serves, by the tree. */
+static void cool(struct cache_stir *stir, struct cache_entry *entry, uint32_t stamp)
+{
+    if (is_hot(entry))
+        next_sequence(entry);
+    stir->barrier |= !entry->mr.cold;
+    stir->cooled[stir->count].number = entry->mr.number;
+    stir->cooled[stir->count].sequence = sequence_of(entry);
+    stir->cooled[stir->count++].stamp = stamp;
+}
+
+/* The next to be evicted are taken out of the threads' tables, some at once, since finding out
+ * who uses them takes a system call. */
+static void cool_some(struct cache *cache, struct cache_stir *stir)
+{
+    unsigned most = 1 + cache->lru.count / 8, work = WORK;
+    struct cache_entry *entry;
+    uint32_t stamp;
+
+    most = most < COOLED ? most : COOLED;
+    while (stir->count < most && first_in_order(cache, &work, &entry, &stamp) == CACHE_PICKED) {
+        lru_remove(&cache->lru, entry->mr.number);
+        cool(stir, entry, stamp);
+    }
+    for (unsigned i = 0; i < stir->count; i++)
+        lru_insert(&cache->lru, stir->cooled[i].number, stir->cooled[i].stamp);
+}
+
+/* One that can go: idle for certain. */
+static enum cache_pick pick(struct cache *cache, struct cache_stir *stir, unsigned *work,
+                            struct cache_entry **out, uint32_t *stamp)
+{
+    enum cache_pick result = first_in_order(cache, work, out, stamp);
+
+    if (result != CACHE_PICKED || (*out)->mr.cold)
+        return result;
+    cool_some(cache, stir);
+    return CACHE_LATER;
+}
+
+void cache_settle(struct cache_pool *pool, const struct cache_stir *stir)
+{
+    if (!stir->barrier)
+        return;
+    barrier_everywhere();
+    quiet_lock(&pool->lock);
+    for (unsigned i = 0; i < stir->count; i++) {
+        struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
+
+        if (entry->mr.state == CACHE_LIVE && sequence_of(entry) == stir->cooled[i].sequence)
+            entry->mr.cold = true;
+    }
+    quiet_unlock(&pool->lock);
+}
+
+/* ---- room ------------------------------------------------------------------------------- */
+
+#define VICTIMS 64
+
+/* Entries that would make room, if there are enough of them. */
+struct victims {
+    unsigned count;
+    struct {
+        struct cache_entry *entry;
+        uint32_t stamp;
+    } list[VICTIMS];
+};
+
+static void spare(struct cache *cache, struct victims *victims)
+{
+    for (unsigned i = 0; i < victims->count; i++)
+        lru_insert(&cache->lru, victims->list[i].entry->mr.number, victims->list[i].stamp);
+    victims->count = 0;
+}
+
+static void evict_all(struct cache *cache, struct victims *victims)
+{
+    for (unsigned i = 0; i < victims->count; i++)
+        cache_bury(cache, victims->list[i].entry);
+    ledger_evicted(&cache->ledger, 0, victims->count);
+    victims->count = 0;
+}
+
+static bool fits(const struct cache_use *use, const struct cache_use *limit, uint64_t bytes)
+{
+    return use->regions < limit->regions && bytes <= limit->bytes &&
+           use->bytes <= limit->bytes - bytes;
+}
+
+/* Would it be enough if all went that nobody uses? Asked before very many do. */
+static bool is_worth_it(const struct cache *cache, const struct victims *victims, uint64_t bytes)
+{
+    struct cache_use left = cache->used;
+
+    for (unsigned i = 0; i < victims->count; i++)
+        cache_use_subtract(&left, victims->list[i].entry);
+    for (uint32_t i = 0; i < cache->lru.count; i++) {
+        const struct cache_entry *entry = cache_entry_at(cache->pool, lru_any(&cache->lru, i));
+
+        if (!pins_of(cache->pool, entry))
+            cache_use_subtract(&left, entry);
+    }
+    return fits(&left, &cache->limit, bytes);
+}
+
+enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cache_stir *stir,
+                                bool *evicted)
+{
+    struct victims victims = {.count = 0};
+    struct cache_use left = cache->used;
+    unsigned work = WORK;
+    enum cache_pick result = CACHE_PICKED;
+
+    if (!cache->limit.regions || bytes > cache->limit.bytes)
+        return CACHE_NOTHING;
+    while (result == CACHE_PICKED && !fits(&left, &cache->limit, bytes)) {
+        struct cache_entry *entry;
+        uint32_t stamp;
+
+        if (victims.count == VICTIMS) {
+            if (!is_worth_it(cache, &victims, bytes)) {
+                result = CACHE_NOTHING;
+                break;
+            }
+            evict_all(cache, &victims);
+            *evicted = true;
+        }
+        result = pick(cache, stir, &work, &entry, &stamp);
+        if (result != CACHE_PICKED)
+            break;
+        lru_remove(&cache->lru, entry->mr.number);
+        cache_use_subtract(&left, entry);
+        victims.list[victims.count].entry = entry;
+        victims.list[victims.count++].stamp = stamp;
+    }
+    if (result != CACHE_PICKED) {
+        spare(cache, &victims);
+        return result;
+    }
+    *evicted |= victims.count;
+    evict_all(cache, &victims);
+    return CACHE_PICKED;
+}
+
+unsigned cache_evict(struct cache *cache, unsigned count, int code)
+{
+    struct cache_pool *pool = cache->pool;
+    enum cache_pick result = CACHE_PICKED;
+    unsigned done = 0;
+
+    while (done < count && result != CACHE_NOTHING) {
+        struct cache_stir stir = {.count = 0};
+        struct cache_entry *entry;
+        unsigned work = WORK;
+        uint32_t stamp;
+
+        quiet_lock(&pool->lock);
+        result = pick(cache, &stir, &work, &entry, &stamp);
+        if (result == CACHE_PICKED) {
+            cache_kill(cache, entry);
+            ledger_evicted(&cache->ledger, code, 1);
+            done++;
+        }
+        quiet_unlock(&pool->lock);
+        cache_settle(pool, &stir);
+    }
+    return done;
+}
+
+/* ---- all of them ----------------------------------------------------------------------- */
+
+/* The next live entries of the shelf leave the threads' tables. Returns where to go on. */
+static uint32_t cool_next(struct cache_pool *pool, uint32_t from, struct cache_stir *stir)
+{
+    quiet_lock(&pool->lock);
+    for (; from < pool->fresh && stir->count < COOLED; from++) {
+        struct cache_entry *entry = cache_entry_at(pool, from);
+
+        if (entry->mr.state == CACHE_LIVE)
+            cool(stir, entry, 0);
+    }
+    quiet_unlock(&pool->lock);
+    return from;
+}
+
+static void kill_idle(struct cache_pool *pool, const struct cache_stir *stir)
+{
+    quiet_lock(&pool->lock);
+    for (unsigned i = 0; i < stir->count; i++) {
+        struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
+
+        if (entry->mr.state == CACHE_LIVE && entry->mr.cold && !pins_of(pool, entry))
+            cache_kill(cache_of(pool, entry), entry);
+    }
+    quiet_unlock(&pool->lock);
+}
+
+void cache_empty(struct cache_pool *pool)
+{
+    struct cache_stir stir;
+    uint32_t from = SHELF_FIRST;
+
+    do {
+        stir = (struct cache_stir){.count = 0};
+        from = cool_next(pool, from, &stir);
+        cache_settle(pool, &stir);
+        kill_idle(pool, &stir);
+    } while (stir.count);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The way of a get that no table of its thread's answers; docs/cache.md has the picture. It looks
+ * into the caches for an entry that contains the range, and makes sure that it is still right; only
+ * a miss asks what the memory is and registers it.
+ *
+ * Never stale. Host memory: an entry is watched before the memory is registered, and published
+ * only if nothing changed since; a look-up first lets the monitor settle, so that every change
+ * that has happened has reached the caches. Device memory: the identity is taken before
+ * registering, compared after, and asked again at every hit, over the whole entry. What can be
+ * neither watched nor identified is registered and not remembered.
+ *
+ * Everything slow is done here, with no lock held: vendors, fabrics, the monitor's system calls,
+ * allocation.
+ */
+#include "core/cache_set.h"
+#include "core/error.h"
+#include "core/register.h"
+#include "core/validate.h"
+
+#include <errno.h>
+
+/* A get is served uncached after so many registrations of its own whose memory changed meanwhile,
+ * or so many rounds in which others' came to nothing. */
+#define MAX_DISCARDED 2
+#define MAX_ROUNDS    16
+/* Evictions begun whose candidates other threads asked for again at once. */
+#define MAX_STIRS 64
+
+/* A round that led to nothing: look again. */
+#define AGAIN 1
+
+/* One call of hmreg_mr_get(). */
+struct get {
+    struct cache_set *set;
+    struct hmreg_domain *domain;
+    struct hot *hot; /* the thread's; NULL: no memory */
+    struct request request;
+    struct cache_want want;
+    struct resolved found; /* in this round */
+    unsigned discarded;    /* registrations, in all rounds */
+};
+
+/* ---- what the thread remembers ---------------------------------------------------------- */
+
+/* The entry is pinned. Where memory is short nothing is remembered; the pin is in the entry. */
+static void remember(struct get *get, struct cache_entry *entry)
+{
+    struct hot *hot = get->hot;
+    struct cell *cell = hot ? hot_make_cell(hot, entry->mr.number) : NULL;
+    uint32_t sequence;
+
+    if (!cell || !hot_count_hits(hot, entry->mr.cache, &get->set->caches[entry->mr.cache].ledger))
+        return;
+    atomic_store_explicit(&cell->stamp,
+                          atomic_load_explicit(&hot->pulse->clock, memory_order_relaxed),
+                          memory_order_relaxed);
+    sequence = atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed);
+    if (sequence % 2)
+        hot_remember(hot, hot_key(get->want.start, get->want.access), entry->mr.number, sequence);
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
+
+static struct cache *cache_of(const struct get *get, const struct cache_entry *entry)
+{
+    return &get->set->caches[entry->mr.cache];
+}
+
+/* A pinned live entry: kept if it is right, else dropped and unpinned. One without identity is in
+ * the monitor's care: were it not right, it would not be live. */
+static bool keep_if_right(struct get *get, struct cache_entry *entry)
+{
+    const struct hmreg_mr *mr = &entry->mr;
+
+    if (!mr->ask_identity ||
+        cache_set_is_same(get->set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr))) {
+        ledger_add(&cache_of(get, entry)->ledger, STATS_HITS, 1);
+        remember(get, entry);
+        return true;
+    }
+    cache_drop(cache_of(get, entry), entry);
+    cache_set_release(get->set, entry);
+    return false;
+}
+
+static struct cache_entry *find_right(struct get *get, struct cache *cache)
+{
+    struct cache_entry *entry = cache_find(cache, &get->want, get->hot);
+
+    while (entry && !keep_if_right(get, entry))
+        entry = cache_find(cache, &get->want, get->hot);
+    return entry;
+}
+
+static struct cache_entry *find_among(struct get *get, unsigned from, unsigned to)
+{
+    struct cache_entry *entry = NULL;
+
+    for (unsigned i = from; i < to && !entry; i++)
+        entry = find_right(get, &get->set->caches[i]);
+    return entry;
+}
+
+/* Devices' caches first: they need not wait for the kernel's word on host memory. *settled: host
+ * memory may be served from a cache. */
+static struct cache_entry *find_anywhere(struct get *get, bool *settled)
+{
+    struct cache_set *set = get->set;
+    struct cache_entry *entry = find_among(get, HOST_CACHES, set->count);
+
+    if (entry)
+        return entry;
+    *settled = monitor_settle_one(set->monitor, &set->listener);
+    return *settled ? find_among(get, 0, HOST_CACHES) : NULL;
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+/* Only these may be for lack of something that a cached region occupies: memory, the fabric's
+ * room for regions, a key. */
+static bool eviction_helps(int rc)
+{
+    return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
+}
+
+/* So many at the most, of the same cache before others: 0 if there is nothing left to evict.
+ * code: why the registration failed. */
+static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count, int code)
+{
+    unsigned done = cache_evict(cache, count, code);
+
+    for (unsigned i = 0; i < set->count && done < count; i++)
+        done += cache_evict(&set->caches[i], count - done, code);
+    cache_set_reap_dead(set);
+    return done;
+}
+
+static int create_once(struct get *get, struct cache *cache, struct cache_entry *entry)
+{
+    uint64_t start = ledger_start(&cache->ledger);
+    int rc = region_make(get->domain, &get->request, &get->found, &entry->mr);
+
+    if (!rc)
+        ledger_done(&cache->ledger, start);
+    return rc;
+}
+
+static int create(struct get *get, struct cache_entry *entry)
+{
+    struct cache *cache = cache_of(get, entry);
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = create_once(get, cache, entry);
+    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
+        rc = create_once(get, cache, entry);
+    entry->mr.registered = !rc;
+    if (!rc)
+        hmreg_error_restore(&before);
+    else
+        ledger_add(&cache->ledger, STATS_FAILURES, 1);
+    return rc;
+}
+
+static bool is_host(const struct get *get)
+{
+    enum hmreg_mem_kind kind = get->found.range.kind;
+
+    return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
+}
+
+/* Pinned host memory belongs to a device in name only: the kernel's events reach the host's
+ * caches, and so must find it there. */
+static struct cache *cache_for(struct get *get)
+{
+    return cache_set_at(get->set, get->found.iface, is_host(get) ? -1 : get->found.range.device);
+}
+
+static int fail_short(void)
+{
+    return hmreg_fail(-ENOMEM, "no memory to remember a region");
+}
+
+/* A region that nothing else will find, deregistered at its put. */
+static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+{
+    int rc = create(get, entry);
+
+    if (rc) {
+        cache_set_release(get->set, entry);
+        return rc;
+    }
+    ledger_add(&cache_of(get, entry)->ledger, STATS_UNCACHED, 1);
+    *out = &entry->mr;
+    return 0;
+}
+
+static int get_anew(struct get *get, struct hmreg_mr **out)
+{
+    struct cache *cache = cache_for(get);
+    struct cache_entry *entry;
+    struct hmreg_mr like;
+
+    region_init(&like, get->domain, &get->request, &get->found);
+    while (!(entry = cache_admit(cache, &get->want, &like)))
+        if (!cache_grow(cache))
+            return fail_short();
+    return get_uncached(get, entry, out);
+}
+
+/* Anonymous memory of this process alone: others' ways to change a page's memory (truncating a
+ * file, punching holes in it) give no event. Asked while it is watched, so the answer holds. */
+static bool is_anonymous(struct get *get)
+{
+    struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
+    struct hmem_range range = {.anonymous = false};
+    struct hmreg_error before;
+
+    hmreg_error_save(&before);
+    if (system->ops->resolve(system->self, get->want.start,
+                             (size_t)(get->want.end - get->want.start), &range))
+        hmreg_error_restore(&before);
+    return range.anonymous;
+}
+
+/* Will every change of an entry's memory be noticed? Says what hits have to ask. */
+static bool notice_changes(struct get *get, struct hmreg_mr *mr)
+{
+    struct monitor *monitor = get->set->monitor;
+
+    /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
+    mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
+    mr->monitored = mr->ask_monitor = mr->watched;
+    mr->ask_identity = get->found.range.identity;
+    if (mr->ask_identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
+        return true;
+    return mr->watched && is_anonymous(get);
+}
+
+static bool is_still_found(struct get *get)
+{
+    const struct hmem_range *range = &get->found.range;
+
+    return !range->identity || cache_set_is_same(get->set, get->found.iface, get->want.start,
+                                                 get->want.end, range->identity);
+}
+
+/* The entry is pending, and this thread's. One that others had to go for may go soon itself: it
+ * must be asked for twice before threads remember it. */
+static int register_claimed(struct get *get, struct cache_entry *entry, bool evicted,
+                            struct hmreg_mr **out)
+{
+    struct cache *cache = cache_of(get, entry);
+    int rc;
+
+    cache_set_reap_dead(get->set); /* what had to make room is gone before this comes */
+    if (!notice_changes(get, &entry->mr)) {
+        cache_abandon(cache, entry);
+        cache_set_release(get->set, entry);
+        return get_anew(get, out);
+    }
+    rc = create(get, entry);
+    if (rc) {
+        cache_abandon(cache, entry);
+        cache_set_release(get->set, entry);
+        return rc;
+    }
+    entry->mr.cached = true;
+    if (!cache_publish(cache, entry, is_still_found(get), get->hot && !evicted)) {
+        cache_set_release(get->set, entry);
+        get->discarded++;
+        return AGAIN;
+    }
+    ledger_add(&cache->ledger, STATS_MISSES, 1);
+    if (!evicted)
+        remember(get, entry);
+    *out = &entry->mr;
+    return 0;
+}
+
+/* Another thread has it, or is about to. */
+static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
+{
+    if (!cache_await(cache_of(get, other), other)) {
+        cache_set_release(get->set, other);
+        return AGAIN;
+    }
+    if (!keep_if_right(get, other))
+        return AGAIN;
+    *out = &other->mr;
+    return 0;
+}
+
+static int miss(struct get *get, struct hmreg_mr **out)
+{
+    struct cache *cache = cache_for(get);
+    struct cache_entry *entry = NULL;
+    struct hmreg_mr like;
+    bool evicted = false;
+    unsigned stirs = 0;
+
+    region_init(&like, get->domain, &get->request, &get->found);
+    while (stirs < MAX_STIRS) {
+        struct cache_stir stir = {.count = 0};
+
+        switch (cache_claim(cache, &get->want, &like, &stir, &evicted, &entry)) {
+        case CACHE_CLAIMED:
+            return register_claimed(get, entry, evicted, out);
+        case CACHE_SERVED:
+            return share(get, entry, out);
+        case CACHE_FULL:
+            return get_uncached(get, entry, out);
+        case CACHE_SHORT:
+            if (!cache_grow(cache))
+                return fail_short();
+            break;
+        case CACHE_STIRRED:
+            cache_settle(cache->pool, &stir);
+            stirs += stir.count != 0;
+        }
+    }
+    return get_anew(get, out);
+}
+
+/* ---- rounds ----------------------------------------------------------------------------- */
+
+static int resolve_request(struct get *get)
+{
+    return request_resolve(get->domain, &get->request, &get->found);
+}
+
+/* Host memory that no identity tells apart, under its own address, is left to the monitor. */
+static bool is_monitors(const struct get *get)
+{
+    return is_host(get) && get->found.range.host_addr == get->want.start &&
+           monitor_kind(get->set->monitor) != HMREG_MONITOR_DISABLED;
+}
+
+/* May what was found be remembered at all? */
+static bool is_cacheable(const struct get *get, bool settled)
+{
+    if (!get->domain->lib->settings.watch[get->found.iface])
+        return false;
+    return get->found.range.identity || (settled && is_monitors(get));
+}
+
+static int get_round(struct get *get, struct hmreg_mr **out)
+{
+    bool settled = true;
+    struct cache_entry *entry = find_anywhere(get, &settled);
+    int rc;
+
+    if (entry) {
+        *out = &entry->mr;
+        return 0;
+    }
+    cache_set_reap(get->set);
+    rc = resolve_request(get);
+    if (rc)
+        return rc;
+    return is_cacheable(get, settled) ? miss(get, out) : get_anew(get, out);
+}
+
+static int get_region(struct get *get, struct hmreg_mr **out)
+{
+    bool caching = !(get->domain->flags & HMREG_DOMAIN_NO_CACHE);
+    int rc;
+
+    if (caching)
+        get->hot = hot_join(&get->set->pool.hot);
+    for (int i = 0; caching && i < MAX_ROUNDS && get->discarded < MAX_DISCARDED; i++) {
+        rc = get_round(get, out);
+        if (rc != AGAIN)
+            return rc;
+    }
+    cache_set_reap(get->set);
+    rc = resolve_request(get);
+    return rc ? rc : get_anew(get, out);
+}
+
+int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+               struct hmreg_mr **mr)
+{
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+    struct get get = {
+        .domain = domain,
+        .request = {.iov = &iov, .count = 1, .access = access, .any_key = true},
+        .want = {.start = (uint64_t)(uintptr_t)addr,
+                 .end = (uint64_t)(uintptr_t)addr + len,
+                 .access = access},
+    };
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : validate_range(addr, len);
+    rc = rc ? rc : validate_access(access);
+    rc = rc ? rc : request_check_length(domain, &iov, 1);
+    if (!rc && domain->caps.async)
+        rc = hmreg_fail(-EOPNOTSUPP, "registrations of this domain complete in an event queue, "
+                                     "which is yours to read: use hmreg_mr_reg()");
+    if (rc)
+        return rc;
+    get.set = domain->caches;
+    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
+    return get_region(&get, mr);
+}
