@@ -17,13 +17,25 @@
 static const struct subject *const subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
                                                  &subject_hmreg_import};
 
-/* Prints a line for each turn: microseconds, during the invalidation, and the flush after it. */
+typedef void (*longest_fn)(int64_t *wall, int64_t *own);
+
+static void print_longest(longest_fn longest)
+{
+    int64_t wall, own;
+
+    longest(&wall, &own);
+    printf(" %.1f %.1f", (double)wall / 1e3, (double)own / 1e3);
+}
+
+/* Prints a line for each turn, in microseconds: the longest hold during the invalidation by both
+ * clocks, and during the flush after it. */
 int locks_inside(const char *who)
 {
     const struct subject *subject = subject_find(who);
-    int64_t (*longest)(void) = (int64_t(*)(void))dlsym(RTLD_DEFAULT, "lockwatch_longest");
+    longest_fn longest = (longest_fn)dlsym(RTLD_DEFAULT, "lockwatch_longest");
     struct hmreg_state *state;
     struct order order;
+    int64_t before[2];
     char *base;
 
     if (!subject || !longest)
@@ -33,31 +45,36 @@ int locks_inside(const char *who)
     order_sorted(&order, 0, MANY);
     for (int turn = 0; turn < 5; turn++) {
         walk_once(subject, state, base, &order);
-        longest();
+        longest(&before[0], &before[1]);
         hmreg_must(hmreg_invalidate(state->lib, base, (size_t)MANY * REGION_BYTES), "invalidate");
-        printf("held %.1f", (double)longest() / 1e3);
+        printf("held");
+        print_longest(longest);
         hmreg_must(hmreg_domain_flush(state->domain), "flush");
-        printf(" %.1f\n", (double)longest() / 1e3);
+        print_longest(longest);
+        printf("\n");
     }
     return 0;
 }
+
+static const char *const measures[] = {"invalidate-held", "invalidate-held-own",
+                                       "invalidate-flush-held", "invalidate-flush-held-own"};
 
 static void watch(const struct subject *subject)
 {
     const char *const argv[] = {again_path(), "--inside", "locks", subject->who, NULL};
     FILE *output = again_begin(argv, "LD_PRELOAD=" BENCH_LOCKWATCH);
     char line[200], last[150] = "it said nothing";
-    double during, after;
+    double held[4];
 
     while (fgets(line, sizeof(line), output)) {
         snprintf(last, sizeof(last), "failed: %.*s", 120, line);
-        if (sscanf(line, "held %lf %lf", &during, &after) != 2)
+        if (sscanf(line, "held %lf %lf %lf %lf", &held[0], &held[1], &held[2], &held[3]) != 4)
             continue;
-        series_add("invalidate-held", subject->who, "us", during);
-        series_add("invalidate-flush-held", subject->who, "us", after);
+        for (int i = 0; i < 4; i++)
+            series_add(measures[i], subject->who, "us", held[i]);
     }
     if (again_end(output))
-        series_absent("invalidate-held", subject->who, "us", last);
+        series_absent(measures[0], subject->who, "us", last);
 }
 
 void measure_locks(void)

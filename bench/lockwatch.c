@@ -2,8 +2,9 @@
  *
  * Preloaded into a measurement: for how long do threads hold their locks? Stands in front of the
  * mutexes and reader-writer locks of libpthread and looks at the clock when one is taken and when
- * it is given back. What a thread waits for a condition is not held. Time in which the holder was
- * not running counts: a thread that waits for it waits as long.
+ * it is given back: at the wall's clock, since a thread that waits for the lock waits as long, and
+ * at the holder's own, which stands still while others have its core. What a thread waits for a
+ * condition is not held.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,19 +16,22 @@
 
 #define MOST_HELD 16 /* by one thread at a time; more are not watched */
 
+enum { WALL, OWN, CLOCKS };
+static const clockid_t clocks[CLOCKS] = {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
+
 struct hold {
     const void *lock;
-    int64_t since;
+    int64_t since[CLOCKS];
 };
 
 static _Thread_local struct hold held[MOST_HELD];
-static _Atomic int64_t longest;
+static _Atomic int64_t longest[CLOCKS];
 
-static int64_t now(void)
+static int64_t now(int clock)
 {
     struct timespec time;
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clocks[clock], &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
@@ -37,32 +41,40 @@ static int taken(const void *lock, int rc)
         return rc;
     for (int i = 0; i < MOST_HELD; i++)
         if (!held[i].lock) {
-            held[i] = (struct hold){lock, now()};
+            held[i] = (struct hold){lock, {now(WALL), now(OWN)}};
             break;
         }
     return 0;
 }
 
+static void keep_longest(int clock, int64_t hold)
+{
+    int64_t before = atomic_load(&longest[clock]);
+
+    while (hold > before && !atomic_compare_exchange_weak(&longest[clock], &before, hold))
+        ;
+}
+
 static void given_back(const void *lock)
 {
-    int64_t at = now(), before = atomic_load(&longest);
+    int64_t at[CLOCKS] = {[OWN] = now(OWN), [WALL] = now(WALL)};
 
     for (int i = 0; i < MOST_HELD; i++) {
         if (held[i].lock != lock)
             continue;
         held[i].lock = NULL;
-        at -= held[i].since;
-        while (at > before && !atomic_compare_exchange_weak(&longest, &before, at))
-            ;
+        for (int clock = 0; clock < CLOCKS; clock++)
+            keep_longest(clock, at[clock] - held[i].since[clock]);
         return;
     }
 }
 
-/* Nanoseconds of the longest hold since the last call. */
-int64_t lockwatch_longest(void);
-int64_t lockwatch_longest(void)
+/* Nanoseconds of the longest holds since the last call. */
+void lockwatch_longest(int64_t *wall, int64_t *own);
+void lockwatch_longest(int64_t *wall, int64_t *own)
 {
-    return atomic_exchange(&longest, 0);
+    *wall = atomic_exchange(&longest[WALL], 0);
+    *own = atomic_exchange(&longest[OWN], 0);
 }
 
 /* The call of the same name behind ours. */

@@ -122,9 +122,25 @@
      NULL,                                                                                         \
      VALUE,                                                                                        \
      100},                                                                                         \
+        {"invalidating all of 100,000 regions",                                                    \
+         "the same, by the holder's clock",                                                        \
+         "invalidate-held-own",                                                                    \
+         who,                                                                                      \
+         NULL,                                                                                     \
+         NULL,                                                                                     \
+         REPORTED,                                                                                 \
+         0},                                                                                       \
+        {"invalidating all of 100,000 regions",                                                    \
+         "longest hold in the flush after it, us",                                                 \
+         "invalidate-flush-held",                                                                  \
+         who,                                                                                      \
+         NULL,                                                                                     \
+         NULL,                                                                                     \
+         VALUE,                                                                                    \
+         100},                                                                                     \
     {                                                                                              \
-        "invalidating all of 100,000 regions", "the same in the flush after it, us",               \
-            "invalidate-flush-held", who, NULL, NULL, VALUE, 100                                   \
+        "invalidating all of 100,000 regions", "the same, by the holder's clock",                  \
+            "invalidate-flush-held-own", who, NULL, NULL, REPORTED, 0                              \
     }
 
 #define FOOTPRINT(words, n)                                                                        \
@@ -203,6 +219,7 @@ static const struct row rows[] = {
     INVALIDATION(WHO_DEFAULT ", munmap"),
     HELD(WHO_NOTICE),
     HELD(WHO_IMPORT),
+    HELD(WHO_DEFAULT),
 
     FOOTPRINT("100,000 regions", 100000),
     FOOTPRINT("1,000,000 regions", 1000000),
