@@ -333,6 +333,5 @@ void doctor_print_text(const json_t *document)
     print_details(facts);
     putchar('\n');
     print_line(
-        "More on a finding: hmreg doctor --explain CODE. Distances: hmreg topo. All that was "
-        "read: hmreg doctor --json.");
+        "More: hmreg doctor --explain CODE, hmreg topo; all that was read: hmreg doctor --json");
 }

@@ -5,8 +5,16 @@
 #include "tests/tools/tool.h"
 #include "tests/tools/tree.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SWITCH "pci0000:40/0000:40:01.0/0000:3e:00.0/"
 #define GPU_0  SWITCH "0000:3f:00.0/0000:41:00.0"
@@ -460,6 +468,70 @@ static void closed_modules__only_where_nothing_is_exported(void **state)
     end();
 }
 
+/* libcuda is a file of its version's name, as NVIDIA installs it. */
+static void versions_differ__driver_mismatch(void **state)
+{
+    char *path = strdup(getenv("LD_LIBRARY_PATH")), command[2048], folder[300];
+    json_t *described, *found;
+    int status;
+
+    begin();
+    tree_file("/sys/module/nvidia/version", "550.54.15\n");
+    tree_folder("/lib");
+    snprintf(folder, sizeof(folder), "%s/lib", getenv("HMREG_DOCTOR_ROOT"));
+    snprintf(command, sizeof(command),
+             "cp %s/libcuda.so.1 %s/libcuda.so.535.1.2 && ln -s libcuda.so.535.1.2 "
+             "%s/libcuda.so.1",
+             path, folder, folder);
+    assert_int_equal(system(command), 0);
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    described = document(&status);
+    found = finding(described, "driver-mismatch");
+    assert_non_null(found);
+    assert_says(words_at(found, "text"), "of version 550.54.15, libcuda of 535.1.2.");
+    setenv("LD_LIBRARY_PATH", path, 1);
+    free(path);
+    json_decref(described);
+    end();
+}
+
+/* As a container's filter does it: the call, and the device file's request, are refused. */
+static void refuse_userfaultfd(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xaa00, 0, 1), /* USERFAULTFD_IOC_NEW */
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        _exit(1);
+    if (!fork()) {
+        execl(getenv("HMREG_TOOL"), "hmreg", "doctor", "--json", NULL);
+        _exit(127);
+    }
+    wait(NULL);
+}
+
+static void call_refused__userfaultfd_denied(void **state)
+{
+    char *said = output_of(refuse_userfaultfd, 0);
+    json_t *described = json_loads(said, 0, NULL), *found;
+
+    assert_non_null(described);
+    found = finding(described, "userfaultfd-denied");
+    assert_non_null(found);
+    assert_says(words_at(found, "text"), "vm.unprivileged_userfaultfd: ");
+    json_decref(described);
+    free(said);
+}
+
 static void acs_unreadable__unknown_and_root_is_named(void **state)
 {
     json_t *described, *facts, *bridge;
@@ -545,6 +617,7 @@ TEST_MAIN(TEST(good__every_pair_proven_and_only_notes), TEST(no_proof__nothing_i
           TEST(each_state__is_found_and_only_then), TEST(no_path_but_the_cpu__degraded),
           TEST(no_device__broken_with_each_runtimes_reason),
           TEST(closed_modules__only_where_nothing_is_exported),
+          TEST(versions_differ__driver_mismatch), TEST(call_refused__userfaultfd_denied),
           TEST(acs_unreadable__unknown_and_root_is_named), TEST(explain__a_code__teaches),
           TEST(explain__no_code__lists_them), TEST(trouble__is_no_verdict),
           TEST(topo__draws_the_distances_of_the_tree))
