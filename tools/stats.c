@@ -154,7 +154,7 @@ static int look_once(const struct options *options)
 static int watch(const struct options *options)
 {
     const struct timespec pause = {.tv_sec = options->seconds};
-    struct history history = {NULL};
+    struct history history = {0};
     int looks = 0;
 
     for (;; looks++) {
