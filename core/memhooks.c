@@ -45,6 +45,7 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
     _Atomic uint64_t epoch; /* of the process that hooked; 0: none */
+    atomic_uint starts;     /* orders what start() has written before what hooks read */
     struct hook_state *state;
     uint64_t page_size;
     pthread_mutex_t tell_lock;
@@ -202,6 +203,7 @@ static void on_call(const struct hook_call *call)
 {
     int before = errno;
 
+    (void)atomic_load(&hooks.starts);
     on_known_call(call);
     errno = before;
 }
@@ -238,6 +240,7 @@ static int start(const struct hook_sites *sites, uint64_t epoch)
     hooks.clients = NULL;
     atomic_store(&hooks.late, 0);
     atomic_store(&hooks.calls, 0);
+    atomic_fetch_add(&hooks.starts, 1);
     atomic_store(&hooks.state->hook, on_call);
     rc = hook_stubs_install(sites, hooks.state);
     if (!rc)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A library that comes and goes: it has a copy of hmreg inside, which dlclose(3) takes away with
+ * it, and memory of its own that it leaves unmapped.
+ */
+#include "tests/support/plugin.h"
+
+#include <hmreg/loopback.h>
+
+#define PAGE 65536
+
+static char zeros[32 * PAGE] __attribute__((aligned(PAGE)));
+static struct hmreg *lib;
+static struct hmreg_domain *domain;
+
+static int open_monitor(enum hmreg_monitor monitor)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
+    int rc = hmreg_open(&config, &lib);
+
+    if (rc)
+        return rc;
+    rc = hmreg_domain_open_loopback(lib, NULL, NULL, &domain);
+    if (rc)
+        hmreg_close(lib);
+    return rc;
+}
+
+static bool get(void *addr, size_t len, bool *cached)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr;
+
+    if (hmreg_mr_get(domain, addr, len, HMREG_REMOTE_READ, &mr))
+        return false;
+    hmreg_mr_query(mr, &info);
+    *cached = info.cached;
+    hmreg_mr_put(mr);
+    return true;
+}
+
+static uint64_t invalidations(void)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    hmreg_domain_stats(domain, &stats);
+    return stats.invalidations;
+}
+
+static int close_all(void)
+{
+    int rc = hmreg_domain_close(domain);
+
+    return rc ? rc : hmreg_close(lib);
+}
+
+__attribute__((visibility("default"))) const struct plugin plugin = {
+    .open = open_monitor,
+    .get = get,
+    .invalidations = invalidations,
+    .close = close_all,
+    .zeros = zeros + PAGE, /* what is left of a page of .data is behind us */
+    .zeros_len = sizeof(zeros) - 2 * PAGE,
+};

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks and libraries that come and go: a second copy of hmreg in the process, a copy that is
+ * unloaded while other threads are in the hooked code, a library's own memory that dlclose(3)
+ * unmaps past libc, and the end of the program with everything open.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/plugin.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void open_bed(struct bed *bed)
+{
+    bed_monitor(); /* may forbid userfaultfd */
+    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
+static void *load(const struct plugin **out)
+{
+    void *handle = dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+
+    if (!handle)
+        fail_msg("%s", dlerror());
+    *out = dlsym(handle, "plugin");
+    assert_non_null(*out);
+    return handle;
+}
+
+static void unload(void *handle)
+{
+    assert_int_equal(dlclose(handle), 0);
+    assert_null(dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_NOLOAD));
+}
+
+static void open_plugin(const struct plugin *plugin)
+{
+    int rc = plugin->open(HMREG_MONITOR_MEMHOOKS);
+
+    if (rc == -EOPNOTSUPP)
+        test_skip("libc cannot be hooked here");
+    assert_int_equal(rc, 0);
+}
+
+static void copy_code(uint8_t out[64])
+{
+    memcpy(out, (const void *)(uintptr_t)munmap, 64);
+}
+
+/* ---- two copies of hmreg ---------------------------------------------------------------- */
+
+static void two_copies(bool first_closes_first)
+{
+    char *ours = bed_map(1), *theirs = bed_map(1);
+    uint8_t before[64], after[64];
+    const struct plugin *plugin;
+    bool cached = false;
+    struct bed bed;
+    void *handle;
+
+    copy_code(before);
+    open_bed(&bed);
+    handle = load(&plugin);
+    open_plugin(plugin);
+    assert_int_equal(bed_key(&bed, ours, 10), 1);
+    assert_true(plugin->get(theirs, 10, &cached));
+    assert_true(cached);
+    munmap(ours, bed_page());
+    munmap(theirs, bed_page());
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(plugin->invalidations(), 1);
+    if (first_closes_first) {
+        bed_close(&bed);
+        theirs = bed_map(1);
+        assert_true(plugin->get(theirs, 10, &cached));
+        munmap(theirs, bed_page());
+        assert_int_equal(plugin->invalidations(), 2);
+        assert_int_equal(plugin->close(), 0);
+    } else {
+        assert_int_equal(plugin->close(), 0);
+        ours = bed_map(1);
+        bed_key(&bed, ours, 10);
+        munmap(ours, bed_page());
+        assert_int_equal(bed_stats(&bed).invalidations, 2);
+        bed_close(&bed);
+    }
+    unload(handle);
+    ours = bed_map(1);
+    assert_int_equal(munmap(ours, bed_page()), 0);
+    copy_code(after);
+    if (!first_closes_first)
+        assert_memory_equal(before, after, sizeof(before));
+}
+
+static void two_copies__second_closes_first__each_hears_all(void **state)
+{
+    two_copies(false);
+}
+
+static void two_copies__first_closes_first__each_hears_all(void **state)
+{
+    two_copies(true);
+}
+
+/* ---- unloading -------------------------------------------------------------------------- */
+
+static atomic_bool enough;
+
+static void *map_and_unmap(void *arg)
+{
+    size_t len = bed_page();
+    uint64_t rounds = 0;
+
+    while (!atomic_load(&enough)) {
+        char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (memory == MAP_FAILED || memory[0] || madvise(memory, len, MADV_DONTNEED) ||
+            munmap(memory, len))
+            return NULL;
+        rounds++;
+    }
+    return (void *)(uintptr_t)rounds;
+}
+
+static void dlclose__while_threads_are_in_the_code__all_goes_on(void **state)
+{
+    const struct plugin *plugin;
+    pthread_t threads[2];
+    void *handle, *rounds;
+    bool cached;
+
+    bed_monitor();
+    atomic_store(&enough, false);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        char *memory = bed_map(1);
+
+        handle = load(&plugin);
+        open_plugin(plugin);
+        assert_true(plugin->get(memory, 10, &cached));
+        munmap(memory, bed_page());
+        assert_int_equal(plugin->invalidations(), 1);
+        assert_int_equal(plugin->close(), 0);
+        unload(handle);
+    }
+    atomic_store(&enough, true);
+    for (size_t i = 0; i < 2; i++) {
+        pthread_join(threads[i], &rounds);
+        assert_non_null(rounds);
+    }
+}
+
+/* The dynamic linker unmaps with a system call of its own. */
+static void dlclose__of_a_library_whose_memory_is_cached__registered_anew(void **state)
+{
+    const struct plugin *plugin;
+    struct bed bed;
+    void *handle;
+    char *first;
+
+    open_bed(&bed);
+    handle = load(&plugin);
+    first = plugin->zeros;
+    memset(first, 1, plugin->zeros_len);
+    assert_int_equal(bed_key(&bed, first, plugin->zeros_len), 1);
+    assert_int_equal(bed_stats(&bed).uncached, 0);
+    unload(handle);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    handle = load(&plugin);
+    assert_int_equal(bed_key(&bed, plugin->zeros, plugin->zeros_len), 2);
+    unload(handle);
+    bed_close(&bed);
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+static char *at_the_end;
+
+static void unmap_at_exit(void)
+{
+    munmap(at_the_end, bed_page());
+    free(malloc(64 << 20));
+}
+
+static void *wait_for_ever(void *arg)
+{
+    map_and_unmap(NULL);
+    return NULL;
+}
+
+static void exit__with_domains_open_and_threads_running__ends(void **state)
+{
+    int status;
+    pid_t child;
+
+    bed_monitor();
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+        pthread_t thread;
+        struct bed bed;
+
+        alarm(60);
+        atomic_store(&enough, false);
+        if (hmreg_open(&config, &bed.lib))
+            _exit(77);
+        bed.domain = counter_open(bed.lib, NULL);
+        at_the_end = bed_map(1);
+        bed_key(&bed, at_the_end, 10);
+        pthread_create(&thread, NULL, wait_for_ever, NULL);
+        atexit(unmap_at_exit);
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("libc cannot be hooked here");
+    assert_int_equal(status, 0);
+}
+
+TEST_MAIN(TEST(two_copies__second_closes_first__each_hears_all),
+          TEST(two_copies__first_closes_first__each_hears_all),
+          TEST(dlclose__while_threads_are_in_the_code__all_goes_on),
+          TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew),
+          TEST(exit__with_domains_open_and_threads_running__ends))
