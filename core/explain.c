@@ -8,9 +8,43 @@
 #include "core/validate.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-static _Thread_local struct hmreg_explanation kept; /* size 0: none yet */
+/* ---- the last total refusal of each thread ---------------------------------------------- */
+
+/* Not thread-local itself: it is large, and a library that is loaded late has a kilobyte or so for
+ * all that is (quiet.h says why it must be of the static kind). */
+static pthread_key_t kept_key;
+static bool has_key;
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&kept_key, free) == 0;
+}
+
+/* NULL: none yet, or no memory for it. */
+static struct hmreg_explanation *kept(bool make)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct hmreg_explanation *found;
+
+    pthread_once(&once, make_key);
+    if (!has_key)
+        return NULL;
+    found = pthread_getspecific(kept_key);
+    if (found || !make)
+        return found;
+    found = calloc(1, sizeof(*found));
+    if (found && pthread_setspecific(kept_key, found)) {
+        free(found);
+        found = NULL;
+    }
+    return found;
+}
+
+/* ---- reasons ---------------------------------------------------------------------------- */
 
 static void fill(struct hmreg_explanation *out, enum hmreg_iface iface, int device,
                  enum hmreg_path path, const struct hmreg_reason *reasons, uint32_t count)
@@ -29,7 +63,10 @@ static void fill(struct hmreg_explanation *out, enum hmreg_iface iface, int devi
 void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
                   uint32_t count)
 {
-    fill(&kept, iface, device, HMREG_PATH_NONE, reasons, count);
+    struct hmreg_explanation *out = kept(true);
+
+    if (out)
+        fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
 }
 
 static int check_out(const struct hmreg_explanation *out)
@@ -41,13 +78,14 @@ static int check_out(const struct hmreg_explanation *out)
 
 int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
+    const struct hmreg_explanation *last = mr ? NULL : kept(false);
     struct hmreg_explanation explanation;
     int rc = mr ? mr_check(mr) : 0;
 
     rc = rc ? rc : check_out(out);
     if (rc)
         return rc;
-    if (!mr && !kept.size)
+    if (!mr && !last)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
     if (mr && mr_pieces(mr)) /* each took its own path; the first stands for all */
         mr = mr_pieces(mr)[0];
@@ -55,7 +93,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         fill(&explanation, mr->iface, mr->device, mr->path, mr->more ? mr->more->reasons : NULL,
              mr->more ? mr->more->refused : 0);
     else
-        explanation = kept;
+        explanation = *last;
     validate_copy_out(out, &explanation, sizeof(explanation));
     return 0;
 }

@@ -51,6 +51,15 @@ refers_to_no_vendor() {
         grep -E '(^| )(cu|cuda|nvml|hip)[A-Z]|(^| )(hsa_|amdsmi_|rsmi_)|(^| )(ze|zes|zet|zel)[A-Z]'
 }
 
+# The dynamic linker has a kilobyte and a half for the thread-local data of all libraries that are
+# loaded late and find theirs without a call; a larger one cannot be loaded by dlopen(3).
+thread_local_data_is_small() {
+    local bytes
+    bytes=$(($(readelf -lW "$library" | awk '$1 == "TLS" { print $6 }')))
+    echo "$library: ${bytes:-0} bytes of thread-local data"
+    [[ $SANITIZE ]] || ((${bytes:-0} <= 768))
+}
+
 # libc is two files: the loader's belongs to it.
 links_at_most() {
     local needed extra=0
@@ -65,6 +74,7 @@ links_at_most() {
 check "symbols_${name}__are_those_of_the_map" exports_its_map
 check "symbols_${name}__are_those_of_the_headers" exports_its_headers
 check "symbols_${name}__no_vendor_is_referred_to" refers_to_no_vendor
+check "symbols_${name}__thread_local_data_is_small" thread_local_data_is_small
 if [[ $SANITIZE ]]; then
     skip "symbols_${name}__links_only_what_it_says" "-fsanitize=$SANITIZE links its own libraries"
 else
