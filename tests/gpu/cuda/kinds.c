@@ -277,6 +277,32 @@ static void kind__one_mapping__dmabuf(void **state)
     bench_end(&bench);
 }
 
+/* Memory that came by a handle of cuMemExportToShareableHandle, as between processes. */
+static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
+{
+    struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, CUDA_ACCESS_READWRITE};
+    struct bench bench = begin();
+    struct room room = room_begin();
+    unsigned long long made = 0, imported = 0;
+    struct kind kind;
+    int fd = -1;
+
+    room.prop[0].handle_types = CUDA_HANDLE_POSIX_FD;
+    CU(cu.create(&made, room.granule, &room.prop[0], 0));
+    CU(cu.handle_export(&fd, made, CUDA_HANDLE_POSIX_FD, 0));
+    CU(cu.handle_import(&imported, as_pointer((uint64_t)fd), CUDA_HANDLE_POSIX_FD));
+    close(fd);
+    CU(cu.map(room.addr, room.granule, 0, imported, 0));
+    CU(cu.handle_release(imported));
+    CU(cu.handle_release(made));
+    CU(cu.set_access(room.addr, room.granule, &access, 1));
+    room.mapped = 1;
+    kind = room_kind(&room);
+    check(&kind);
+    room_end(&room);
+    bench_end(&bench);
+}
+
 /* One descriptor where all are of one make. */
 static void kind__several_mappings__one_dmabuf(void **state)
 {
@@ -651,24 +677,22 @@ static void kind__host_memory_of_an_integrated_device__by_its_address(void **sta
     unsetenv("HMREG_FAKE_CUDA_INTEGRATED");
 }
 
-TEST_MAIN(TEST(kind__cumemalloc__dmabuf), TEST(kind__pitch__dmabuf),
-          TEST(kind__pool__refused_with_the_remedy),
-          TEST(kind__shareable_pool__refused_with_the_remedy),
-          TEST(kind__pool_of_a_driver_that_exports_it__dmabuf), TEST(kind__one_mapping__dmabuf),
-          TEST(kind__several_mappings__one_dmabuf),
-          TEST(kind__several_mappings_exported_one_by_one__composite),
-          TEST(kind__mappings_of_two_devices__composite),
-          TEST(kind__mappings_of_two_makes__composite),
-          TEST(kind__a_mapping_without_gpudirect_among_others__refused),
-          TEST(kind__mapping_without_gpudirect__refused_with_the_remedy),
-          TEST(kind__growing_mappings__each_length_its_region),
-          TEST(kind__mappings_with_a_hole__erange), TEST(kind__mapping_on_the_host__by_its_address),
-          TEST(kind__mapping_on_the_host_for_devices_only__refused),
-          TEST(kind__mappings_half_on_the_host__composite),
-          TEST(kind__host_portable__by_its_address),
-          TEST(kind__host_write_combined__by_its_host_address),
-          TEST(kind__host_registered__by_its_host_address),
-          TEST(kind__managed__by_its_address_where_the_cpu_moves_the_bytes),
-          TEST(kind__device_without_gpudirect__refused_with_the_reason),
-          TEST(kind__integrated_device__refused_with_the_remedy),
-          TEST(kind__host_memory_of_an_integrated_device__by_its_address))
+TEST_MAIN(
+    TEST(kind__cumemalloc__dmabuf), TEST(kind__pitch__dmabuf),
+    TEST(kind__pool__refused_with_the_remedy), TEST(kind__shareable_pool__refused_with_the_remedy),
+    TEST(kind__pool_of_a_driver_that_exports_it__dmabuf), TEST(kind__one_mapping__dmabuf),
+    TEST(kind__mapping_imported_by_a_handle__dmabuf), TEST(kind__several_mappings__one_dmabuf),
+    TEST(kind__several_mappings_exported_one_by_one__composite),
+    TEST(kind__mappings_of_two_devices__composite), TEST(kind__mappings_of_two_makes__composite),
+    TEST(kind__a_mapping_without_gpudirect_among_others__refused),
+    TEST(kind__mapping_without_gpudirect__refused_with_the_remedy),
+    TEST(kind__growing_mappings__each_length_its_region), TEST(kind__mappings_with_a_hole__erange),
+    TEST(kind__mapping_on_the_host__by_its_address),
+    TEST(kind__mapping_on_the_host_for_devices_only__refused),
+    TEST(kind__mappings_half_on_the_host__composite), TEST(kind__host_portable__by_its_address),
+    TEST(kind__host_write_combined__by_its_host_address),
+    TEST(kind__host_registered__by_its_host_address),
+    TEST(kind__managed__by_its_address_where_the_cpu_moves_the_bytes),
+    TEST(kind__device_without_gpudirect__refused_with_the_reason),
+    TEST(kind__integrated_device__refused_with_the_remedy),
+    TEST(kind__host_memory_of_an_integrated_device__by_its_address))

@@ -31,7 +31,7 @@ enum {
 };
 
 enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
-enum { CUDA_HANDLE_POSIX_FD = 1 }; /* a pool's memory can be shared by a descriptor */
+enum { CUDA_HANDLE_POSIX_FD = 1 }; /* memory that can be shared by a descriptor */
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
 enum { CUDA_RANGE_FLAG_PCIE = 1 };
 enum { CUDA_MEMORY_PINNED = 1 };      /* type of a cuda_memory_prop */
@@ -71,9 +71,9 @@ struct cuda_ipc {
     ENTRY(primary_reset, cuDevicePrimaryCtxReset_v2, (int device))                                 \
     ENTRY(host_function, cuLaunchHostFunc,                                                         \
           (struct cuda_stream * stream, void (*function)(void *), void *arg))                      \
-    ENTRY(alloc_pitch, cuMemAllocPitch_v2,                                                         \
-          (unsigned long long *addr, size_t *pitch, size_t width, size_t height,                   \
-           unsigned element))                                                                      \
+    ENTRY(                                                                                         \
+        alloc_pitch, cuMemAllocPitch_v2,                                                           \
+        (unsigned long long *addr, size_t *pitch, size_t width, size_t height, unsigned element))  \
     ENTRY(alloc_host_plain, cuMemAllocHost_v2, (void **addr, size_t size))                         \
     ENTRY(host_register, cuMemHostRegister_v2, (void *addr, size_t size, unsigned flags))          \
     ENTRY(host_unregister, cuMemHostUnregister, (void *addr))                                      \
@@ -95,6 +95,10 @@ struct cuda_ipc {
           (unsigned long long addr, size_t size, size_t offset, unsigned long long handle,         \
            unsigned long long flags))                                                              \
     ENTRY(unmap, cuMemUnmap, (unsigned long long addr, size_t size))                               \
+    ENTRY(handle_export, cuMemExportToShareableHandle,                                             \
+          (void *shared, unsigned long long handle, unsigned type, unsigned long long flags))      \
+    ENTRY(handle_import, cuMemImportFromShareableHandle,                                           \
+          (unsigned long long *handle, void *shared, unsigned type))                               \
     ENTRY(set_access, cuMemSetAccess,                                                              \
           (unsigned long long addr, size_t size, const struct cuda_access *access, size_t count))  \
     ENTRY(granularity, cuMemGetAllocationGranularity,                                              \

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GRANULARITY_PAGES 16
@@ -223,6 +224,44 @@ unsigned cuMemGetAllocationPropertiesFromHandle(struct cuda_memory_prop *prop,
     if (!prop || !physical)
         return CUDA_INVALID_VALUE;
     *prop = physical->prop;
+    return CUDA_OK;
+}
+
+/* A descriptor for other CUDA processes, or this one. */
+unsigned cuMemExportToShareableHandle(void *shared, unsigned long long handle, unsigned type,
+                                      unsigned long long flags)
+{
+    struct physical *physical;
+    int fd;
+
+    ENTER();
+    physical = physical_of(handle);
+    if (!shared || !physical || flags || !type || !(physical->prop.handle_types & type))
+        return CUDA_INVALID_VALUE;
+    fd = fcntl(physical->block->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return CUDA_OUT_OF_MEMORY;
+    physical->exported = true;
+    memcpy(shared, &fd, sizeof(fd));
+    return CUDA_OK;
+}
+
+/* Another hold of the memory that the descriptor stands for. */
+unsigned cuMemImportFromShareableHandle(unsigned long long *handle, void *shared, unsigned type)
+{
+    struct physical *p = physicals;
+    struct stat wanted, have;
+
+    ENTER();
+    if (!handle || type != CUDA_HANDLE_POSIX_FD || fstat((int)(intptr_t)shared, &wanted))
+        return CUDA_INVALID_VALUE;
+    while (p && (fstat(p->block->fd, &have) || have.st_dev != wanted.st_dev ||
+                 have.st_ino != wanted.st_ino))
+        p = p->next;
+    if (!p)
+        return CUDA_INVALID_VALUE;
+    p->holds++;
+    *handle = (uintptr_t)p;
     return CUDA_OK;
 }
 
