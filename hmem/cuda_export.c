@@ -95,7 +95,7 @@ static const char *handle_remedy(const struct cuda_span *span)
     if (span->first.sort == CUDA_POOL)
         return ", memory of a stream-ordered pool (cuMemAllocAsync, cudaMallocAsync): allocate it "
                "with cuMemAlloc, or cuMemCreate";
-    if (span->segments > 1)
+    if (span->first.sort == CUDA_VIRTUAL)
         return "";
     return "; memory imported by IPC is exported by the process that allocated it";
 }

@@ -17,6 +17,7 @@
 static char memory[BYTES];
 static char *device; /* of cuda's */
 static char *other;  /* of ze's */
+static char *pieces; /* of rocr's: two segments, a page each, that no one descriptor names */
 
 /* ---- ways ------------------------------------------------------------------------------- */
 
@@ -130,6 +131,18 @@ static int many_ranges_way(struct way *way)
     return rc ? rc : reach(way, way->mr[1]);
 }
 
+static int split_way(struct way *way)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_MAPPED}};
+    size_t len = 2 * (size_t)sysconf(_SC_PAGESIZE);
+    int rc = hmreg_open(NULL, &way->lib);
+
+    rc = rc ? rc : hmreg_domain_open_loopback(way->lib, NULL, &config, &way->domain);
+    rc = rc ? rc : reg(way, 0, pieces, len);
+    rc = rc ? rc : hmreg_mr_get(way->domain, pieces, len, HMREG_ACCESS_ALL, &way->held);
+    return rc ? rc : reach(way, way->mr[0]);
+}
+
 static int cached_way(struct way *way)
 {
     struct hmreg_mr *mr = NULL;
@@ -227,6 +240,31 @@ static const char *run(int (*go)(struct way *way), unsigned nth)
     return fired;
 }
 
+static char *make_pieces(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *made = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(made, MAP_FAILED);
+    vendors[HMREG_IFACE_ROCR].one_by_one = true;
+    for (int i = 0; i < 2; i++) {
+        struct vendor_claim *claim =
+            vendor_claim(HMREG_IFACE_ROCR, made + i * page, page, HMREG_MEM_DEVICE, 0);
+
+        claim->fd = memfd_create("segment", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(claim->fd, (off_t)page), 0);
+        claim->goes_on = true;
+    }
+    return made;
+}
+
+static void free_pieces(void)
+{
+    for (int i = 0; i < 2; i++)
+        close(vendors[HMREG_IFACE_ROCR].claims[i].fd);
+    munmap(pieces, 2 * (size_t)sysconf(_SC_PAGESIZE));
+}
+
 static void each_call_fails(int (*go)(struct way *way))
 {
     struct way first = {.lib = NULL};
@@ -235,6 +273,7 @@ static void each_call_fails(int (*go)(struct way *way))
     vendors_reset();
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, BYTES);
     other = vendor_memory(HMREG_IFACE_ZE, 1, HMREG_MEM_DEVICE, BYTES);
+    pieces = make_pieces();
     assert_ok(go(&first)); /* makes what is made once a process */
     assert_int_equal(close_way(&first), 0);
     do {
@@ -244,6 +283,7 @@ static void each_call_fails(int (*go)(struct way *way))
     assert_true(nth > 5);
     vendor_memory_free(device);
     vendor_memory_free(other);
+    free_pieces();
 }
 
 static void each_call_fails__host_memory(void **state)
@@ -259,6 +299,11 @@ static void each_call_fails__device_memory(void **state)
 static void each_call_fails__many_ranges(void **state)
 {
     each_call_fails(many_ranges_way);
+}
+
+static void each_call_fails__split_range(void **state)
+{
+    each_call_fails(split_way);
 }
 
 static void each_call_fails__cached(void **state)
@@ -340,5 +385,6 @@ static void each_call_fails__to_another_process(void **state)
 /* The first forks before any test here has opened a library. */
 TEST_MAIN(TEST(each_call_fails__first_open_of_a_process), TEST(each_call_fails__host_memory),
           TEST(each_call_fails__device_memory), TEST(each_call_fails__many_ranges),
-          TEST(each_call_fails__cached), TEST(each_call_fails__bound_objects),
-          TEST(each_call_fails__allocation), TEST(each_call_fails__to_another_process))
+          TEST(each_call_fails__split_range), TEST(each_call_fails__cached),
+          TEST(each_call_fails__bound_objects), TEST(each_call_fails__allocation),
+          TEST(each_call_fails__to_another_process))
