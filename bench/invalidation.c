@@ -46,6 +46,18 @@ struct invalidation {
     atomic_bool done;
 };
 
+/* munmap(2) returns when the monitor has heard of it; it is over when the cache has. */
+static void wait_until_forgotten(const struct invalidation *self)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats), .regions = 1};
+
+    while (stats.regions) {
+        hmreg_must(hmreg_domain_stats(self->many->domain, &stats), "hmreg_domain_stats");
+        if (stats.regions)
+            burn_ns(10e3);
+    }
+}
+
 /* All of it changes. New memory comes to the same place where it was unmapped. */
 static void change(struct invalidation *self)
 {
@@ -56,6 +68,7 @@ static void change(struct invalidation *self)
         munmap(self->base, len);
     else
         hmreg_must(hmreg_invalidate(self->many->lib, self->base, len), "hmreg_invalidate");
+    wait_until_forgotten(self);
     self->ns = now_ns() - begun;
     if (self->task->unmaps &&
         mmap(self->base, len, PROT_READ | PROT_WRITE,
