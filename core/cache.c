@@ -333,12 +333,10 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
     return result;
 }
 
-/* The clock's steps: by 4, so that there is a time for what is in use (1) and for what is new (2)
- * between the hits before and the hits after. */
 static void make_live(struct cache *cache, struct cache_entry *entry, bool hot)
 {
     uint32_t now =
-        atomic_fetch_add_explicit(&cache->pool->hot.pulse->clock, 4, memory_order_relaxed);
+        atomic_fetch_add_explicit(&cache->pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
 
     entry->mr.state = CACHE_LIVE;
     lru_insert(&cache->lru, entry->mr.number, now + 2);

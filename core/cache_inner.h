@@ -12,6 +12,10 @@ static inline struct cache *cache_of(const struct cache_pool *pool, const struct
     return &pool->caches[entry->mr.cache];
 }
 
+/* The clock's steps, so that there is a time for what is in use (1) and for what is new (2) between
+ * the hits before and the hits after. */
+#define CLOCK_STEP 4
+
 static inline uint32_t clock_now(const struct cache_pool *pool)
 {
     return atomic_load_explicit(&pool->hot.pulse->clock, memory_order_relaxed);

@@ -28,7 +28,8 @@ void ledger_open(struct ledger *ledger, struct board *board, const struct stats_
 {
     struct stats_book *shown = board_book(board, domain, iface, device);
 
-    *ledger = (struct ledger){.board = board, .book = shown ? shown : &ledger->own};
+    *ledger = (struct ledger){
+        .iface = iface, .device = device, .board = board, .book = shown ? shown : &ledger->own};
     pthread_mutex_init(&ledger->lock, NULL);
 }
 

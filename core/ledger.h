@@ -20,6 +20,8 @@ struct ledger_row {
 };
 
 struct ledger {
+    enum hmreg_iface iface;
+    int device; /* -1: host memory */
     struct board *board;
     struct stats_book *book; /* of the board, or its own */
     pthread_mutex_t lock;    /* the rows; never held by a hit */

@@ -129,3 +129,8 @@ uint32_t lru_any(const struct lru *lru, uint32_t index)
 {
     return item_at(lru, index)->number;
 }
+
+uint32_t lru_stamp(const struct lru *lru, uint32_t number)
+{
+    return item_at(lru, *place_of(lru, number))->stamp;
+}

@@ -32,6 +32,9 @@ uint32_t lru_first(const struct lru *lru, uint32_t *stamp);
 /* Any of them, 0 <= index < count. */
 uint32_t lru_any(const struct lru *lru, uint32_t index);
 
+/* When was one used last, as far as is known here? */
+uint32_t lru_stamp(const struct lru *lru, uint32_t number);
+
 /* Is a later than b? */
 static inline bool lru_is_later(uint32_t a, uint32_t b)
 {

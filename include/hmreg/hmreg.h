@@ -617,6 +617,38 @@ int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out);
 int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                       struct hmreg_stats *out);
 
+enum hmreg_entry_state {
+    HMREG_ENTRY_PENDING = 0, /* being registered */
+    HMREG_ENTRY_LIVE = 1,    /* remembered: serves gets */
+    HMREG_ENTRY_ENDED = 2,   /* forgotten, or never remembered: goes with its last put, or when the
+                                fabric lets go of it */
+};
+
+/* One region of hmreg_mr_get(). */
+struct hmreg_entry_info {
+    size_t size;           /* the library's sizeof(struct hmreg_entry_info) */
+    enum hmreg_iface iface;
+    int device;            /* -1: host memory */
+    enum hmreg_path path;  /* HMREG_PATH_NONE: not registered yet */
+    enum hmreg_entry_state state;
+    uint64_t addr, len;    /* what it covers */
+    uint64_t access;
+    uint64_t identity;     /* the allocation's, as in hmreg_mem_info */
+    uint64_t key;          /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
+    uint64_t pins;         /* gets not yet put, and threads that wait for it; of a moment */
+    uint64_t age;          /* about how many regions were remembered since its last use */
+};
+
+/*
+ * Shows each region that the domain's caches have to visit(), with nothing locked: it may call the
+ * library, and take its time. A region that comes or goes meanwhile may be missing, none comes
+ * twice. visit() returns 0, or what ends the dump at once. visit NULL: each is printed to standard
+ * error, as a debugger may ask for. -EINVAL: domain is NULL. Else what visit() returned.
+ */
+int hmreg_domain_dump(struct hmreg_domain *domain,
+                      int (*visit)(const struct hmreg_entry_info *entry, void *context),
+                      void *context);
+
 /* ---- tokens: how a peer reaches a region ------------------------------------------------ */
 
 /*

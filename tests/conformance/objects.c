@@ -230,6 +230,7 @@ static void null__is_refused_by_name_or_means_nothing(void **state)
     assert_fails(hmreg_domain_query(NULL, &domain), -EINVAL, "domain");
     assert_fails(hmreg_domain_stats(NULL, &stats), -EINVAL, "domain");
     assert_fails(hmreg_cache_stats(NULL, 0, -1, &stats), -EINVAL, "domain");
+    assert_fails(hmreg_domain_dump(NULL, NULL, NULL), -EINVAL, "domain");
     assert_fails(hmreg_domain_explain(NULL, 0, -1, &why), -EINVAL, "domain");
     assert_fails(hmreg_mr_query(NULL, &info), -EINVAL, "mr");
     assert_fails(hmreg_mr_segment(NULL, 0, &segment), -EINVAL, "mr");
@@ -506,6 +507,7 @@ static void child(struct bed *bed)
     PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, &why));
     PERM(hmreg_domain_stats(domain, &stats));
     PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, &stats));
+    PERM(hmreg_domain_dump(domain, NULL, NULL));
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_bind(domain, bed, HMREG_REG_MR));
     PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &mr, NULL));
