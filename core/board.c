@@ -43,11 +43,23 @@ static int seal(int fd)
     return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL);
 }
 
+/* All of its memory is had now: where the system is short of it later, a counter that has no page
+ * would end the process (SIGBUS). */
+static int allocate(int fd)
+{
+    int rc;
+
+    do {
+        rc = fallocate(fd, 0, 0, sizeof(struct stats_page));
+    } while (rc && errno == EINTR);
+    return rc;
+}
+
 static struct stats_page *map_file(int fd)
 {
     struct stats_page *page;
 
-    if (ftruncate(fd, sizeof(*page)))
+    if (allocate(fd))
         return NULL;
     page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)

@@ -53,7 +53,7 @@ static const char *open_with(unsigned nth, struct hmreg **lib)
 
 static void page__cannot_be_had__works_and_is_not_shown(void **state)
 {
-    static const char *const calls[] = {"memfd_create", "ftruncate", "mmap", "fcntl(F_ADD_SEALS)"};
+    static const char *const calls[] = {"memfd_create", "fallocate", "mmap", "fcntl(F_ADD_SEALS)"};
     unsigned unseen[4] = {0};
     const char *fired;
 

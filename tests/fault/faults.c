@@ -123,9 +123,9 @@ WRAP(int, memfd_create, const char *name, unsigned flags)
     return fails("memfd_create", EMFILE) ? -1 : __real_memfd_create(name, flags);
 }
 
-WRAP(int, ftruncate, int fd, off_t length)
+WRAP(int, fallocate, int fd, int mode, off_t offset, off_t length)
 {
-    return fails("ftruncate", ENOSPC) ? -1 : __real_ftruncate(fd, length);
+    return fails("fallocate", ENOSPC) ? -1 : __real_fallocate(fd, mode, offset, length);
 }
 
 WRAP(FILE *, fopen, const char *path, const char *mode)

@@ -69,12 +69,16 @@ static void page__of_a_library__says_whose_it_is(void **state)
 
 static void file__size_and_bytes__nobody_elses_to_change(void **state)
 {
+    struct stat status;
     char path[64];
     struct bed bed;
     int fd;
 
     open_bed(&bed);
     fd = bed.lib->board.fd;
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_size, sizeof(struct stats_page));
+    assert_true(status.st_blocks * 512 >= status.st_size); /* no page is still to be had */
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     assert_int_equal(fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
                      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
