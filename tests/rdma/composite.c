@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Virtual memory of two devices on a real kernel: a region of two registrations, each by a dmabuf,
+ * that RDMA reaches piece by piece through one token, and that is found stale when a piece was
+ * exchanged. CUDA's, since its simulated driver maps memory of any device beside any other. */
+#include "tests/rdma/device.h"
+#include "tests/support/fake/cuda_entries.h"
+#include "tests/support/test.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The application's part of the driver. */
+static struct {
+    CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
+    CUDA_TEST_ENTRIES(CUDA_MEMBER)
+} cu;
+
+static void load(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *entry;
+
+    assert_non_null(library);
+#define LOAD(member, name, parameters)                                                             \
+    entry = dlsym(library, #name);                                                                 \
+    memcpy(&cu.member, &entry, sizeof(entry));
+    CUDA_ENTRIES(LOAD, LOAD)
+    CUDA_TEST_ENTRIES(LOAD)
+    assert_int_equal(cu.init(0), CUDA_OK);
+    dlclose(library); /* the library under test has it open */
+}
+
+/* Two pieces side by side, of device 0 and 1. */
+struct pair {
+    unsigned long long addr;
+    size_t granule;
+    unsigned char *source; /* 2 * granule of host memory */
+    struct hmreg_mr *source_mr;
+};
+
+static void map_piece(const struct pair *pair, int device)
+{
+    struct cuda_memory_prop prop = {
+        .type = CUDA_MEMORY_PINNED, .location = {CUDA_LOCATION_DEVICE, device}, .gpudirect = 1};
+    struct cuda_access access = {prop.location, CUDA_ACCESS_READWRITE};
+    unsigned long long at = pair->addr + (unsigned)device * pair->granule, handle = 0;
+
+    assert_int_equal(cu.create(&handle, pair->granule, &prop, 0), CUDA_OK);
+    assert_int_equal(cu.map(at, pair->granule, 0, handle, 0), CUDA_OK);
+    assert_int_equal(cu.handle_release(handle), CUDA_OK);
+    assert_int_equal(cu.set_access(at, pair->granule, &access, 1), CUDA_OK);
+}
+
+static void pair_open(struct bench *bench, struct pair *pair)
+{
+    struct cuda_memory_prop prop = {.type = CUDA_MEMORY_PINNED,
+                                    .location = {CUDA_LOCATION_DEVICE, 0}};
+
+    *pair = (struct pair){0};
+    assert_int_equal(cu.granularity(&pair->granule, &prop, 0), CUDA_OK);
+    assert_int_equal(cu.reserve(&pair->addr, 2 * pair->granule, 0, 0, 0), CUDA_OK);
+    map_piece(pair, 0);
+    map_piece(pair, 1);
+    pair->source = malloc(2 * pair->granule);
+    assert_ok(hmreg_mr_reg(bench->domain, pair->source, 2 * pair->granule, HMREG_READ | HMREG_WRITE,
+                           0, 0, 0, &pair->source_mr, NULL));
+}
+
+static void pair_close(struct pair *pair)
+{
+    assert_ok(hmreg_mr_close(pair->source_mr));
+    free(pair->source);
+    assert_int_equal(cu.unmap(pair->addr, 2 * pair->granule), CUDA_OK);
+    assert_int_equal(cu.unreserve(pair->addr, 2 * pair->granule), CUDA_OK);
+}
+
+/* Each piece by its own key; then all of the memory is what was written. */
+static void write_and_compare(struct bench *bench, struct pair *pair, const struct hmreg_mr *mr,
+                              unsigned seed)
+{
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    unsigned char *found = malloc(2 * pair->granule);
+    struct hmreg_remote *remote = NULL;
+    char token[4096];
+    size_t size = sizeof(token), count = 0;
+    uint64_t offset = 0, addr, key;
+
+    for (size_t i = 0; i < 2 * pair->granule; i++)
+        pair->source[i] = (unsigned char)(i * 31 + i / 251 + seed);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(bench->domain, token, size, &remote));
+    for (; hmreg_mr_segment(mr, count, &piece) == 0; count++) {
+        assert_ok(hmreg_remote_addr(remote, offset, piece.len, &addr, &key));
+        assert_int_equal(bench_rdma(bench, IBV_WR_RDMA_WRITE, pair->source + offset, piece.len,
+                                    pair->source_mr, addr, (uint32_t)key),
+                         IBV_WC_SUCCESS);
+        offset += piece.len;
+    }
+    hmreg_remote_close(remote);
+    assert_int_equal(count, 2);
+    assert_int_equal(offset, 2 * pair->granule);
+    assert_ok(hmreg_copy(bench->lib, found, (void *)(uintptr_t)pair->addr, 2 * pair->granule));
+    assert_memory_equal(found, pair->source, 2 * pair->granule);
+    free(found);
+}
+
+static void composite__of_two_devices__rdma_lands_in_both(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    struct bench bench;
+    struct pair pair;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    load();
+    pair_open(&bench, &pair);
+    assert_ok(hmreg_mr_reg(bench.domain, (void *)(uintptr_t)pair.addr, 2 * pair.granule,
+                           HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_DMABUF);
+    write_and_compare(&bench, &pair, mr, 1);
+    assert_ok(hmreg_mr_close(mr));
+    pair_close(&pair);
+    device_close(&bench);
+}
+
+static void composite__piece_exchanged__rdma_lands_in_the_new(void **state)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct bench bench;
+    struct pair pair;
+
+    device_open(&bench, HMREG_PATH_DMABUF);
+    load();
+    pair_open(&bench, &pair);
+    for (unsigned i = 0; i < 4; i++) {
+        struct hmreg_mr *mr = NULL;
+
+        assert_ok(hmreg_mr_get(bench.domain, (void *)(uintptr_t)pair.addr, 2 * pair.granule,
+                               HMREG_REMOTE_WRITE, &mr));
+        write_and_compare(&bench, &pair, mr, 10 + i);
+        hmreg_mr_put(mr);
+        if (i % 2 == 0)
+            continue;
+        assert_int_equal(cu.unmap(pair.addr + pair.granule, pair.granule), CUDA_OK);
+        map_piece(&pair, 1);
+    }
+    assert_ok(hmreg_domain_stats(bench.domain, &stats));
+    assert_int_equal(stats.hits, 2);
+    assert_int_equal(stats.misses, 2);
+    assert_ok(hmreg_domain_flush(bench.domain));
+    pair_close(&pair);
+    device_close(&bench);
+}
+
+TEST_MAIN(TEST(composite__of_two_devices__rdma_lands_in_both),
+          TEST(composite__piece_exchanged__rdma_lands_in_the_new))
