@@ -93,8 +93,8 @@ static int handle_errno(unsigned result, uint32_t segments)
 static const char *handle_remedy(const struct cuda_span *span)
 {
     if (span->first.sort == CUDA_POOL)
-        return ", memory of a stream-ordered pool (cuMemAllocAsync, cudaMallocAsync): allocate it "
-               "with cuMemAlloc, or cuMemCreate";
+        return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
+               "cuMemCreate";
     if (span->first.sort == CUDA_VIRTUAL)
         return "";
     return "; memory imported by IPC is exported by the process that allocated it";
