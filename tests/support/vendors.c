@@ -289,6 +289,16 @@ void vendor_renew(struct vendor_claim *claim)
     pthread_mutex_unlock(&lock);
 }
 
+void vendor_unclaim(enum hmreg_iface iface, const void *addr)
+{
+    struct vendor *vendor = &vendors[iface];
+
+    pthread_mutex_lock(&lock);
+    *find(vendor, (uint64_t)(uintptr_t)addr) = vendor->claims[vendor->count - 1];
+    vendor->count--;
+    pthread_mutex_unlock(&lock);
+}
+
 static void *must(void *mapped)
 {
     if (mapped != MAP_FAILED)

@@ -56,6 +56,10 @@ struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len
 /* The range was freed and allocated anew at the same address: it has another identity. */
 void vendor_renew(struct vendor_claim *claim);
 
+/* The claim that begins at addr is no more: the vendor does not know it. Pointers to the vendor's
+ * claims are stale then. */
+void vendor_unclaim(enum hmreg_iface iface, const void *addr);
+
 /* Memory of a device: the CPU faults on it, copies reach it, a descriptor stands for it. MANAGED
  * and HOST_PINNED memory the CPU can touch. Given back by vendor_memory_free(). */
 void *vendor_memory(enum hmreg_iface iface, int device, enum hmreg_mem_kind kind, size_t len);

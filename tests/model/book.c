@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See book.h. All in arrays, all by linear search: a model is worth something only if it is too
+ * simple to be wrong.
+ */
+#include "tests/model/book.h"
+
+#include "tests/model/world.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define ENTRIES   1024
+#define GONE      ENTRIES
+#define UNLIMITED (UINT64_C(1) << 30) /* bytes that are never reached here */
+
+enum state {
+    DEAD,  /* never served again */
+    MAYBE, /* evicted, or found out; or not */
+    LIVE,
+};
+
+struct entry {
+    uint64_t key; /* 0: no entry */
+    unsigned area;
+    uint64_t start, end, access;
+    enum state state;
+    bool right;      /* its memory is the same as when it was registered */
+    bool was_cached; /* it was live once */
+    unsigned pins;
+    uint64_t got, put; /* when it was last: the order of use is one of these */
+};
+
+static struct {
+    struct plan_kind kind;
+    bool exact, no_cache;
+    uint64_t max_regions, max_bytes;
+    struct entry entries[ENTRIES];
+    unsigned count; /* of the array, used */
+    struct pinned gone[GONE];
+    unsigned gone_count;
+    uint64_t clock; /* advances with each miss */
+    uint64_t hits, misses, uncached;
+    uint64_t died_surely, died_perhaps; /* by changes */
+} book;
+
+/* ---- entries ---------------------------------------------------------------------------- */
+
+#define each(entry)                                                                                \
+    struct entry *entry = book.entries;                                                            \
+    entry < book.entries + book.count;                                                             \
+    entry++
+
+static struct entry *find(uint64_t key)
+{
+    for (each(entry))
+        if (entry->key == key)
+            return entry;
+    return NULL;
+}
+
+static struct entry *new_entry(void)
+{
+    struct entry *place = find(0);
+
+    if (place)
+        return place;
+    if (book.count == ENTRIES)
+        book_fail("more than %d regions are registered", ENTRIES);
+    return &book.entries[book.count++];
+}
+
+static bool touches(const struct entry *entry, uint64_t start, uint64_t end)
+{
+    return entry->start < end && start < entry->end;
+}
+
+static bool serves(const struct entry *entry, const struct book_want *want)
+{
+    bool same = entry->start == want->start && entry->end == want->end;
+
+    return entry->key && entry->state != DEAD && entry->area == want->area &&
+           entry->access == want->access && entry->start <= want->start &&
+           want->end <= entry->end && (same || !book.exact);
+}
+
+void book_open(const struct plan *plan)
+{
+    memset(&book, 0, sizeof(book));
+    book.kind = *plan->kind;
+    book.exact = plan->flags & HMREG_DOMAIN_EXACT;
+    book.no_cache = plan->flags & HMREG_DOMAIN_NO_CACHE;
+    book.clock = 1;
+}
+
+/* ---- room ------------------------------------------------------------------------------- */
+
+struct use {
+    uint64_t regions, bytes;
+};
+
+/* Of an area's entries of at least this state; idle: only those that nobody holds, or all. */
+static struct use used(unsigned area, enum state least, bool pinned_only)
+{
+    struct use use = {0, 0};
+
+    for (each(entry)) {
+        if (!entry->key || entry->area != area || entry->state < least)
+            continue;
+        if (pinned_only && !entry->pins)
+            continue;
+        use.regions++;
+        use.bytes += entry->end - entry->start;
+    }
+    return use;
+}
+
+static bool fits(struct use use, uint64_t bytes)
+{
+    return use.regions < book.max_regions && bytes <= book.max_bytes &&
+           use.bytes <= book.max_bytes - bytes;
+}
+
+static bool over(struct use use)
+{
+    return use.regions > book.max_regions || use.bytes > book.max_bytes;
+}
+
+/* When the count-th oldest of those that surely are there was last used, at the latest: what was
+ * used later than that surely stays. */
+static uint64_t border(unsigned area, uint64_t count)
+{
+    uint64_t last = 0;
+
+    while (count) {
+        uint64_t next = UINT64_MAX, same = 0;
+
+        for (each(entry))
+            if (entry->key && entry->area == area && entry->state == LIVE && !entry->pins &&
+                entry->put > last && entry->put < next)
+                next = entry->put;
+        if (next == UINT64_MAX)
+            return next;
+        for (each(entry))
+            same += entry->key && entry->area == area && entry->state == LIVE && !entry->pins &&
+                    entry->put == next;
+        last = next;
+        count -= same < count ? same : count;
+    }
+    return last;
+}
+
+static void evicted(unsigned area, uint64_t count)
+{
+    uint64_t last = count ? border(area, count) : 0;
+
+    for (each(entry))
+        if (entry->key && entry->area == area && entry->state == LIVE && !entry->pins &&
+            entry->got <= last)
+            entry->state = MAYBE;
+}
+
+static void evicted_anywhere(uint64_t count)
+{
+    for (unsigned area = 0; area < WORLD_AREAS; area++)
+        evicted(area, count);
+}
+
+void book_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
+{
+    book.max_regions = max_regions;
+    book.max_bytes = max_bytes;
+    evicted_anywhere(evictions);
+    book_settle();
+    for (unsigned area = 0; area < WORLD_AREAS; area++)
+        if (over(used(area, LIVE, false)) &&
+            used(area, LIVE, false).regions != used(area, LIVE, true).regions)
+            book_fail("after the limits shrank, more is cached than they allow, and not in use");
+}
+
+/* How many an engine may evict beyond what it must, so that it need not do so at each miss. */
+static uint64_t slack(void)
+{
+    return 0;
+}
+
+/* Was what the engine evicted for a new region of so many bytes what it had to, and no more? */
+static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
+{
+    struct use most = used(area, MAYBE, false);
+
+    if (evictions && fits(most, bytes))
+        book_fail("%" PRIu64 " regions were evicted, though there was room", evictions);
+    /* Where only their number is limited, how many is known. */
+    if (book.max_bytes >= UNLIMITED && evictions > most.regions + 1 - book.max_regions + slack())
+        book_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
+                  most.regions + 1 - book.max_regions);
+    evicted(area, evictions);
+}
+
+/* ---- gets ------------------------------------------------------------------------------- */
+
+static bool cacheable(const struct book_want *want)
+{
+    if (book.no_cache)
+        return false;
+    return want->area || book.kind.monitor != HMREG_MONITOR_DISABLED;
+}
+
+static void judge_region(const struct book_want *want, const struct pinned *region)
+{
+    const struct area *area = &world[want->area];
+
+    if (region->start > want->start || region->end < want->end)
+        book_fail("[%#" PRIx64 ", %#" PRIx64 ") was asked for, the region is [%#" PRIx64
+                  ", %#" PRIx64 ")",
+                  want->start, want->end, region->start, region->end);
+    if (book.exact && (region->start != want->start || region->end != want->end))
+        book_fail("the region is larger than the range, in a domain that is exact");
+    if (region->access != want->access)
+        book_fail("rights %#" PRIx64 " were asked for, the region has %#" PRIx64, want->access,
+                  region->access);
+    if (region->iface != area->iface || (region->device != area->device && want->area))
+        book_fail("the region is of %s's device %d", hmreg_iface_name(region->iface),
+                  region->device);
+    for (uint64_t at = want->start & ~(uint64_t)(world_page() - 1); at < want->end;
+         at += world_page())
+        if (pinned_tag(region, at) != world_tag(area, at))
+            book_fail("stale: the page at %#" PRIx64 " has tag %" PRIu64 ", region %" PRIu64
+                      " was registered when it had %" PRIu64,
+                      at, world_tag(area, at), region->key, pinned_tag(region, at));
+}
+
+static void judge_hit(const struct book_want *want, const struct book_seen *seen)
+{
+    struct entry *entry = find(seen->region->key);
+
+    if (!entry)
+        book_fail("a hit on region %" PRIu64 ", which is not registered", seen->region->key);
+    if (!serves(entry, want))
+        book_fail("a hit on region %" PRIu64 ", which is dead or does not serve", entry->key);
+    if (!seen->cached)
+        book_fail("a hit on a region that says it is not cached");
+    entry->state = LIVE;
+    entry->pins++;
+    entry->got = entry->put = book.clock;
+    book.hits++;
+}
+
+static void judge_miss(const struct book_want *want)
+{
+    for (each(entry))
+        if (serves(entry, want) && entry->state == LIVE && entry->right)
+            book_fail("registered, though region %" PRIu64 " is cached, right and covers it",
+                      entry->key);
+}
+
+/* Registered, and remembered or not: had it to be? */
+static void judge_remembering(const struct book_want *want, const struct book_seen *seen)
+{
+    uint64_t bytes = seen->region->end - seen->region->start;
+
+    if (seen->cached && !cacheable(want))
+        book_fail("remembered, though nobody would notice a change");
+    if (seen->cached && !fits(used(want->area, LIVE, true), bytes))
+        book_fail("remembered, though what is in use leaves no room");
+    if (!seen->cached && cacheable(want) && fits(used(want->area, MAYBE, true), bytes))
+        book_fail("not remembered, though there is room");
+    if (!seen->cached && seen->evictions && !seen->others_evicted_too)
+        book_fail("evicted in vain");
+}
+
+static void add_entry(const struct book_want *want, const struct book_seen *seen)
+{
+    struct entry *entry = new_entry();
+
+    book.clock++;
+    *entry = (struct entry){.key = seen->region->key,
+                            .area = want->area,
+                            .start = seen->region->start,
+                            .end = seen->region->end,
+                            .access = want->access,
+                            .state = seen->cached ? LIVE : DEAD,
+                            .right = true,
+                            .was_cached = seen->cached,
+                            .pins = 1,
+                            .got = book.clock,
+                            .put = book.clock};
+    book.misses += seen->cached;
+    book.uncached += !seen->cached;
+}
+
+/* What serves but is not right was found out, or was not looked at. */
+static void find_out(const struct book_want *want)
+{
+    for (each(entry))
+        if (serves(entry, want) && !entry->right) {
+            entry->state = MAYBE;
+            book.died_perhaps++;
+        }
+}
+
+void book_get(const struct book_want *want, const struct book_seen *seen)
+{
+    judge_region(want, seen->region);
+    find_out(want);
+    if (!seen->registered) {
+        judge_hit(want, seen);
+    } else {
+        judge_miss(want);
+        judge_remembering(want, seen);
+        if (seen->others_evicted_too)
+            evicted_anywhere(seen->evictions);
+        else
+            judge_eviction(want->area, seen->region->end - seen->region->start, seen->evictions);
+        add_entry(want, seen);
+    }
+    book_settle();
+    if (over(used(want->area, LIVE, false)))
+        book_fail("the limits are exceeded");
+}
+
+void book_get_failed(const struct book_want *want, uint64_t evictions, bool others_evicted_too)
+{
+    judge_miss(want);
+    find_out(want);
+    if (others_evicted_too)
+        evicted_anywhere(evictions);
+    else
+        judge_eviction(want->area, want->end - want->start, evictions);
+    book_settle();
+}
+
+void book_put(uint64_t key)
+{
+    struct entry *entry = find(key);
+
+    if (!entry)
+        book_fail("region %" PRIu64 " was put, and had ended", key);
+    entry->pins--;
+    entry->put = book.clock;
+    book_settle();
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void die(struct entry *entry)
+{
+    if (entry->state == DEAD)
+        return;
+    book.died_surely += entry->state == LIVE;
+    book.died_perhaps += entry->state == MAYBE;
+    entry->state = DEAD;
+}
+
+void book_changed(unsigned area, uint64_t start, uint64_t end)
+{
+    for (each(entry))
+        if (entry->key && entry->area == area && touches(entry, start, end))
+            die(entry);
+}
+
+void book_invalidated(uint64_t start, uint64_t end)
+{
+    for (each(entry))
+        if (entry->key && touches(entry, start, end))
+            die(entry);
+}
+
+void book_betrayed(unsigned area, uint64_t start, uint64_t end)
+{
+    for (each(entry))
+        if (entry->key && entry->area == area && touches(entry, start, end))
+            entry->right = false;
+}
+
+void book_flushed(bool busy)
+{
+    for (each(entry))
+        if (!entry->pins)
+            entry->state = DEAD;
+    book_settle();
+    for (each(entry))
+        if (entry->key && !entry->pins && !busy)
+            book_fail("region %" PRIu64 " is left after a flush, and nobody holds it", entry->key);
+}
+
+void book_deregistered(const struct pinned *region)
+{
+    if (book.gone_count == GONE)
+        book_fail("more than %d regions were deregistered at once", GONE);
+    book.gone[book.gone_count++] = *region;
+}
+
+void book_settle(void)
+{
+    for (unsigned i = 0; i < book.gone_count; i++) {
+        struct entry *entry = find(book.gone[i].key);
+
+        if (!entry)
+            continue; /* it was never given out */
+        if (entry->pins)
+            book_fail("region %" PRIu64 " was deregistered, and is held", entry->key);
+        if (entry->state == LIVE && entry->right)
+            book_fail("region %" PRIu64 " was deregistered, and others were to go first",
+                      entry->key);
+        *entry = (struct entry){.key = 0};
+    }
+    book.gone_count = 0;
+}
+
+/* ---- counters --------------------------------------------------------------------------- */
+
+static char difference[128];
+
+static bool within(const char *what, uint64_t is, uint64_t least, uint64_t most)
+{
+    if (is >= least && is <= most)
+        return true;
+    snprintf(difference, sizeof(difference),
+             "the counter %s is %" PRIu64 ", not %" PRIu64 " to %" PRIu64, what, is, least, most);
+    return false;
+}
+
+static bool use_is_right(const struct hmreg_stats *stats)
+{
+    struct use least = {0, 0}, most = {0, 0};
+
+    for (unsigned area = 0; area < WORLD_AREAS; area++) {
+        least.regions += used(area, LIVE, false).regions;
+        least.bytes += used(area, LIVE, false).bytes;
+        most.regions += used(area, MAYBE, false).regions;
+        most.bytes += used(area, MAYBE, false).bytes;
+    }
+    return within("regions", stats->regions, least.regions, most.regions) &&
+           within("bytes", stats->bytes, least.bytes, most.bytes);
+}
+
+static bool zombies_are_right(const struct hmreg_stats *stats)
+{
+    uint64_t least = 0, most = 0;
+
+    for (each(entry)) {
+        least += entry->key && entry->state == DEAD && entry->was_cached && entry->pins;
+        most += entry->key && entry->state < LIVE;
+    }
+    return within("zombies", stats->zombies, least, most);
+}
+
+const char *book_compare(const struct hmreg_stats *stats)
+{
+    bool right = within("hits", stats->hits, book.hits, book.hits) &&
+                 within("misses", stats->misses, book.misses, book.misses) &&
+                 within("uncached", stats->uncached, book.uncached, book.uncached) &&
+                 within("invalidations", stats->invalidations, book.died_surely,
+                        book.died_surely + book.died_perhaps) &&
+                 use_is_right(stats) && zombies_are_right(stats);
+
+    return right ? NULL : difference;
+}

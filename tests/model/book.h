@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The model: what a cache may and must do, whatever its engine. It is told of each change of
+ * memory and of each answer of the library, and judges the answer.
+ *
+ *  - A get must hit if some region surely is still cached, right, covers the range and has exactly
+ *    the rights; it may hit if one may be; else it must register, once.
+ *  - A miss must be remembered if its room can be made, and must not if it cannot.
+ *  - Only what is older than what stays may be evicted, and only as much as the room takes.
+ *  - Only what is dead may be deregistered, and only when nobody holds it.
+ *
+ * Where the library has a choice (which region of several, ties in the order of use), the model
+ * takes what it sees: a region that may have gone is MAYBE until it is seen again.
+ */
+#ifndef TESTS_MODEL_BOOK_H
+#define TESTS_MODEL_BOOK_H
+
+#include "tests/model/plan.h"
+#include "tests/support/pinning.h"
+
+#include <setjmp.h>
+
+struct book_want {
+    unsigned area;
+    uint64_t start, end, access;
+};
+
+/* What was seen of a get that succeeded. */
+struct book_seen {
+    const struct pinned *region;
+    bool registered; /* for it; else it was there */
+    bool cached;
+    uint64_t evictions;      /* meanwhile */
+    bool others_evicted_too; /* to help a registration that failed: any cache's */
+};
+
+void book_open(const struct plan *plan);
+
+/* Other limits from now on: so many were evicted for it. */
+void book_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions);
+
+void book_get(const struct book_want *want, const struct book_seen *seen);
+/* A get that registered nothing because the fabric failed; it may have evicted. */
+void book_get_failed(const struct book_want *want, uint64_t evictions, bool others_evicted_too);
+void book_put(uint64_t key);
+
+/* What touches it is dead; the bytes, or the memory itself. */
+void book_changed(unsigned area, uint64_t start, uint64_t end);
+void book_invalidated(uint64_t start, uint64_t end);
+/* Device memory is another than before: found out at the next look. */
+void book_betrayed(unsigned area, uint64_t start, uint64_t end);
+/* All that nobody holds was let go of. busy: the fabric may have refused. */
+void book_flushed(bool busy);
+
+/* The fabric has deregistered it: kept until the call at which it may have died is judged. */
+void book_deregistered(const struct pinned *region);
+/* That call is judged: was each of them dead? */
+void book_settle(void);
+
+/* Compares all counters. NULL, or what is wrong. */
+const char *book_compare(const struct hmreg_stats *stats);
+
+/* Ends the episode with what is wrong. */
+void book_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif

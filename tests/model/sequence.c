@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The cache beside a model of it (book.h), step by step: random sequences of gets, puts by other
+ * threads, changes of memory, failures, forks, from several threads that take turns, so that a
+ * sequence is the same whenever it is played. An episode is a library in a random setting and
+ * PLAN_STEPS steps. crowd.c has the threads at the same time.
+ *
+ * A failure names its seed and episode, and the fewest steps found that still fail:
+ *
+ *     HMREG_TEST_SEED=7 HMREG_TEST_EPISODE=3 HMREG_TEST_STEPS=17,30-32 model_sequence watched
+ *
+ * plays those again. HMREG_TEST_OPS=10000000: so many steps in each case.
+ */
+#include "tests/model/play.h"
+#include "tests/support/pinning.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TRIES       400 /* to shorten a replay, at the most, */
+#define TRY_SECONDS 60  /* in so much time */
+#define HANGS       60  /* seconds for an episode */
+
+#if defined(__SANITIZE_THREAD__)
+#define PART 20 /* of the usual number of steps */
+#elif defined(__SANITIZE_ADDRESS__)
+#define PART 10
+#else
+#define PART 1
+#endif
+
+static struct plan plan;
+static struct play_record *record;
+
+static unsigned long setting(const char *name, unsigned long otherwise)
+{
+    const char *value = getenv(name);
+
+    return value ? strtoul(value, NULL, 0) : otherwise;
+}
+
+/* ---- in a child ------------------------------------------------------------------------- */
+
+/* Where the kernel does not permit io_uring, tags alone must do. */
+static void open_ring(void)
+{
+    if (!pinning.ring && ring_open(&pinning.ring))
+        pinning.ring = NULL;
+}
+
+static void play_here(const struct plan_kind *kind, unsigned long seed, uint64_t steps)
+{
+    unsigned long episode = setting("HMREG_TEST_EPISODE", 0);
+    const char *list = getenv("HMREG_TEST_STEPS");
+
+    do {
+        plan_make(&plan, kind, seed, episode++);
+        if (list)
+            plan_keep(&plan, list);
+        alarm(HANGS);
+        play(&plan, record);
+    } while (atomic_load(&record->steps) < steps && !getenv("HMREG_TEST_EPISODE"));
+}
+
+/* In the child a crash is a crash: cmocka's handlers are for the test. */
+static pid_t start_child(void)
+{
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+            signal(deadly[i], SIG_DFL);
+        open_ring();
+    }
+    return child;
+}
+
+/* ---- replays ---------------------------------------------------------------------------- */
+
+/* Does the plan, as it is kept now, fail? What it says on stderr was said before. */
+static bool still_fails(void)
+{
+    int status = 0;
+    pid_t child = start_child();
+
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(0);
+        alarm(HANGS / 6);
+        play(&plan, record);
+        _exit(0);
+    }
+    return waitpid(child, &status, 0) == child && status != 0;
+}
+
+/* Leaves steps [from, from + size) of the kept ones out, if it then still fails. */
+static bool leave_out(unsigned from, unsigned size)
+{
+    bool before[PLAN_STEPS];
+    unsigned at = 0;
+
+    memcpy(before, plan.keep, sizeof(before));
+    for (unsigned i = 0; i < plan.count; i++)
+        if (plan.keep[i] && at++ >= from && at <= from + size)
+            plan.keep[i] = false;
+    if (still_fails())
+        return true;
+    memcpy(plan.keep, before, sizeof(before));
+    return false;
+}
+
+static unsigned kept(void)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < plan.count; i++)
+        count += plan.keep[i];
+    return count;
+}
+
+/* Ever smaller pieces are left out, from the end on, as long as there is patience. */
+static void shorten(void)
+{
+    time_t until = time(NULL) + TRY_SECONDS;
+    int tries = 0;
+
+    for (unsigned size = kept() / 2; size; size /= 2)
+        for (unsigned from = kept(); from > 0 && tries < TRIES && time(NULL) < until; tries++) {
+            from -= from < size ? from : size;
+            leave_out(from, size);
+        }
+}
+
+static void print_replay(const char *test)
+{
+    fprintf(stderr,
+            "replay: HMREG_TEST_SEED=%lu HMREG_TEST_EPISODE=%lu HMREG_TEST_STEPS=", plan.seed,
+            plan.episode);
+    plan_print_kept(&plan, stderr);
+    fprintf(stderr, " model_sequence %s\n", test);
+}
+
+/* What went wrong, and how to have it again. */
+static void report(const struct plan_kind *kind, unsigned long seed, int status)
+{
+    unsigned step = atomic_load(&record->step);
+    char wrong[sizeof(record->wrong)];
+
+    memcpy(wrong, record->wrong, sizeof(wrong));
+    plan_make(&plan, kind, seed, atomic_load(&record->episode));
+    fprintf(stderr, "%s: seed %lu, episode %lu, step %u, after %llu steps: %s (status %#x)\n",
+            kind->name, seed, plan.episode, step, atomic_load(&record->steps),
+            *wrong ? wrong : "it died", (unsigned)status);
+    for (unsigned i = step + 1; i < plan.count; i++)
+        plan.keep[i] = false;
+    if (getenv("HMREG_TEST_STEPS"))
+        plan_keep(&plan, getenv("HMREG_TEST_STEPS"));
+    if (still_fails()) {
+        shorten();
+        print_replay(kind->name);
+        plan_print(&plan, stderr);
+    } else {
+        fprintf(stderr, "played alone, that episode does not fail\n");
+    }
+    fail_msg("%s", *wrong ? wrong : "it died");
+}
+
+/* ---- cases ------------------------------------------------------------------------------ */
+
+/* Without the vendors: what a process has opened, its children cannot. */
+static void need_userfaultfd(void)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
+                                  .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct hmreg *lib;
+    int rc = hmreg_open(&config, &lib);
+
+    if (rc == -EPERM || rc == -ENOSYS)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    assert_ok(hmreg_close(lib));
+}
+
+static void run(const struct plan_kind *kind, uint64_t steps)
+{
+    unsigned long seed = setting("HMREG_TEST_SEED", 1);
+    int status = -1;
+    pid_t child;
+
+    if (kind->monitor == HMREG_MONITOR_USERFAULTFD)
+        need_userfaultfd();
+    record = mmap(NULL, sizeof(*record), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(record, MAP_FAILED);
+    child = start_child();
+    if (child == 0) {
+        play_here(kind, seed, setting("HMREG_TEST_OPS", steps / PART));
+        exit(0); /* with what a sanitizer has to say */
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (status)
+        report(kind, seed, status);
+    print_message("%s: %llu steps, %llu gets, %llu hits, %llu forks\n", kind->name,
+                  atomic_load(&record->steps), atomic_load(&record->gets),
+                  atomic_load(&record->hits), atomic_load(&record->forks));
+    assert_true(atomic_load(&record->gets) > atomic_load(&record->hits));
+    assert_true(atomic_load(&record->hits) > 0);
+    munmap(record, sizeof(*record));
+}
+
+static void watched__by_the_kernel__as_the_model_says(void **state)
+{
+    static const struct plan_kind kind = {.name = "watched",
+                                          .monitor = HMREG_MONITOR_USERFAULTFD,
+                                          .host = true,
+                                          .devices = true,
+                                          .changes = 15};
+
+    run(&kind, 2000000);
+}
+
+static void told__by_the_application__as_the_model_says(void **state)
+{
+    static const struct plan_kind kind = {.name = "told",
+                                          .monitor = HMREG_MONITOR_IMPORT,
+                                          .host = true,
+                                          .devices = true,
+                                          .changes = 60};
+
+    run(&kind, 4000000);
+}
+
+static void nobody__watches_host_memory__never_remembered(void **state)
+{
+    static const struct plan_kind kind = {.name = "nobody",
+                                          .monitor = HMREG_MONITOR_DISABLED,
+                                          .host = true,
+                                          .devices = true,
+                                          .changes = 30};
+
+    run(&kind, 500000);
+}
+
+static void devices__alone__as_the_model_says(void **state)
+{
+    static const struct plan_kind kind = {
+        .name = "devices", .monitor = HMREG_MONITOR_DISABLED, .devices = true};
+
+    run(&kind, 2500000);
+}
+
+static void loopback__and_its_peers__as_the_model_says(void **state)
+{
+    static const struct plan_kind kind = {.name = "loopback",
+                                          .monitor = HMREG_MONITOR_IMPORT,
+                                          .fabric = PLAN_LOOPBACK,
+                                          .host = true,
+                                          .devices = true,
+                                          .changes = 60};
+
+    run(&kind, 1000000);
+}
+
+TEST_MAIN(TEST(watched__by_the_kernel__as_the_model_says),
+          TEST(told__by_the_application__as_the_model_says),
+          TEST(nobody__watches_host_memory__never_remembered),
+          TEST(devices__alone__as_the_model_says), TEST(loopback__and_its_peers__as_the_model_says))
