@@ -12,11 +12,11 @@
 /* The application's own calls. */
 struct reuse {
     enum hmreg_iface iface;
-    void *(*alloc)(int device, size_t len);
+    void *(*alloc)(int device, size_t len); /* at most 16384 */
     void (*free)(void *addr);
 };
 
-/* So many allocations on two devices, most of them at an address of before. Fails the test if a
+/* Allocations on two devices until so many were at an address of before. Fails the test if a
  * region is stale, if fewer than half of the addresses came again, or if memory that stayed is
  * registered again. */
 void reuse_addresses(const struct reuse *reuse, unsigned times);

@@ -12,15 +12,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define COMPARE_EVERY 16 /* steps */
-#define BYTES         8  /* of a peer's access, at the most */
+#define COMPARE_EVERY 16    /* steps */
+#define PATIENCE      10000 /* milliseconds, for the monitor's thread to have its turn */
+#define BYTES         8     /* of a peer's access, at the most */
 
 struct hold {
     struct hmreg_mr *mr; /* NULL: nothing */
@@ -82,11 +83,12 @@ static uint64_t new_evictions(void)
  * for that, the counters do not. */
 static void compare_counters(void)
 {
+    const struct timespec moment = {.tv_nsec = 1000000};
     struct hmreg_stats stats = stats_now();
     const char *wrong = book_compare(&stats);
 
-    for (int i = 0; wrong && i < 100000; i++) {
-        sched_yield();
+    for (int i = 0; wrong && i < PATIENCE; i++) {
+        nanosleep(&moment, NULL);
         stats = stats_now();
         wrong = book_compare(&stats);
     }

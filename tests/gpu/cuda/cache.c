@@ -5,6 +5,8 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/reuse.h"
 
+#include <stdlib.h>
+
 static void *alloc_on(int device, size_t len)
 {
     return as_pointer(cu_alloc(len)); /* on the current context's */
@@ -23,8 +25,80 @@ static void reuse__addresses__never_stale(void **state)
 
     driver_need_fake(); /* a real device's memory cannot be mapped for the CPU */
     bench = bench_begin();
-    reuse_addresses(&cuda, 2000);
+    reuse_addresses(&cuda, 60000);
     bench_end(&bench);
+}
+
+/* ---- virtual memory: one reservation, mapped anew ---------------------------------------- */
+
+#define ROOM 8
+
+static struct {
+    uint64_t addr;
+    size_t granule;
+    bool mapped[ROOM];
+} room;
+
+static void *map_somewhere(int device, size_t len)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned at = 0;
+
+    while (room.mapped[at])
+        at++;
+    room.mapped[at] = true;
+    cu_map(room.addr + at * room.granule, room.granule, &prop);
+    return as_pointer(room.addr + at * room.granule);
+}
+
+static void unmap_it(void *addr)
+{
+    CU(cu.unmap((uintptr_t)addr, room.granule));
+    room.mapped[((uintptr_t)addr - room.addr) / room.granule] = false;
+}
+
+static void reuse__mappings__never_stale(void **state)
+{
+    static const struct reuse mappings = {HMREG_IFACE_CUDA, map_somewhere, unmap_it};
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    room.granule = cu_granule();
+    room.addr = cu_reserve(ROOM * room.granule);
+    reuse_addresses(&mappings, 30000);
+    CU(cu.unreserve(room.addr, ROOM * room.granule));
+    bench_end(&bench);
+}
+
+/* ---- a stream's pool --------------------------------------------------------------------- */
+
+static void *alloc_from_pool(int device, size_t len)
+{
+    unsigned long long addr = 0;
+
+    CU(cu.alloc_async(&addr, len, NULL));
+    CU(cu.stream_wait(NULL));
+    return as_pointer(addr);
+}
+
+static void free_to_pool(void *addr)
+{
+    CU(cu.free_async((uintptr_t)addr, NULL));
+    CU(cu.stream_wait(NULL));
+}
+
+static void reuse__pool__never_stale(void **state)
+{
+    static const struct reuse pool = {HMREG_IFACE_CUDA, alloc_from_pool, free_to_pool};
+    struct bench bench;
+
+    driver_need_fake();
+    setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1", 1);
+    bench = bench_begin();
+    reuse_addresses(&pool, 30000);
+    bench_end(&bench);
+    unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
 }
 
 static void reuse__while_a_region_is_held__never_stale(void **state)
@@ -37,4 +111,5 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__while_a_region_is_held__never_stale))
+TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__mappings__never_stale),
+          TEST(reuse__pool__never_stale), TEST(reuse__while_a_region_is_held__never_stale))

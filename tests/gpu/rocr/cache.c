@@ -15,7 +15,7 @@ static const struct reuse rocr = {HMREG_IFACE_ROCR, alloc_on, app_free};
 static void reuse__addresses__never_stale(void **state)
 {
     app_start();
-    reuse_addresses(&rocr, 2000);
+    reuse_addresses(&rocr, 100000);
     app_stop();
 }
 

@@ -22,7 +22,7 @@ static const struct reuse level_zero = {HMREG_IFACE_ZE, alloc_on, free_it};
 static void reuse__addresses__never_stale(void **state)
 {
     app_open(&app, 0);
-    reuse_addresses(&level_zero, 2000);
+    reuse_addresses(&level_zero, 100000);
     app_close(&app);
 }
 

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Host memory freed and had again at the same address, a hundred thousand times, by every way
+ * there is: malloc and free, munmap and mmap, brk, mremap, the stacks of threads that come and go.
+ * Each time a region of the new memory is got, a peer writes through it and reads, and the bytes
+ * are compared. The peer is the kernel, with the pages that the region has pinned (ring.h): bytes
+ * that go through a stale region are lost, as on hardware. Device memory: tests/gpu/reuse.c.
+ */
+#include "tests/support/pinning.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define PART 20 /* of the usual number of times */
+#else
+#define PART 1
+#endif
+
+#define LEN      8192
+#define REMEMBER 256 /* addresses of before */
+
+static struct {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    enum hmreg_monitor monitor;
+    size_t page;
+    void *before[REMEMBER];
+    unsigned memories, reused;
+    unsigned wrong; /* stale, or not as expected; counted on any thread */
+} t;
+
+/* ---- one memory ------------------------------------------------------------------------- */
+
+static bool was_there_before(const void *memory)
+{
+    for (unsigned i = 0; i < REMEMBER; i++)
+        if (t.before[i] == memory)
+            return true;
+    return false;
+}
+
+static struct hmreg_mr *get(const void *memory, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    if (hmreg_mr_get(t.domain, memory, len, HMREG_ACCESS_REMOTE, &mr))
+        t.wrong++;
+    return mr;
+}
+
+/* A peer's bytes, and its own, at the place. */
+static void exchange(struct hmreg_mr *mr, char *place, unsigned number)
+{
+    const struct pinned *region = pinned_of(mr);
+    uint64_t at = (uint64_t)(uintptr_t)place;
+    char out[24], in[24] = "";
+
+    snprintf(out, sizeof(out), "memory %u", number);
+    if (pinned_write(region, at, out, sizeof(out)) || memcmp(place, out, sizeof(out)))
+        t.wrong++;
+    snprintf(place, sizeof(out), "answer %u", number);
+    if (pinned_read(region, at, in, sizeof(in)) || memcmp(place, in, sizeof(in)))
+        t.wrong++;
+}
+
+/* Memory that has just been had, and will be gone. */
+static void use(char *memory, size_t len)
+{
+    unsigned number = t.memories++;
+
+    t.reused += was_there_before(memory);
+    t.before[number % REMEMBER] = memory;
+    for (int i = 0; i < 2; i++) { /* the second is a hit, where this memory is watched */
+        struct hmreg_mr *mr = get(memory, len);
+
+        if (!mr)
+            return;
+        exchange(mr, memory + number * 40 % (len - 24), number);
+        hmreg_mr_put(mr);
+    }
+}
+
+/* Where it is the application that tells, it does so before it frees. */
+static void tell(const void *memory, size_t len)
+{
+    if (t.monitor == HMREG_MONITOR_IMPORT && hmreg_invalidate(t.lib, memory, len))
+        t.wrong++;
+}
+
+/* ---- ways to have it, once each --------------------------------------------------------- */
+
+static void by_malloc(unsigned round)
+{
+    size_t len = 64 + round * 97 % LEN;
+    char *memory = malloc(len);
+
+    use(memory, len);
+    tell(memory, len);
+    free(memory);
+}
+
+static char *place; /* two pages, free or the memory itself; and two more */
+
+static void by_mmap(unsigned round)
+{
+    char *memory =
+        mmap(place, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+    t.wrong += memory != place;
+    use(place, LEN);
+    tell(place, LEN);
+    if (round % 3 == 0)
+        madvise(place, LEN, MADV_DONTNEED);
+    if (round % 3 == 1)
+        munmap(place, LEN);
+    /* else the next is mapped over it */
+}
+
+/* To and fro, with new pages where the old ones were. */
+static void by_mremap(unsigned round)
+{
+    char *other = place + 2 * LEN;
+    char *to = round % 2 ? place : other, *from = round % 2 ? other : place;
+
+    if (mmap(from, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+        from)
+        t.wrong++;
+    use(from, LEN);
+    tell(from, LEN);
+    tell(to, LEN);
+    if (mremap(from, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
+        t.wrong++;
+    use(to, LEN);
+    tell(to, LEN);
+}
+
+/* This thread is not the first: its malloc does not use brk. */
+static void by_brk(unsigned round)
+{
+    char *memory = sbrk(4 * LEN);
+    char *inside = memory + ((uintptr_t) - (uintptr_t)memory & (t.page - 1));
+
+    use(inside, LEN);
+    tell(memory, 4 * LEN);
+    if (sbrk(-4 * LEN) == (void *)-1)
+        t.wrong++;
+}
+
+static void *live_shortly(void *arg)
+{
+    char memory[8 * LEN]; /* its far end is among what libc throws away */
+
+    memset(memory, 0, LEN);
+    use(memory, LEN);
+    tell(memory, LEN);
+    return NULL;
+}
+
+/* libc gives the stack of a thread that has ended to the next, without its pages. */
+static void by_stack(unsigned round)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, live_shortly, NULL))
+        t.wrong++;
+    else
+        pthread_join(thread, NULL);
+}
+
+/* ---- cases ------------------------------------------------------------------------------ */
+
+static void open_ring(void)
+{
+    int rc = ring_open(&pinning.ring);
+
+    if (rc)
+        test_skip("the kernel permits no io_uring: %s", strerror(-rc));
+}
+
+static void open_all(enum hmreg_monitor monitor)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
+    int rc;
+
+    memset(&t, 0, sizeof(t));
+    pinning_reset();
+    t.monitor = monitor;
+    t.page = (size_t)sysconf(_SC_PAGESIZE);
+    rc = hmreg_open(&config, &t.lib);
+    if (monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS))
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    open_ring();
+    assert_ok(pinning_open(t.lib, NULL, &t.domain));
+    place = mmap(NULL, 4 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(place, MAP_FAILED);
+}
+
+static void close_all(void)
+{
+    munmap(place, 4 * LEN);
+    assert_ok(hmreg_domain_close(t.domain));
+    assert_ok(hmreg_close(t.lib));
+    ring_close(pinning.ring);
+    pinning.ring = NULL;
+    assert_string_equal(pinning_complaint(), "");
+}
+
+static struct {
+    void (*once)(unsigned round);
+    unsigned times;
+} work;
+
+static void *do_it(void *arg)
+{
+    for (unsigned round = 0; t.reused < work.times && !t.wrong; round++)
+        work.once(round);
+    return NULL;
+}
+
+/* Until so many addresses were had again, on a thread that is not the first. */
+static void reuse(enum hmreg_monitor monitor, void (*once)(unsigned round), unsigned times)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct timespec from, to;
+    pthread_t thread;
+
+    open_all(monitor);
+    work.once = once;
+    work.times = times / PART;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    assert_int_equal(pthread_create(&thread, NULL, do_it, NULL), 0);
+    pthread_join(thread, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_int_equal(t.wrong, 0);
+    assert_ok(hmreg_domain_stats(t.domain, &stats));
+    assert_int_equal(stats.hits + stats.misses + stats.uncached, 2 * t.memories);
+    assert_true(stats.hits >= t.memories / 2);
+    print_message("%u addresses had again in %.1f s: %llu hits, %llu misses, none stale\n",
+                  t.reused,
+                  (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9,
+                  (unsigned long long)stats.hits, (unsigned long long)stats.misses);
+    close_all();
+}
+
+static void reuse__malloc__never_stale(void **state)
+{
+    reuse(HMREG_MONITOR_USERFAULTFD, by_malloc, 100000);
+}
+
+static void reuse__mmap__never_stale(void **state)
+{
+    reuse(HMREG_MONITOR_USERFAULTFD, by_mmap, 100000);
+}
+
+static void reuse__mremap__never_stale(void **state)
+{
+    reuse(HMREG_MONITOR_USERFAULTFD, by_mremap, 50000);
+}
+
+static void reuse__brk__never_stale(void **state)
+{
+    reuse(HMREG_MONITOR_USERFAULTFD, by_brk, 50000);
+}
+
+static void reuse__stacks_of_threads__never_stale(void **state)
+{
+    reuse(HMREG_MONITOR_USERFAULTFD, by_stack, 30000);
+}
+
+static void reuse__mmap_told_by_the_application__never_stale(void **state)
+{
+    reuse(HMREG_MONITOR_IMPORT, by_mmap, 100000);
+}
+
+TEST_MAIN(TEST(reuse__malloc__never_stale), TEST(reuse__mmap__never_stale),
+          TEST(reuse__mremap__never_stale), TEST(reuse__brk__never_stale),
+          TEST(reuse__stacks_of_threads__never_stale),
+          TEST(reuse__mmap_told_by_the_application__never_stale))
