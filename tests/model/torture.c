@@ -194,7 +194,7 @@ static void open_all(enum hmreg_monitor monitor)
     t.monitor = monitor;
     t.page = (size_t)sysconf(_SC_PAGESIZE);
     rc = hmreg_open(&config, &t.lib);
-    if (monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS))
+    if (rc == -EPERM || rc == -ENOSYS || rc == -EOPNOTSUPP)
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
     open_ring();
@@ -275,6 +275,20 @@ static void reuse__stacks_of_threads__never_stale(void **state)
     reuse(HMREG_MONITOR_USERFAULTFD, by_stack, 30000);
 }
 
+static void hooked(void (*once)(unsigned round), unsigned times)
+{
+    reuse(HMREG_MONITOR_MEMHOOKS, once, times);
+}
+
+static void hooks__every_way__never_stale(void **state)
+{
+    hooked(by_malloc, 30000);
+    hooked(by_mmap, 30000);
+    hooked(by_mremap, 30000);
+    hooked(by_brk, 30000);
+    hooked(by_stack, 10000);
+}
+
 static void reuse__mmap_told_by_the_application__never_stale(void **state)
 {
     reuse(HMREG_MONITOR_IMPORT, by_mmap, 100000);
@@ -282,5 +296,5 @@ static void reuse__mmap_told_by_the_application__never_stale(void **state)
 
 TEST_MAIN(TEST(reuse__malloc__never_stale), TEST(reuse__mmap__never_stale),
           TEST(reuse__mremap__never_stale), TEST(reuse__brk__never_stale),
-          TEST(reuse__stacks_of_threads__never_stale),
+          TEST(reuse__stacks_of_threads__never_stale), TEST(hooks__every_way__never_stale),
           TEST(reuse__mmap_told_by_the_application__never_stale))

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Threads that come and go, and what they held: a region is kept by every get that was not put,
+ * whoever made it and whether that thread still lives; thousands of threads leave nothing behind;
+ * a child forked from among threads that hold everything lives. And limits: one, exactly what is
+ * worked with, one less.
+ */
+#include "tests/support/pinning.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN    4096
+#define RANGES 64
+#define MANY   4000 /* threads, one after the other */
+
+static char memory[RANGES][LEN] __attribute__((aligned(65536)));
+
+static struct hmreg *lib;
+static struct hmreg_domain *domain;
+
+static void open_all(const struct hmreg_domain_config *config)
+{
+    struct hmreg_config library = {.size = sizeof(library), .monitor = HMREG_MONITOR_IMPORT};
+
+    pinning_reset();
+    assert_ok(hmreg_open(&library, &lib));
+    assert_ok(pinning_open(lib, config, &domain));
+}
+
+static void close_all(void)
+{
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(atomic_load(&pinning.alive), 0);
+    assert_string_equal(pinning_complaint(), "");
+}
+
+static struct hmreg_mr *get(unsigned range)
+{
+    struct hmreg_mr *mr = NULL;
+
+    if (hmreg_mr_get(domain, memory[range], LEN, HMREG_ACCESS_REMOTE, &mr))
+        pinning_complain("get: %s", hmreg_last_error()->text);
+    return mr;
+}
+
+static struct hmreg_stats stats_now(void)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    return stats;
+}
+
+static void on_a_thread(void *(*body)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, body, arg), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* ---- who holds, and who puts ------------------------------------------------------------- */
+
+static void *get_first(void *out)
+{
+    *(struct hmreg_mr **)out = get(0);
+    return NULL;
+}
+
+static void *put_it(void *mr)
+{
+    hmreg_mr_put(mr);
+    return NULL;
+}
+
+static void forget_all(void)
+{
+    assert_ok(hmreg_invalidate(lib, memory, sizeof(memory)));
+    assert_ok(hmreg_domain_flush(domain));
+}
+
+/* What is forgotten stays until nobody holds it. */
+static void assert_held_until(struct hmreg_mr *mr, bool by_another)
+{
+    struct pinned *region = pinned_of(mr);
+
+    pinned_use(region);
+    forget_all();
+    assert_int_equal(atomic_load(&pinning.alive), 1);
+    assert_int_equal(stats_now().zombies, 1);
+    pinned_unuse(region);
+    if (by_another)
+        on_a_thread(put_it, mr);
+    else
+        hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&pinning.alive), 0);
+    assert_int_equal(stats_now().zombies, 0);
+}
+
+static void put__by_a_thread_that_never_got__ends_it(void **state)
+{
+    open_all(NULL);
+    assert_held_until(get(0), true);
+    close_all();
+}
+
+static void put__after_the_getter_has_ended__ends_it(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_all(NULL);
+    on_a_thread(get_first, &mr);
+    assert_held_until(mr, false);
+    on_a_thread(get_first, &mr);
+    assert_held_until(mr, true);
+    close_all();
+}
+
+/* Pins of threads that are gone, of those that live, puts of others: it is the sum that counts. */
+static void put__gets_and_puts_of_many_threads__the_last_ends_it(void **state)
+{
+    struct hmreg_mr *held[20];
+
+    open_all(NULL);
+    for (int i = 0; i < 20; i++) {
+        if (i % 2)
+            on_a_thread(get_first, &held[i]);
+        else
+            held[i] = get(0);
+    }
+    assert_int_equal(atomic_load(&pinning.regs), 1);
+    pinned_use(pinned_of(held[19]));
+    for (int i = 0; i < 19; i++) {
+        if (i % 3)
+            on_a_thread(put_it, held[i]);
+        else
+            hmreg_mr_put(held[i]);
+        if (i == 9)
+            forget_all();
+        assert_int_equal(atomic_load(&pinning.alive), 1);
+        assert_int_equal(hmreg_domain_close(domain), -EBUSY);
+    }
+    pinned_unuse(pinned_of(held[19]));
+    on_a_thread(put_it, held[19]);
+    assert_int_equal(atomic_load(&pinning.alive), 0);
+    close_all();
+}
+
+/* ---- at a thread's end ------------------------------------------------------------------- */
+
+static pthread_key_t key;
+static atomic_uint destroyed;
+
+/* Runs before or after the library's own end of this thread. */
+static void put_at_the_end(void *mr)
+{
+    hmreg_mr_put(mr);
+    hmreg_mr_put(get(1));
+    atomic_fetch_add(&destroyed, 1);
+}
+
+static void *leave_to_destructor(void *arg)
+{
+    pthread_setspecific(key, get(0));
+    return NULL;
+}
+
+static void put__in_a_keys_destructor__nothing_is_left(void **state)
+{
+    atomic_store(&destroyed, 0);
+    assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* before the library's own */
+    open_all(NULL);
+    for (int i = 0; i < 50; i++)
+        on_a_thread(leave_to_destructor, NULL);
+    pthread_key_delete(key);
+    assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* after it */
+    for (int i = 0; i < 50; i++)
+        on_a_thread(leave_to_destructor, NULL);
+    pthread_key_delete(key);
+    assert_int_equal(atomic_load(&destroyed), 100);
+    assert_int_equal(atomic_load(&pinning.regs), 2);
+    assert_int_equal(stats_now().hits, 198);
+    forget_all();
+    assert_int_equal(atomic_load(&pinning.alive), 0);
+    close_all();
+}
+
+/* ---- thousands --------------------------------------------------------------------------- */
+
+static void *get_some(void *arg)
+{
+    for (unsigned i = 0; i < RANGES; i++)
+        hmreg_mr_put(get(i));
+    return NULL;
+}
+
+/* What the process has: by malloc, and in mappings. */
+struct had {
+    size_t blocks, mapped;
+};
+
+static struct had had_now(void)
+{
+    struct had had = {.blocks = mallinfo2().uordblks};
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &had.mapped), 1);
+    fclose(file);
+    return had;
+}
+
+static void threads__thousands_come_and_go__nothing_grows(void **state)
+{
+    struct had before, after;
+
+    open_all(NULL);
+    for (int i = 0; i < 200; i++)
+        on_a_thread(get_some, NULL);
+    before = had_now();
+    for (int i = 0; i < MANY; i++)
+        on_a_thread(get_some, NULL);
+    after = had_now();
+    assert_in_range(after.blocks, 0, before.blocks + 4096);
+    assert_in_range(after.mapped, 0, before.mapped + 64); /* pages */
+    assert_int_equal(atomic_load(&pinning.regs), RANGES);
+    assert_int_equal(stats_now().hits, (uint64_t)RANGES * (200 + MANY - 1));
+    close_all();
+}
+
+/* All at once, each holding something when it ends; more than any table may have begun with. */
+#define AT_ONCE 200
+
+static pthread_barrier_t all_have;
+
+static void *get_with_others(void *out)
+{
+    *(struct hmreg_mr **)out = get(0);
+    pthread_barrier_wait(&all_have);
+    return NULL;
+}
+
+static void threads__many_at_once__all_count(void **state)
+{
+    static struct hmreg_mr *held[AT_ONCE];
+    pthread_t threads[AT_ONCE];
+
+    open_all(NULL);
+    pthread_barrier_init(&all_have, NULL, AT_ONCE);
+    for (int i = 0; i < AT_ONCE; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, get_with_others, &held[i]), 0);
+    for (int i = 0; i < AT_ONCE; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&all_have);
+    assert_int_equal(atomic_load(&pinning.regs), 1);
+    forget_all();
+    for (int i = 0; i < AT_ONCE; i++) {
+        assert_int_equal(atomic_load(&pinning.alive), 1);
+        hmreg_mr_put(held[i]);
+    }
+    assert_int_equal(atomic_load(&pinning.alive), 0);
+    close_all();
+}
+
+/* Libraries and domains that end while threads that used them go on. */
+static void threads__outlive_domains__nothing_grows(void **state)
+{
+    struct had before = {0}, after;
+
+    for (int i = 0; i < 300; i++) {
+        open_all(NULL);
+        for (unsigned range = 0; range < RANGES; range++)
+            hmreg_mr_put(get(range));
+        close_all();
+        if (i == 50)
+            before = had_now();
+    }
+    after = had_now();
+    assert_in_range(after.blocks, 0, before.blocks + 4096);
+    assert_in_range(after.mapped, 0, before.mapped + 64);
+}
+
+/* ---- forks ------------------------------------------------------------------------------- */
+
+/* In the child. 0, or the step that went wrong. */
+static int live_as_a_child(struct hmreg_mr *held)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DEFAULT};
+    struct hmreg_mr *mr = NULL;
+    unsigned deregs = atomic_load(&pinning.deregs);
+
+    alarm(60); /* a child that hangs is killed */
+    pinning.reg_hook = NULL;
+    if (hmreg_mr_get(domain, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr) != -EPERM || mr)
+        return 1;
+    hmreg_mr_put(held);
+    if (hmreg_domain_flush(domain) != -EPERM || hmreg_domain_close(domain) != -EPERM)
+        return 2;
+    if (hmreg_open(&config, &lib) || pinning_open(lib, NULL, &domain))
+        return 3;
+    for (unsigned i = 0; i < RANGES; i++)
+        hmreg_mr_put(get(i));
+    if (hmreg_domain_close(domain) || hmreg_close(lib) || *pinning_complaint())
+        return 4;
+    return atomic_load(&pinning.deregs) == deregs + RANGES ? 0 : 5;
+}
+
+static void fork_one(struct hmreg_mr *held)
+{
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(live_as_a_child(held));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void skip_forks_of_threads(void)
+{
+#ifdef __SANITIZE_THREAD__
+    test_skip("ThreadSanitizer does not follow forks of a process with threads");
+#endif
+}
+
+static sem_t registering, go_on;
+
+static void stop_here(const struct provider_request *request)
+{
+    sem_post(&registering);
+    sem_wait(&go_on);
+}
+
+static void *get_range(void *range)
+{
+    hmreg_mr_put(get((unsigned)(uintptr_t)range));
+    return NULL;
+}
+
+static void fork__while_one_registers_and_one_waits_for_it__child_lives(void **state)
+{
+    pthread_t threads[2];
+    struct hmreg_mr *held;
+
+    skip_forks_of_threads();
+    open_all(NULL);
+    held = get(0);
+    sem_init(&registering, 0, 0);
+    sem_init(&go_on, 0, 0);
+    pinning.reg_hook = stop_here;
+    assert_int_equal(pthread_create(&threads[0], NULL, get_range, (void *)5), 0);
+    sem_wait(&registering);
+    assert_int_equal(pthread_create(&threads[1], NULL, get_range, (void *)5), 0);
+    for (int i = 0; i < 10; i++)
+        fork_one(held);
+    sem_post(&go_on);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    hmreg_mr_put(held);
+    assert_int_equal(atomic_load(&pinning.regs), 2);
+    close_all();
+}
+
+static atomic_bool enough;
+
+/* Whatever lock there is, some thread has it when the process forks. */
+static void *do_everything(void *arg)
+{
+    for (unsigned i = 0; !atomic_load(&enough); i++) {
+        struct hmreg_mr *mr = get(i * 7 % RANGES);
+
+        if (i % 50 == 0)
+            hmreg_invalidate(lib, memory[i % RANGES], LEN);
+        if (i % 400 == 0)
+            hmreg_domain_flush(domain);
+        hmreg_mr_put(mr);
+    }
+    return NULL;
+}
+
+static void fork__while_threads_do_everything__child_lives(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = RANGES / 2};
+    struct hmreg_mr *held;
+    pthread_t threads[3];
+
+    skip_forks_of_threads();
+    open_all(&config);
+    held = get(0);
+    atomic_store(&enough, false);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, do_everything, NULL), 0);
+    for (int i = 0; i < 150; i++)
+        fork_one(held);
+    atomic_store(&enough, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    hmreg_mr_put(held);
+    close_all();
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+static void go_round(unsigned ranges, unsigned times)
+{
+    for (unsigned i = 0; i < ranges * times; i++) {
+        hmreg_mr_put(get(i % ranges));
+        assert_string_equal(pinning_complaint(), "");
+    }
+}
+
+static void limits__exactly_what_is_worked_with__never_misses_again(void **state)
+{
+    for (unsigned ranges = 1; ranges <= RANGES; ranges *= 2) {
+        struct hmreg_domain_config config = {
+            .size = sizeof(config), .max_regions = ranges, .max_bytes = ranges * LEN};
+
+        open_all(&config);
+        go_round(ranges, 20);
+        assert_int_equal(atomic_load(&pinning.regs), ranges);
+        assert_int_equal(stats_now().evictions, 0);
+        assert_int_equal(stats_now().regions, ranges);
+        close_all();
+    }
+}
+
+/* By as little as possible: a region, a byte. */
+static void exceed(uint64_t max_regions, uint64_t max_bytes)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = max_regions, .max_bytes = max_bytes};
+
+    open_all(&config);
+    for (unsigned i = 0; i < RANGES * 10; i++) {
+        hmreg_mr_put(get(i % RANGES));
+        assert_in_range(stats_now().regions, 1, max_regions < RANGES ? max_regions : RANGES - 1);
+        assert_in_range(stats_now().bytes, LEN,
+                        max_bytes < RANGES * LEN ? max_bytes : RANGES * LEN);
+    }
+    assert_true(stats_now().evictions >= RANGES);
+    close_all();
+}
+
+static void limits__one_less_than_what_is_worked_with__hold(void **state)
+{
+    exceed(RANGES - 1, HMREG_LIMIT_NONE);
+    exceed(HMREG_LIMIT_NONE, RANGES * LEN - 1);
+    exceed(2, HMREG_LIMIT_NONE);
+    exceed(HMREG_LIMIT_NONE, 2 * LEN);
+}
+
+static void limits__of_one__the_last_is_kept(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    struct hmreg_mr *held, *other;
+
+    open_all(&config);
+    go_round(2, 5);
+    assert_int_equal(atomic_load(&pinning.regs), 10);
+    assert_int_equal(atomic_load(&pinning.alive), 1);
+    held = get(0);
+    other = get(1); /* there is no room for it */
+    assert_int_equal(stats_now().uncached, 1);
+    assert_int_equal(atomic_load(&pinning.alive), 2);
+    hmreg_mr_put(other);
+    assert_int_equal(atomic_load(&pinning.alive), 1);
+    hmreg_mr_put(held);
+    assert_int_equal(stats_now().regions, 1);
+    close_all();
+}
+
+/* A range that alone is longer than the limit takes nobody's place. */
+static void limits__a_range_beyond_them__evicts_nothing(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 4 * LEN};
+    struct hmreg_mr *mr = NULL;
+
+    open_all(&config);
+    go_round(4, 2);
+    assert_ok(hmreg_mr_get(domain, memory[8], 4 * LEN + 1, HMREG_ACCESS_REMOTE, &mr));
+    hmreg_mr_put(mr);
+    go_round(4, 2);
+    assert_int_equal(atomic_load(&pinning.regs), 5);
+    assert_int_equal(stats_now().evictions, 0);
+    close_all();
+}
+
+TEST_MAIN(TEST(put__by_a_thread_that_never_got__ends_it),
+          TEST(put__after_the_getter_has_ended__ends_it),
+          TEST(put__gets_and_puts_of_many_threads__the_last_ends_it),
+          TEST(put__in_a_keys_destructor__nothing_is_left),
+          TEST(threads__thousands_come_and_go__nothing_grows),
+          TEST(threads__many_at_once__all_count), TEST(threads__outlive_domains__nothing_grows),
+          TEST(fork__while_one_registers_and_one_waits_for_it__child_lives),
+          TEST(fork__while_threads_do_everything__child_lives),
+          TEST(limits__exactly_what_is_worked_with__never_misses_again),
+          TEST(limits__one_less_than_what_is_worked_with__hold),
+          TEST(limits__of_one__the_last_is_kept), TEST(limits__a_range_beyond_them__evicts_nothing))
