@@ -41,6 +41,7 @@ static struct {
     unsigned gone_count;
     uint64_t clock; /* advances with each miss */
     uint64_t hits, misses, uncached;
+    bool meanwhile; /* something died within this get: what it did for room is its own affair */
     uint64_t died_surely, died_perhaps; /* by changes */
 } book;
 
@@ -189,10 +190,11 @@ static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
 {
     struct use most = used(area, MAYBE, false);
 
-    if (evictions && fits(most, bytes))
+    if (evictions && fits(most, bytes) && !book.meanwhile)
         book_fail("%" PRIu64 " regions were evicted, though there was room", evictions);
     /* Where only their number is limited, how many is known. */
-    if (book.max_bytes >= UNLIMITED && evictions > most.regions + 1 - book.max_regions + slack())
+    if (book.max_bytes >= UNLIMITED && !book.meanwhile &&
+        evictions > most.regions + 1 - book.max_regions + slack())
         book_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
                   most.regions + 1 - book.max_regions);
     evicted(area, evictions);
@@ -264,9 +266,10 @@ static void judge_remembering(const struct book_want *want, const struct book_se
         book_fail("remembered, though nobody would notice a change");
     if (seen->cached && !fits(used(want->area, LIVE, true), bytes))
         book_fail("remembered, though what is in use leaves no room");
-    if (!seen->cached && cacheable(want) && fits(used(want->area, MAYBE, true), bytes))
+    if (!seen->cached && !book.meanwhile && cacheable(want) &&
+        fits(used(want->area, MAYBE, true), bytes))
         book_fail("not remembered, though there is room");
-    if (!seen->cached && seen->evictions && !seen->others_evicted_too)
+    if (!seen->cached && seen->evictions && !seen->others_evicted_too && !book.meanwhile)
         book_fail("evicted in vain");
 }
 
@@ -316,6 +319,7 @@ void book_get(const struct book_want *want, const struct book_seen *seen)
         add_entry(want, seen);
     }
     book_settle();
+    book.meanwhile = false;
     if (over(used(want->area, LIVE, false)))
         book_fail("the limits are exceeded");
 }
@@ -328,6 +332,7 @@ void book_get_failed(const struct book_want *want, uint64_t evictions, bool othe
         evicted_anywhere(evictions);
     else
         judge_eviction(want->area, want->end - want->start, evictions);
+    book.meanwhile = false;
     book_settle();
 }
 
@@ -365,6 +370,15 @@ void book_invalidated(uint64_t start, uint64_t end)
     for (each(entry))
         if (entry->key && touches(entry, start, end))
             die(entry);
+}
+
+void book_invalidated_meanwhile(uint64_t start, uint64_t end)
+{
+    book.meanwhile = true;
+    for (each(entry)) /* it may have been evicted before */
+        if (entry->key && entry->state == LIVE && !entry->pins && touches(entry, start, end))
+            entry->state = MAYBE;
+    book_invalidated(start, end);
 }
 
 void book_betrayed(unsigned area, uint64_t start, uint64_t end)
@@ -438,11 +452,11 @@ static bool use_is_right(const struct hmreg_stats *stats)
 
 static bool zombies_are_right(const struct hmreg_stats *stats)
 {
-    uint64_t least = 0, most = 0;
+    uint64_t least = 0, most = atomic_load(&pinning.alive); /* some were never given out */
 
     for (each(entry)) {
         least += entry->key && entry->state == DEAD && entry->was_cached && entry->pins;
-        most += entry->key && entry->state < LIVE;
+        most -= entry->key && entry->state == LIVE;
     }
     return within("zombies", stats->zombies, least, most);
 }

@@ -47,6 +47,8 @@ void book_put(uint64_t key);
 /* What touches it is dead; the bytes, or the memory itself. */
 void book_changed(unsigned area, uint64_t start, uint64_t end);
 void book_invalidated(uint64_t start, uint64_t end);
+/* The same, within the get that is judged next. */
+void book_invalidated_meanwhile(uint64_t start, uint64_t end);
 /* Device memory is another than before: found out at the next look. */
 void book_betrayed(unsigned area, uint64_t start, uint64_t end);
 /* All that nobody holds was let go of. busy: the fabric may have refused. */

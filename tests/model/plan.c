@@ -56,6 +56,7 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
     case ACT_PEER:
         return 300;
     case ACT_GET_FAILS:
+    case ACT_GET_TOLD:
         return 100;
     case ACT_FLUSH:
     case ACT_LIMITS:
@@ -99,6 +100,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
     unsigned thread = 0;
 
     *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
+    random ^= (uint64_t)kind->monitor << 40 ^ (uint64_t)kind->fabric << 48;
     for (int i = 0; i < 8; i++) /* away from seeds that are alike */
         (void)draw(&random);
     plan->threads = 1 + below(&random, PLAN_THREADS);
@@ -156,9 +158,23 @@ void plan_print_kept(const struct plan *plan, FILE *out)
 
 void plan_print(const struct plan *plan, FILE *out)
 {
-    static const char *const names[ACT_COUNT] = {
-        "get",   "get, which fails", "put",   "peer",   "map",  "unmap", "drop", "move", "free",
-        "leave", "invalidate",       "flush", "limits", "busy", "renew", "fork"};
+    static const char *const names[ACT_COUNT] = {"get",
+                                                 "get, which fails",
+                                                 "get, told meanwhile",
+                                                 "put",
+                                                 "peer",
+                                                 "map",
+                                                 "unmap",
+                                                 "drop",
+                                                 "move",
+                                                 "free",
+                                                 "leave",
+                                                 "invalidate",
+                                                 "flush",
+                                                 "limits",
+                                                 "busy",
+                                                 "renew",
+                                                 "fork"};
 
     fprintf(out, "%s: flags %#x, limits %" PRIu64 " regions, %" PRIu64 " bytes, %u threads\n",
             plan->kind->name, plan->flags, plan->max_regions, plan->max_bytes, plan->threads);

@@ -21,6 +21,7 @@
 enum act {
     ACT_GET,        /* what the hold had is put first */
     ACT_GET_FAILS,  /* the same, when the fabric's next registration fails */
+    ACT_GET_TOLD,   /* the same, and the application invalidates while it is registered */
     ACT_PUT,        /* by whatever thread */
     ACT_PEER,       /* a peer writes to a held region, and reads */
     ACT_MAP,        /* host pages anew, over whatever is there */

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COMPARE_EVERY 16    /* steps */
-#define PATIENCE      10000 /* milliseconds, for the monitor's thread to have its turn */
-#define BYTES         8     /* of a peer's access, at the most */
+#define COMPARE_EVERY 16   /* steps */
+#define PATIENCE      3000 /* milliseconds, for the monitor's thread to have its turn */
+#define BYTES         8    /* of a peer's access, at the most */
 
 struct hold {
     struct hmreg_mr *mr; /* NULL: nothing */
@@ -129,6 +129,27 @@ static struct book_want want_of(const struct step *step)
     return want;
 }
 
+/* The application's notice comes while the memory is being registered. */
+static struct {
+    uint64_t start;
+    bool done;
+} notice;
+
+static void give_notice(const struct provider_request *request)
+{
+    if (notice.done)
+        return;
+    notice.done = true;
+    notice.start = (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    MUST(hmreg_invalidate(t.lib, request->iov[0].iov_base, 1));
+}
+
+static void hear_notice(void)
+{
+    if (notice.done)
+        book_invalidated_meanwhile(notice.start, notice.start + 1);
+}
+
 /* Memory that is not there: an error, and nothing else. Of a device it would be the host's here. */
 static void get_nothing(const struct book_want *want)
 {
@@ -142,6 +163,7 @@ static void get_nothing(const struct book_want *want)
                       want->access, &mr);
     if (rc != -EFAULT || mr != untouched || atomic_load(&pinning.regs) != before)
         book_fail("a get of memory that is not there answers %d", rc);
+    hear_notice();
     book_get_failed(want, new_evictions(), false);
 }
 
@@ -160,13 +182,16 @@ static void judge_get(struct hold *hold, unsigned regs_before, unsigned failures
 
     MUST(hmreg_mr_query(hold->mr, &info));
     check_info(&hold->want, &info);
-    if (regs > 1)
+    if (regs > (notice.done ? 2 : 1))
         book_fail("%u registrations for one get", regs);
     seen.cached = info.cached;
     seen.evictions = regs ? new_evictions() : 0;
     seen.others_evicted_too = failures;
+    if (notice.done && regs == 1 && info.cached)
+        book_fail("invalidated while it was registered, and remembered all the same");
     atomic_fetch_add_explicit(&t.record->gets, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&t.record->hits, !regs, memory_order_relaxed);
+    hear_notice();
     book_get(&hold->want, &seen);
 }
 
@@ -228,6 +253,14 @@ static void get_fails(const struct step *step)
     atomic_store(&pinning.reg_times, 1);
     get(step, code);
     atomic_store(&pinning.reg_times, 0);
+}
+
+static void get_told(const struct step *step)
+{
+    pinning.reg_hook = give_notice;
+    get(step, 0);
+    pinning.reg_hook = NULL;
+    notice.done = false;
 }
 
 /* ---- peers ------------------------------------------------------------------------------ */
@@ -439,6 +472,9 @@ static void take_step(const struct step *step)
         break;
     case ACT_GET_FAILS:
         get_fails(step);
+        break;
+    case ACT_GET_TOLD:
+        get_told(step);
         break;
     case ACT_PUT:
         put(&t.holds[step->a % PLAN_HOLDS]);
