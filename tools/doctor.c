@@ -8,14 +8,17 @@
 #include "tools/command.h"
 #include "tools/findings.h"
 #include "tools/machine.h"
+#include "tools/prover.h"
 #include "tools/root.h"
 #include "tools/topology.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
     bool json, no_proof;
+    int patience; /* seconds */
     const char *explain;
 };
 
@@ -23,7 +26,6 @@ struct options {
 
 static json_t *gather(struct hmreg *lib, const struct options *options)
 {
-    struct fabric_list fabrics = {.lib = lib, .visit = options->no_proof ? NULL : proof_visit};
     json_t *facts = doc_made(json_object());
 
     doc_set(facts, "root", doc_text(root_prefix()));
@@ -38,7 +40,9 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     doc_set(facts, "peer_memory", peers_facts());
     doc_set(facts, "topology",
             topology_facts(json_object_get(facts, "devices"), json_object_get(facts, "nics")));
-    fabrics_visit(&fabrics, facts);
+    fabrics_describe(lib, facts);
+    if (!options->no_proof)
+        prover_run(facts, options->patience);
     doc_set(facts, "pairs", paths_pairs(facts));
     return facts;
 }
@@ -71,11 +75,14 @@ static int explain(const char *code)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct options options = {0};
-    int status = options_parse(self, argc, argv, &options);
+    struct options options = {.patience = PROVER_PATIENCE};
+    int status;
     json_t *document;
     struct hmreg *lib;
 
+    if (argc == 2 && !strcmp(argv[1], PROVER_ARGUMENT))
+        return prover_main();
+    status = options_parse(self, argc, argv, &options);
     if (status != EXIT_GO_ON)
         return status;
     if (options.explain)
@@ -109,6 +116,17 @@ static const char *take_no_proof(const char *value, void *options)
     return NULL;
 }
 
+static const char *take_patience(const char *value, void *options)
+{
+    char *end;
+    long seconds = strtol(value, &end, 10);
+
+    if (value[0] < '0' || value[0] > '9' || *end || seconds < 1 || seconds > 3600)
+        return "seconds are accepted, from 1 to 3600";
+    ((struct options *)options)->patience = (int)seconds;
+    return NULL;
+}
+
 static const char *take_explain(const char *value, void *options)
 {
     ((struct options *)options)->explain = value;
@@ -118,6 +136,7 @@ static const char *take_explain(const char *value, void *options)
 static const struct option_def options[] = {
     {"explain", "CODE", "teach about a finding; \"list\" has all codes", take_explain},
     {"no-proof", NULL, "allocate nothing on devices and transfer nothing", take_no_proof},
+    {"patience", "SECONDS", "how long one proof may take; 60 unless said", take_patience},
     {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", take_json},
     {0},
 };

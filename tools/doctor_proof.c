@@ -225,8 +225,9 @@ static json_t *prove(struct proof proof, enum hmreg_iface iface, int device)
 
 /* ---- one fabric ------------------------------------------------------------------------- */
 
-/* The CPU's fabrics are all alike: tcp, on one interface, stands for them, and loopback for none. */
-static bool is_worth_it(const struct fabric_list *list, const struct fabric *fabric)
+/* The CPU's fabrics are all alike: tcp, on one interface, stands for them, and loopback for none.
+ */
+bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric)
 {
     const json_t *before;
     size_t i;
@@ -250,8 +251,8 @@ static void describe_modes(struct proof *proof)
 }
 
 /* A failed operation ends a connection, so each memory has its own. */
-static json_t *prove_memory(struct fabric_list *list, const struct fabric *fabric,
-                            struct hmreg_domain *domain, const json_t *memory)
+json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
+                  struct hmreg_domain *domain, const json_t *memory)
 {
     struct proof proof = {.lib = list->lib, .domain = domain, .ops = fabric->loop};
     int iface = HMREG_IFACE_SYSTEM;
@@ -269,15 +270,4 @@ static json_t *prove_memory(struct fabric_list *list, const struct fabric *fabri
     described = prove(proof, (enum hmreg_iface)iface, (int)doc_number(memory, "device"));
     fabric->loop->close(proof.loop);
     return described;
-}
-
-void proof_visit(struct fabric_list *list, const struct fabric *fabric, struct hmreg_domain *domain,
-                 json_t *described)
-{
-    json_t *memory;
-    size_t i;
-
-    json_array_foreach(json_object_get(described, "memory"), i, memory)
-        doc_set(memory, "proof",
-                is_worth_it(list, fabric) ? prove_memory(list, fabric, domain, memory) : json_null());
 }

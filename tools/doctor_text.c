@@ -220,18 +220,24 @@ static void add_nics(struct table *table, const json_t *facts)
 
 static void add_libraries(struct table *table, const json_t *facts)
 {
-    const json_t *library;
-    size_t i;
+    const json_t *library, *name;
+    size_t i, j;
 
     json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
     {
+        struct names lacks = {.count = 0};
         const char *version = doc_words(library, "version"), *why = doc_words(library, "why");
 
         if (!strcmp(doc_words(library, "provider"), "loopback"))
             continue;
         table_add(table, "%s", doc_words(library, "library"));
-        table_add(table, "%s%s%" PRIu64 " fabrics%s%s", version, version[0] ? ", " : "",
-                  doc_number(library, "fabrics"), why[0] ? ": " : "", why);
+        json_array_foreach(json_object_get(library, "lacks"), j, name)
+        {
+            names_add(&lacks, json_string_value(name));
+        }
+        table_add(table, "%s%s%" PRIu64 " fabrics%s%s%s%s", version, version[0] ? ", " : "",
+                  doc_number(library, "fabrics"), why[0] ? ": " : "", why,
+                  lacks.count ? "; lacks " : "", names_text(&lacks));
     }
 }
 
@@ -272,37 +278,60 @@ static void add_process(struct table *table, const json_t *facts)
                                                                            : "not permitted");
 }
 
-/* Proofs on fabrics without a NIC: one line each. */
+/* "proven: host, cuda 0; not tried: cuda 1 (why)" of one fabric; empty: nothing was tried. */
+static void describe_proofs(const json_t *fabric, char *words, size_t size)
+{
+    static const char *const results[][2] = {{"proven", "proven: "},
+                                             {"failed", "; failed: "},
+                                             {"wrong-bytes", "; wrong bytes: "},
+                                             {"untried", "; not tried: "}};
+    const json_t *memory;
+    size_t used = 0, i;
+
+    words[0] = '\0';
+    for (size_t r = 0; r < COUNT(results); r++) {
+        struct names names = {.count = 0};
+        const char *why = "";
+
+        json_array_foreach(json_object_get(fabric, "memory"), i, memory)
+        {
+            char name[64];
+
+            if (strcmp(result_of(memory), results[r][0]))
+                continue;
+            snprintf(name, sizeof(name), doc_has(memory, "device") ? "%s %" PRIu64 : "host",
+                     doc_words(memory, "iface"), doc_number(memory, "device"));
+            names_add(&names, name);
+            why = doc_words(json_object_get(memory, "proof"), "text");
+        }
+        if (names.count)
+            used += (size_t)snprintf(words + used, size - used, "%s%s%s%s%s",
+                                     results[r][1] + (used ? 0
+                                                      : r  ? 2
+                                                           : 0),
+                                     names_text(&names), r ? " (" : "", r ? why : "", r ? ")" : "");
+        if (used >= size)
+            return;
+    }
+}
+
 static void add_proofs(struct table *table, const json_t *facts)
 {
-    const json_t *fabric, *memory;
-    size_t i, j;
+    const json_t *fabric;
+    char words[1600];
+    size_t i;
 
     json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
     {
-        struct names good = {.count = 0}, bad = {.count = 0};
         bool loopback = !strcmp(doc_words(fabric, "provider"), "loopback");
 
-        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
-        {
-            const char *iface = doc_words(memory, "iface");
-            char name[64];
-
-            snprintf(name, sizeof(name), doc_has(memory, "device") ? "%s %" PRIu64 : "host", iface,
-                     doc_number(memory, "device"));
-            if (!strcmp(result_of(memory), "proven"))
-                names_add(&good, name);
-            else if (result_of(memory)[0])
-                names_add(&bad, name);
-        }
-        if (!good.count && !bad.count)
+        describe_proofs(fabric, words, sizeof(words));
+        if (!words[0])
             continue;
         table_add(table, "%s%s%s", doc_words(fabric, "fabric"),
                   doc_words(fabric, "domain")[0] ? " " : "", doc_words(fabric, "domain"));
-        table_add(
-            table, "%s%s%s%s%s", loopback ? "no fabric, proves the library only: " : "proven: ",
-            good.count ? names_text(&good) : "none", bad.count ? "; not: " : "", names_text(&bad),
-            loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
+        table_add(table, "%s%s%s", loopback ? "no fabric, proves the library only; " : "", words,
+                  loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
     }
 }
 

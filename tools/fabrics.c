@@ -223,19 +223,20 @@ struct library {
     const char *name;
     void (*version)(char *buf, size_t size);
     const char *(*list)(struct fabric_list *list);
+    void (*lacks)(json_t *names); /* what came later than the one that is loaded; may be NULL */
 };
 
 static const struct library libraries[] = {
-    {"loopback", "libhmreg", own_version, list_loopback},
+    {"loopback", "libhmreg", own_version, list_loopback, NULL},
 #ifdef HMREG_TOOL_OFI
-    {"ofi", "libfabric", ofi_version, ofi_list},
+    {"ofi", "libfabric", ofi_version, ofi_list, ofi_lacks},
 #else
-    {"ofi", "libfabric", no_version, not_built},
+    {"ofi", "libfabric", no_version, not_built, NULL},
 #endif
 #ifdef HMREG_TOOL_VERBS
-    {"verbs", "libibverbs", verbs_version, verbs_list},
+    {"verbs", "libibverbs", verbs_version, verbs_list, verbs_lacks},
 #else
-    {"verbs", "libibverbs", no_version, not_built},
+    {"verbs", "libibverbs", no_version, not_built, NULL},
 #endif
 };
 
@@ -243,13 +244,16 @@ static json_t *describe_library(const struct library *library, struct fabric_lis
 {
     size_t before = json_array_size(list->fabrics);
     const char *why = library->list(list);
+    json_t *lacks = doc_made(json_array());
     char version[32];
 
     library->version(version, sizeof(version));
-    return doc_made(json_pack("{s:s, s:s, s:s, s:i, s:s}", "provider", library->provider, "library",
-                              library->name, "version", version, "fabrics",
-                              (int)(json_array_size(list->fabrics) - before), "why",
-                              why ? why : ""));
+    if (library->lacks)
+        library->lacks(lacks);
+    return doc_made(json_pack("{s:s, s:s, s:s, s:i, s:s, s:o}", "provider", library->provider,
+                              "library", library->name, "version", version, "fabrics",
+                              (int)(json_array_size(list->fabrics) - before), "why", why ? why : "",
+                              "lacks", lacks));
 }
 
 void fabrics_visit(struct fabric_list *list, json_t *document)

@@ -42,8 +42,11 @@ void fabric_add_failed(struct fabric_list *list, const struct fabric *fabric, in
                        const char *words);
 
 /* The libraries of fabrics, where they are built in. list() returns why there is none, or NULL;
- * version() is of the library loaded. */
+ * version() is of the library loaded, lacks() names what it is too old for, with the version that
+ * has it. */
 const char *ofi_list(struct fabric_list *list);
+void ofi_lacks(json_t *names);
+void verbs_lacks(json_t *names);
 void ofi_version(char *buf, size_t size);
 const char *verbs_list(struct fabric_list *list);
 void verbs_version(char *buf, size_t size);

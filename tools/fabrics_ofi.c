@@ -25,6 +25,12 @@ void ofi_version(char *buf, size_t size)
     snprintf(buf, size, "%u.%u", FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
 }
 
+void ofi_lacks(json_t *names)
+{
+    if (fi_version() < WANTED_VERSION)
+        doc_add(names, doc_text("FI_MR_DMABUF (1.20)"));
+}
+
 static uint32_t api_version(void)
 {
     return fi_version() < WANTED_VERSION ? fi_version() : WANTED_VERSION;

@@ -29,6 +29,18 @@ void verbs_version(char *buf, size_t size)
     snprintf(buf, size, "%s", at ? at + 1 : "");
 }
 
+void verbs_lacks(json_t *names)
+{
+    static const char *const calls[][2] = {
+        {"ibv_reg_dmabuf_mr", "ibv_reg_dmabuf_mr() (rdma-core 34)"},
+        {"ibv_reg_mr_ex", "ibv_reg_mr_ex() (rdma-core 59)"},
+    };
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        if (!dlsym(RTLD_DEFAULT, calls[i][0]))
+            doc_add(names, doc_text(calls[i][1]));
+}
+
 static uint64_t max_mr(struct ibv_context *context)
 {
     struct ibv_device_attr limits = {.max_mr = 0};

@@ -54,10 +54,12 @@ const struct finding findings_of_paths[] = {
         .title = "registration or transfer failed in the proof",
         .remedy = "Look at dmesg; try the pair's other paths, another NIC near the GPU, and the "
                   "IOMMU and ACS settings.",
-        .lesson = "The doctor allocates memory on the device, registers it, has the NIC write to "
-                  "it and read from it, to itself. Registration can succeed and the transfer fail "
-                  "all the same, where PCI requests between the two devices do not arrive: the "
-                  "completion then has an error, or never comes.",
+        .lesson =
+            "The doctor allocates memory on the device, registers it, has the NIC write to "
+            "it and read from it, to itself. Registration can succeed and the transfer fail "
+            "all the same, where PCI requests between the two devices do not arrive: the "
+            "completion then has an error, or never comes. A driver can also crash or hang the "
+            "process that tries it, which is one of its own for that reason.",
     },
     {
         .code = "loopback-wrong-bytes",

@@ -190,6 +190,9 @@ static void good__every_pair_proven_and_only_notes(void **state)
         assert_string_equal(words_at(described, "verdict"), "good");
     }
     assert_non_null(finding(described, "simulated"));
+    list_at(
+        with(list_at(json_object_get(described, "facts"), "fabric_libraries"), "provider", "verbs"),
+        "lacks");
     assert_int_equal(json_array_size(list_at(json_object_get(described, "facts"), "pairs")), 4);
     for (int nic = 0; nic < 2; nic++)
         for (int gpu = 0; gpu < 2; gpu++) {
@@ -218,6 +221,22 @@ static void no_proof__nothing_is_transferred(void **state)
     end();
 }
 
+/* A driver that never answers is stopped, and is what was found. */
+static void transfer_that_hangs__is_found(void **state)
+{
+    struct tool tool;
+
+    begin();
+    setenv("HMREG_FAKE_NIC", "hang", 1);
+    preload(true);
+    tool = tool_run("doctor", "--patience", "1");
+    preload(false);
+    assert_int_equal(tool.status, 2);
+    assert_says(tool.out, "Host memory over mlx5_0: it did not come to an end within 1 s");
+    tool_free(&tool);
+    end();
+}
+
 static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
 {
     static const char *const parts[] = {"\nBROKEN\n", "\nWhat to do\n", "\nPath of each device's",
@@ -236,7 +255,7 @@ static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
     }
     assert_says(tool.out, "cuda 0, simulated  dmabuf WRONG  dmabuf WRONG");
     assert_says(tool.out, "files read below /tmp/");
-    assert_says(tool.out, "no fabric, proves the library only: host, cuda 0, cuda 1");
+    assert_says(tool.out, "no fabric, proves the library only; proven: host, cuda 0, cuda 1");
     assert_true(longest_line(tool.out) <= 100);
     tool_free(&tool);
     end();
@@ -353,6 +372,7 @@ static const struct {
     {"dmabuf-import-failed", 2, "refuse", NULL, "error 524"},
     {"kernel-option-off", 2, "refuse", option_off, "CONFIG_PCI_P2PDMA"},
     {"loopback-failed", 2, "error", NULL, "by dmabuf: the RMA write: the completion says: remote"},
+    {"loopback-failed", 2, "crash", NULL, "was ended by signal 9 (Killed)"},
     {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
     {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
     {"nic-not-opened", 1, "closed", NULL, "mlx5_0 could not be opened (mlx5_0): Permission denied"},
@@ -585,7 +605,8 @@ static void trouble__is_no_verdict(void **state)
     char command[4096];
 
     assert_int_equal(tool.status, 3);
-    assert_says(tool.err, "--fly: no such option; accepted are --explain, --no-proof, --json");
+    assert_says(tool.err,
+                "--fly: no such option; accepted are --explain, --no-proof, --patience, --json");
     tool_free(&tool);
     snprintf(command, sizeof(command), "'%s' doctor --explain list >/dev/full 2>&1",
              getenv("HMREG_TOOL"));
@@ -613,6 +634,7 @@ static void topo__draws_the_distances_of_the_tree(void **state)
 }
 
 TEST_MAIN(TEST(good__every_pair_proven_and_only_notes), TEST(no_proof__nothing_is_transferred),
+          TEST(transfer_that_hangs__is_found),
           TEST(text__verdict_first_then_what_to_do_then_the_matrix),
           TEST(each_state__is_found_and_only_then), TEST(no_path_but_the_cpu__degraded),
           TEST(no_device__broken_with_each_runtimes_reason),

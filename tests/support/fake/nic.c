@@ -11,9 +11,11 @@
  *       down        no port is active                  closed   the device file is not readable
  *       error       operations complete with an error  flip     they complete, a byte is wrong
  *       few         100 regions                        small    regions of up to 1 MiB
+ *       crash       operations end the process         hang     they never return
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +147,10 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     char *remote = reach(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->sg_list->length);
     bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 
+    if (is("crash"))
+        raise(SIGKILL); /* some libraries catch others */
+    while (is("hang"))
+        pause();
     completed = (struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_SUCCESS};
     completions = 1;
     if (!local || !remote || is("error")) {

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See prover.h. The process is this program anew (neither CUDA nor libfabric survives fork()), and
+ * tells what it does on a pipe, one JSON object a line: first what it is about to prove, then how
+ * that ended. Its standard output is not the doctor's: libraries may print there.
+ */
+#include "tools/prover.h"
+
+#include "tools/command.h"
+#include "tools/doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIPE_FD   3 /* in the process */
+#define LINE_ROOM (1 << 16)
+
+extern char **environ;
+
+/* ---- in the process --------------------------------------------------------------------- */
+
+static FILE *parent;
+
+/* proof NULL: it begins. */
+static void tell(const struct fabric *fabric, size_t memory, json_t *proof)
+{
+    json_t *line =
+        doc_made(json_pack("{s:s, s:o, s:o, s:i, s:o}", "provider", fabric->provider, "fabric",
+                           doc_text(fabric->name), "domain", doc_text(fabric->domain), "memory",
+                           (int)memory, "proof", proof ? proof : json_null()));
+
+    json_dumpf(line, parent, JSON_COMPACT);
+    fputc('\n', parent);
+    fflush(parent);
+    json_decref(line);
+}
+
+static void visit(struct fabric_list *list, const struct fabric *fabric,
+                  struct hmreg_domain *domain, json_t *described)
+{
+    const json_t *memory;
+    size_t i;
+
+    json_array_foreach(json_object_get(described, "memory"), i, memory)
+    {
+        if (!proof_is_worth_it(list, fabric))
+            return;
+        tell(fabric, i, NULL);
+        tell(fabric, i, proof_try(list, fabric, domain, memory));
+    }
+}
+
+int prover_main(void)
+{
+    struct fabric_list list = {.visit = visit};
+    json_t *document = doc_made(json_object());
+
+    parent = fcntl(PIPE_FD, F_GETFD) < 0 ? NULL : fdopen(PIPE_FD, "w");
+    if (!parent || hmreg_open(NULL, &list.lib)) {
+        fprintf(stderr, "hmreg doctor: %s is the doctor's own\n", PROVER_ARGUMENT);
+        return EXIT_TROUBLE;
+    }
+    fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC);
+    fabrics_visit(&list, document);
+    json_decref(document);
+    hmreg_close(list.lib);
+    fclose(parent);
+    return EXIT_GOOD;
+}
+
+/* ---- what it told ----------------------------------------------------------------------- */
+
+struct prover {
+    pid_t pid;
+    int fd;
+    json_t *facts;
+    json_t *pending; /* a line that has begun, whose end has not come */
+    char line[LINE_ROOM];
+    size_t used;
+};
+
+static json_t *memory_of(const json_t *facts, const json_t *line)
+{
+    static const char *const keys[] = {"provider", "fabric", "domain"};
+    const json_t *fabric;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        for (k = 0; k < 3 && !strcmp(doc_words(fabric, keys[k]), doc_words(line, keys[k])); k++)
+            continue;
+        if (k == 3)
+            return json_array_get(json_object_get(fabric, "memory"),
+                                  (size_t)doc_number(line, "memory"));
+    }
+    return NULL;
+}
+
+static void set_proof(struct prover *prover, const json_t *line, json_t *proof)
+{
+    json_t *memory = memory_of(prover->facts, line);
+
+    if (memory)
+        doc_set(memory, "proof", proof);
+    else
+        json_decref(proof);
+}
+
+static void take_line(struct prover *prover, const char *text)
+{
+    json_t *line = json_loads(text, 0, NULL);
+
+    json_decref(prover->pending);
+    prover->pending = NULL;
+    if (doc_has(line, "proof"))
+        set_proof(prover, line, json_incref(json_object_get(line, "proof")));
+    else
+        prover->pending = json_incref(line);
+    json_decref(line);
+}
+
+static void take_lines(struct prover *prover)
+{
+    char *start = prover->line, *end;
+
+    prover->line[prover->used] = '\0';
+    for (; (end = strchr(start, '\n')); start = end + 1) {
+        *end = '\0';
+        take_line(prover, start);
+    }
+    prover->used = strlen(start);
+    memmove(prover->line, start, prover->used);
+}
+
+/* Until its end: 0; or -1 if nothing came for too long. */
+static int listen_to(struct prover *prover, int patience)
+{
+    struct pollfd ready = {.fd = prover->fd, .events = POLLIN};
+    ssize_t got = 1;
+
+    while (got > 0 && prover->used < LINE_ROOM - 1) {
+        int rc = poll(&ready, 1, patience * 1000);
+
+        if (rc <= 0)
+            return rc < 0 && errno == EINTR ? listen_to(prover, patience) : -1;
+        got = read(prover->fd, prover->line + prover->used, LINE_ROOM - 1 - prover->used);
+        prover->used += got > 0 ? (size_t)got : 0;
+        take_lines(prover);
+    }
+    return 0;
+}
+
+/* ---- its end ---------------------------------------------------------------------------- */
+
+/* A process that is stuck in a driver does not even die: it is not waited for then. */
+static int stop(struct prover *prover)
+{
+    const struct timespec moment = {.tv_nsec = 50000000};
+    int status = 0;
+
+    kill(prover->pid, SIGKILL);
+    for (int i = 0; i < 40 && waitpid(prover->pid, &status, WNOHANG) == 0; i++)
+        nanosleep(&moment, NULL);
+    return status;
+}
+
+/* What was being proven when it ended has failed. */
+static void fail_pending(struct prover *prover, const char *why)
+{
+    if (prover->pending)
+        set_proof(prover, prover->pending,
+                  doc_made(json_pack("{s:s, s:s, s:n, s:[]}", "result", "failed", "text", why,
+                                     "path", "refused")));
+    json_decref(prover->pending);
+}
+
+static void finish(struct prover *prover, int rc, int patience)
+{
+    char why[160];
+    int status = 0;
+
+    if (rc) {
+        stop(prover);
+        snprintf(why, sizeof(why), "it did not come to an end within %d s and was stopped",
+                 patience);
+    } else {
+        waitpid(prover->pid, &status, 0);
+        if (WIFSIGNALED(status))
+            snprintf(why, sizeof(why), "the process that tried it was ended by signal %d (%s)",
+                     WTERMSIG(status), strsignal(WTERMSIG(status)));
+        else
+            snprintf(why, sizeof(why), "the process that tried it exited with status %d",
+                     WEXITSTATUS(status));
+    }
+    fail_pending(prover, why);
+}
+
+/* ---- starting it ------------------------------------------------------------------------ */
+
+static int start(struct prover *prover)
+{
+    char name[] = "hmreg", command[] = "doctor", argument[] = PROVER_ARGUMENT;
+    char *argv[] = {name, command, argument, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2], rc;
+
+    if (pipe2(ends, O_CLOEXEC))
+        return -errno;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], PIPE_FD);
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    rc = posix_spawn(&prover->pid, "/proc/self/exe", &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (rc)
+        close(ends[0]);
+    prover->fd = ends[0];
+    return -rc;
+}
+
+static void clear_proofs(json_t *facts)
+{
+    const json_t *fabric;
+    json_t *memory;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
+        {
+            doc_set(memory, "proof", json_null());
+        }
+    }
+}
+
+void prover_run(json_t *facts, int patience)
+{
+    struct prover *prover = calloc(1, sizeof(*prover));
+    int rc;
+
+    clear_proofs(facts);
+    if (!prover)
+        return;
+    prover->facts = facts;
+    if (!start(prover)) {
+        rc = listen_to(prover, patience);
+        finish(prover, rc, patience);
+        close(prover->fd);
+    }
+    free(prover);
+}
