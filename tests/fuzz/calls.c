@@ -236,6 +236,18 @@ static void call_domain_open(struct fuzz *fuzz)
     fuzz->domains[slot] = domain;
 }
 
+/* What is shown is within reason, whatever was called before. */
+static int look_at_entry(const struct hmreg_entry_info *entry, void *context)
+{
+    struct fuzz *fuzz = context;
+
+    MUST((unsigned)entry->iface < HMREG_IFACE_COUNT && entry->device >= -1);
+    MUST((unsigned)entry->state <= HMREG_ENTRY_ENDED);
+    MUST((unsigned)entry->path < HMREG_PATH_COUNT);
+    MUST(entry->len && entry->access && !(entry->access & ~HMREG_ACCESS_ALL));
+    return 0;
+}
+
 static void call_domain_queries(struct fuzz *fuzz)
 {
     STRUCT(hmreg_domain_info, info);
@@ -245,6 +257,9 @@ static void call_domain_queries(struct fuzz *fuzz)
 
     CALL(hmreg_domain_query(domain, &info.it), &info);
     CALL(hmreg_domain_stats(domain, &stats.it), &stats);
+    CALL(hmreg_cache_stats(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz), &stats.it),
+         &stats);
+    PLAIN(hmreg_domain_dump(domain, look_at_entry, fuzz));
     CALL(hmreg_domain_explain(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz),
                               &explanation.it),
          &explanation);

@@ -128,6 +128,34 @@ static void work_on_three_threads(void)
     say_ready();
 }
 
+static pthread_barrier_t done;
+
+static void *work_and_stay(void *arg)
+{
+    for (unsigned i = 0; i < 1000; i++)
+        get(i % 12);
+    pthread_barrier_wait(&done);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* Four threads, which stay; then what the process itself says. */
+static void work_and_tell(void)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    pthread_t thread;
+
+    open_domain(16);
+    pthread_barrier_init(&done, NULL, 5);
+    for (int i = 0; i < 4; i++)
+        need(pthread_create(&thread, NULL, work_and_stay, NULL));
+    pthread_barrier_wait(&done);
+    need(hmreg_domain_stats(domain, &stats));
+    say_ready();
+    need(write(say, &stats, sizeof(stats)) != sizeof(stats));
+}
+
 /* ---- what was said ---------------------------------------------------------------------- */
 
 static json_t *document_of(pid_t pid)
@@ -262,6 +290,26 @@ static void load__numbers_only_grow(void **state)
         before = now;
         json_decref(document);
     }
+    end(&target);
+}
+
+static void threads__inside_and_outside__the_same_numbers(void **state)
+{
+    struct hmreg_stats stats;
+    struct target target;
+    json_t *document;
+    const json_t *cache;
+
+    start(&target, work_and_tell);
+    assert_int_equal(read(target.ready, &stats, sizeof(stats)), sizeof(stats));
+    document = document_of(target.pid);
+    cache = host_cache(document);
+    assert_int_equal(stats.hits + stats.misses + stats.uncached, 4000);
+    assert_int_equal(number_at(cache, "hits"), stats.hits);
+    assert_int_equal(number_at(cache, "misses"), stats.misses);
+    assert_int_equal(number_at(cache, "waits"), stats.waits);
+    assert_int_equal(number_at(cache, "regions"), 12);
+    json_decref(document);
     end(&target);
 }
 
@@ -539,6 +587,7 @@ static void watch__nothing_to_watch__fails_at_once(void **state)
 
 TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__rows_of_its_caches),
           TEST(all__a_process_that_works__is_among_them), TEST(load__numbers_only_grow),
+          TEST(threads__inside_and_outside__the_same_numbers),
           TEST(killed_while_it_is_read__no_crash), TEST(closed_while_it_is_read__no_crash),
           TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
           TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
