@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,14 @@ static int seal(int fd)
     return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL);
 }
 
+/* To go beyond the limit of files' sizes is answered with a signal. */
+static bool may_be_so_long(void)
+{
+    struct rlimit limit;
+
+    return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= sizeof(struct stats_page);
+}
+
 /* All of its memory is had now: where the system is short of it later, a counter that has no page
  * would end the process (SIGBUS). */
 static int allocate(int fd)
@@ -59,7 +68,7 @@ static struct stats_page *map_file(int fd)
 {
     struct stats_page *page;
 
-    if (allocate(fd))
+    if (!may_be_so_long() || allocate(fd))
         return NULL;
     page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)

@@ -94,6 +94,22 @@ static void page__no_descriptor_left__works_and_is_not_shown(void **state)
     assert_ok(hmreg_close(lib));
 }
 
+static void page__longer_than_files_may_be__works_and_is_not_shown(void **state)
+{
+    struct rlimit before, little;
+    struct hmreg *lib;
+
+    vendors_reset();
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    little = before;
+    little.rlim_cur = sizeof(struct stats_page) - 1;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    assert_ok(hmreg_open(&config, &lib)); /* SIGXFSZ would end the test */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(shown_in(lib), 0);
+    assert_ok(hmreg_close(lib));
+}
+
 /* A process that locks all its memory and may lock little. 77: it may lock as much as it likes. */
 static int locked(void)
 {
@@ -143,5 +159,6 @@ static void row__no_memory__the_caller_counts(void **state)
 
 TEST_MAIN(TEST(page__cannot_be_had__works_and_is_not_shown),
           TEST(page__no_descriptor_left__works_and_is_not_shown),
+          TEST(page__longer_than_files_may_be__works_and_is_not_shown),
           TEST(page__memory_locked_up_to_the_limit__opens_all_the_same),
           TEST(row__no_memory__the_caller_counts))
