@@ -31,6 +31,12 @@ static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, 
     return false;
 }
 
+/* What was in use when room was last looked for need not be now. */
+static void let_time_pass(struct cache_pool *pool)
+{
+    atomic_fetch_add_explicit(&pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
+}
+
 /* The first in the true order. *work counts down. */
 static enum cache_pick first_in_order(struct cache *cache, unsigned *work, struct cache_entry **out,
                                       uint32_t *stamp)
@@ -162,6 +168,8 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 
     if (!cache->limit.regions || bytes > cache->limit.bytes)
         return CACHE_NOTHING;
+    if (!fits(&left, &cache->limit, bytes))
+        let_time_pass(cache->pool);
     while (result == CACHE_PICKED && !fits(&left, &cache->limit, bytes)) {
         struct cache_entry *entry;
         uint32_t stamp;
@@ -197,6 +205,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
     enum cache_pick result = CACHE_PICKED;
     unsigned done = 0;
 
+    let_time_pass(pool);
     while (done < count && result != CACHE_NOTHING) {
         struct cache_stir stir = {.count = 0};
         struct cache_entry *entry;

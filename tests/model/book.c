@@ -39,7 +39,7 @@ static struct {
     unsigned count; /* of the array, used */
     struct pinned gone[GONE];
     unsigned gone_count;
-    uint64_t clock; /* advances with each miss */
+    uint64_t clock; /* advances with each region that is remembered */
     uint64_t hits, misses, uncached;
     bool meanwhile; /* something died within this get: what it did for room is its own affair */
     uint64_t died_surely, died_perhaps; /* by changes */
@@ -277,7 +277,7 @@ static void add_entry(const struct book_want *want, const struct book_seen *seen
 {
     struct entry *entry = new_entry();
 
-    book.clock++;
+    book.clock += seen->cached;
     *entry = (struct entry){.key = seen->region->key,
                             .area = want->area,
                             .start = seen->region->start,

@@ -480,6 +480,25 @@ static void limits__of_one__the_last_is_kept(void **state)
     close_all();
 }
 
+/* What was in use when room was looked for in vain is not for ever. */
+static void limits__full_and_put_back__there_is_room_again(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
+    struct hmreg_mr *held[4];
+
+    open_all(&config);
+    for (unsigned i = 0; i < 4; i++)
+        held[i] = get(i);
+    hmreg_mr_put(get(4));
+    assert_int_equal(stats_now().uncached, 1);
+    for (unsigned i = 0; i < 4; i++)
+        hmreg_mr_put(held[i]);
+    go_round(RANGES, 1);
+    assert_int_equal(stats_now().uncached, 1);
+    assert_int_equal(stats_now().misses, RANGES);
+    close_all();
+}
+
 /* A range that alone is longer than the limit takes nobody's place. */
 static void limits__a_range_beyond_them__evicts_nothing(void **state)
 {
@@ -506,4 +525,6 @@ TEST_MAIN(TEST(put__by_a_thread_that_never_got__ends_it),
           TEST(fork__while_threads_do_everything__child_lives),
           TEST(limits__exactly_what_is_worked_with__never_misses_again),
           TEST(limits__one_less_than_what_is_worked_with__hold),
-          TEST(limits__of_one__the_last_is_kept), TEST(limits__a_range_beyond_them__evicts_nothing))
+          TEST(limits__of_one__the_last_is_kept),
+          TEST(limits__full_and_put_back__there_is_room_again),
+          TEST(limits__a_range_beyond_them__evicts_nothing))
