@@ -230,27 +230,35 @@ static void alloc_fails__the_vendors_error(void **state)
     device_close(&bench);
 }
 
-static void import_fails__reason_then_works_again(void **state)
+/* What the kernel answers reaches the user as it is. */
+static void import_fails_on(enum hmreg_path path, enum softgpu_op step)
 {
-    static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
     struct hmreg_reason reason;
     struct target target;
     struct bench bench;
 
-    device_open(&bench, HMREG_PATH_DMABUF);
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        target_alloc(&bench, &target);
-        softgpu_fail(steps[i], ENOSPC);
-        reason = refused(&bench, &target);
-        assert_string_equal(reason.slug, "dmabuf-import-failed");
-        assert_int_equal(reason.code, -ENOSPC);
-        assert_int_equal(reason.vendor_code, ENOSPC);
-        assert_int_equal(softgpu_stat(-1).regions, 0);
-        assert_ok(hmreg_mr_reg(bench.domain, target.memory + TARGET_SKEW, TARGET_BYTES,
-                               HMREG_REMOTE_WRITE, 0, 0, 0, &target.mr, NULL));
-        target_close(&bench, &target);
-    }
+    device_open(&bench, path);
+    target_alloc(&bench, &target);
+    softgpu_fail(step, ENOSPC);
+    reason = refused(&bench, &target);
+    assert_string_equal(reason.slug,
+                        path == HMREG_PATH_DMABUF ? "dmabuf-import-failed" : "peer-memory-refused");
+    assert_int_equal(reason.code, -ENOSPC);
+    assert_int_equal(reason.vendor_code, ENOSPC);
+    assert_int_equal(softgpu_stat(-1).regions, 0);
+    assert_ok(hmreg_mr_reg(bench.domain, target.memory + TARGET_SKEW, TARGET_BYTES,
+                           HMREG_REMOTE_WRITE, 0, 0, 0, &target.mr, NULL));
+    target_close(&bench, &target);
     device_close(&bench);
+}
+
+static void import_fails__reason_then_works_again(void **state)
+{
+    static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
+
+    for (size_t i = 0; i < PATHS; i++)
+        for (size_t step = 0; step < sizeof(steps) / sizeof(steps[0]); step++)
+            import_fails_on(paths[i], steps[step]);
 }
 
 static void import_fails__next_path_is_taken(void **state)
@@ -292,18 +300,21 @@ static void out_of_memory__is_the_answer(void **state)
 }
 
 /* A region holds its memory in place; without one it moves, and the next finds it. */
-static void move__while_registered__refused_then_followed(void **state)
+static void move_on(enum hmreg_path path)
 {
     struct target target;
     struct bench bench;
     int fd;
 
-    device_open(&bench, HMREG_PATH_DMABUF);
+    device_open(&bench, path);
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     fd = target_descriptor(&bench, &target);
     assert_int_equal(softgpu_move(fd, false), -1);
     assert_int_equal(errno, EBUSY);
     assert_ok(hmreg_mr_close(target.mr));
+    softgpu_fail(SOFTGPU_OP_MOVE, EIO);
+    assert_int_equal(softgpu_move(fd, false), -1);
+    assert_int_equal(errno, EIO);
     assert_int_equal(softgpu_move(fd, false), 0);
     assert_ok(hmreg_mr_reg(bench.domain, target.memory + TARGET_SKEW, TARGET_BYTES,
                            HMREG_REMOTE_WRITE, 0, 0, 0, &target.mr, NULL));
@@ -315,15 +326,21 @@ static void move__while_registered__refused_then_followed(void **state)
     device_close(&bench);
 }
 
+static void move__while_registered__refused_then_followed(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        move_on(paths[i]);
+}
+
 /* As by a reset of the GPU: the region is of no use any more, but does no harm and closes. */
-static void move__forced__region_still_closes(void **state)
+static void move_forced_on(enum hmreg_path path)
 {
     unsigned told = softgpu_stat(-1).moved;
     struct target target;
     struct bench bench;
     int fd;
 
-    device_open(&bench, HMREG_PATH_DMABUF);
+    device_open(&bench, path);
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     fd = target_descriptor(&bench, &target);
     assert_int_equal(softgpu_move(fd, true), 0);
@@ -335,10 +352,16 @@ static void move__forced__region_still_closes(void **state)
     device_close(&bench);
 }
 
+static void move__forced__region_still_closes(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        move_forced_on(paths[i]);
+}
+
 /* ---- processes and threads -------------------------------------------------------------- */
 
 /* HOLDER's process has nothing of ours: a runtime that a parent has used works in no child. */
-static pid_t start_holder(int *ready)
+static pid_t start_holder(enum hmreg_path path, int *ready)
 {
     int ends[2];
     pid_t child;
@@ -347,7 +370,7 @@ static pid_t start_holder(int *ready)
     child = fork();
     if (!child) {
         dup2(ends[1], STDOUT_FILENO);
-        execl(HOLDER, HOLDER, NULL);
+        execl(HOLDER, HOLDER, hmreg_path_name(path), NULL);
         _exit(1);
     }
     close(ends[1]);
@@ -355,7 +378,7 @@ static pid_t start_holder(int *ready)
     return child;
 }
 
-static void killed__nothing_is_left(void **state)
+static void killed_on(enum hmreg_path path)
 {
     struct softgpu_stat stat;
     int ready = -1, status;
@@ -363,7 +386,8 @@ static void killed__nothing_is_left(void **state)
     char byte;
 
     softgpu_need();
-    child = start_holder(&ready);
+    softgpu_peermem(path == HMREG_PATH_PEERMEM);
+    child = start_holder(path, &ready);
     assert_int_equal(read(ready, &byte, 1), 1);
     stat = softgpu_stat(-1);
     kill(child, SIGKILL);
@@ -371,7 +395,14 @@ static void killed__nothing_is_left(void **state)
     assert_int_equal(stat.regions, 1);
     assert_true(WIFSIGNALED(status));
     close(ready);
+    softgpu_peermem(false);
     softgpu_assert_clean();
+}
+
+static void killed__nothing_is_left(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        killed_on(paths[i]);
 }
 
 /* The child is refused everything, and its end takes nothing from the parent. */
@@ -408,7 +439,7 @@ static void fork__parents_region_goes_on(void **state)
 }
 
 #define THREADS 4
-#define ROUNDS  40
+#define ROUNDS  20
 
 /* How many calls failed. */
 static void *register_often(void *argument)
@@ -432,13 +463,13 @@ static void *register_often(void *argument)
     return (void *)failed;
 }
 
-static void four_threads__nothing_fails_and_nothing_is_left(void **state)
+static void run_threads_on(enum hmreg_path path)
 {
     pthread_t threads[THREADS];
     struct bench bench;
     void *failed;
 
-    device_open(&bench, HMREG_PATH_DMABUF);
+    device_open(&bench, path);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, register_often, &bench), 0);
     for (int i = 0; i < THREADS; i++) {
@@ -446,6 +477,12 @@ static void four_threads__nothing_fails_and_nothing_is_left(void **state)
         assert_int_equal((uintptr_t)failed, 0);
     }
     device_close(&bench);
+}
+
+static void four_threads__nothing_fails_and_nothing_is_left(void **state)
+{
+    for (size_t i = 0; i < PATHS; i++)
+        run_threads_on(paths[i]);
 }
 
 TEST_MAIN(TEST(rdma_write__lands_and_neighbours_stay), TEST(rdma_read__brings_the_devices_bytes),

@@ -86,13 +86,13 @@ static void run(const char *command)
         fail_msg("%s failed", command);
 }
 
-static void unplugged__regions_close_and_new_ones_say_why(void **state)
+static void unplug_under(enum hmreg_path path)
 {
     struct hmreg_mr *mr = (void *)1;
     struct target target;
     struct bench bench;
 
-    device_open(&bench, HMREG_PATH_DMABUF);
+    device_open(&bench, path);
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     run("rdma link del rxe0");
     assert_int_equal(softgpu_stat(-1).regions, 0);
@@ -105,7 +105,14 @@ static void unplugged__regions_close_and_new_ones_say_why(void **state)
     target_close(&bench, &target);
     bench_close(&bench);
     run(RDMA_UP);
+    softgpu_peermem(false);
     softgpu_assert_clean();
+}
+
+static void unplugged__regions_close_and_new_ones_say_why(void **state)
+{
+    unplug_under(HMREG_PATH_DMABUF);
+    unplug_under(HMREG_PATH_PEERMEM);
 }
 
 static void plugged_in_again__works(void **state)
