@@ -44,7 +44,7 @@ says() {
 }
 
 lost() { [[ ! -e $work/lost ]]; }
-has_log() { [[ -f $work/out/kernel.log ]]; }
+has_log() { grep -q 'Linux version 6\.1\.' "$work/out/kernel.log"; }
 has_release() { grep -Eq 'kernel 6\.1: 6\.1\.' "$work/output"; }
 
 check guest__exit_status__comes_back test $answer == 99
@@ -63,6 +63,8 @@ check guest__kernel_panics__125_and_its_last_words ends 125 'sysrq triggered cra
     "$guest" --bare sh -c 'echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger'
 check guest__kernel_complains__success_is_125 ends 125 'WARNING: a test of the guest' \
     "$guest" --bare sh -c 'echo "WARNING: a test of the guest" >/dev/kmsg'
+check guest__command_crashes__its_signal_is_told ends 139 'Segmentation fault' \
+    "$guest" --bare --memory=512 sh -c 'kill -SEGV $$'
 check guest__time_limit__124 ends 124 'at the time limit' "$guest" --time-limit 1 --bare true
 
 check guest__no_command__teaches ends 125 'usage: ./run guest' "$guest"
