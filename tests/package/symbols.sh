@@ -3,7 +3,8 @@
 #
 # What a library of ours shows and needs: symbols.sh LIBRARY MAP "HEADER..." ALLOWED...
 # It exports exactly what its map names and its headers declare, links libc and at most ALLOWED,
-# and refers to no symbol of a vendor's runtime: those are found at run time or not at all.
+# and refers to no symbol of a vendor's runtime, or of a libibverbs newer than ibv_reg_mr_iova2()'s:
+# those are found at run time or not at all. ibv_fork_init() is the application's to call.
 . "$(dirname "$0")/cases.sh"
 
 library=$1 map=$2 headers=$3
@@ -60,6 +61,11 @@ thread_local_data_is_small() {
     [[ $SANITIZE ]] || ((${bytes:-0} <= 768))
 }
 
+refers_to_old_verbs_only() {
+    ! nm -D --undefined-only "$library" |
+        grep -E 'IBVERBS_1\.(9|[1-9][0-9])|ibv_fork_init|ibv_reg_dmabuf_mr|ibv_reg_mr_ex'
+}
+
 # libc is two files: the loader's belongs to it.
 links_at_most() {
     local needed extra=0
@@ -75,6 +81,7 @@ check "symbols_${name}__are_those_of_the_map" exports_its_map
 check "symbols_${name}__are_those_of_the_headers" exports_its_headers
 check "symbols_${name}__no_vendor_is_referred_to" refers_to_no_vendor
 check "symbols_${name}__thread_local_data_is_small" thread_local_data_is_small
+check "symbols_${name}__no_newer_libibverbs_is_needed" refers_to_old_verbs_only
 if [[ $SANITIZE ]]; then
     skip "symbols_${name}__links_only_what_it_says" "-fsanitize=$SANITIZE links its own libraries"
 else
