@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
@@ -60,13 +61,11 @@ static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
         request.dmabuf = composite->dmabufs ? composite->dmabufs[i] : NULL;
         if (i > 0) /* the caller's key is the first's */
             request.any_key = true;
-        rc = region_create_one(mr->domain, &request, &composite->found[i],
+        rc = region_create_one(mr->domain, &request, &composite->found[i], NULL,
                                &mr->more->pieces[i]);
         if (rc)
             break;
     }
-    if (rc == -EXDEV) /* pieces are not split again */
-        rc = -EOPNOTSUPP;
     if (rc) {
         hmreg_error_save(&failure);
         close_pieces(mr);
@@ -170,20 +169,29 @@ static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
 }
 
 static int create_split(struct hmreg_domain *domain, const struct request *request,
-                        const struct resolved *whole, struct hmreg_mr **out)
+                        const struct resolved *found, const struct refusals *whole,
+                        struct hmreg_mr **out)
 {
     struct iovec *iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*iov));
-    struct resolved *found = calloc(HMREG_SEGMENTS_MAX, sizeof(*found));
-    struct composite composite = {.whole = *request, .iov = iov, .found = found};
+    struct resolved *pieces = calloc(HMREG_SEGMENTS_MAX, sizeof(*pieces));
+    struct hmreg_reason *reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*reasons));
+    struct composite composite = {.whole = *request, .iov = iov, .found = pieces};
     int rc;
 
-    if (iov && found)
-        rc = find_pieces(domain, request->iov, &composite, found);
+    if (iov && pieces && reasons)
+        rc = find_pieces(domain, request->iov, &composite, pieces);
     else
         rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
     if (!rc)
-        rc = composite_create(domain, &composite, whole, out);
-    free(found);
+        rc = composite_create(domain, &composite, found, out);
+    if (!rc) {
+        memcpy(reasons, whole->reasons, whole->count * sizeof(*reasons));
+        (*out)->more->refused = whole->count;
+        (*out)->more->reasons = reasons;
+        reasons = NULL;
+    }
+    free(reasons);
+    free(pieces);
     free(iov);
     return rc;
 }
@@ -191,19 +199,17 @@ static int create_split(struct hmreg_domain *domain, const struct request *reque
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out)
 {
-    struct hmreg_error before, refusal;
+    struct hmreg_error before;
+    struct refusals whole;
     int rc;
 
     hmreg_error_save(&before);
-    rc = region_create_one(domain, request, found, out);
+    rc = region_create_one(domain, request, found, &whole, out);
     if (rc != -EXDEV)
         return rc;
-    hmreg_error_save(&refusal);
-    rc = create_split(domain, request, found, out);
-    if (rc == -EXDEV) {
-        hmreg_error_restore(&refusal);
-        return -EOPNOTSUPP;
-    }
+    rc = create_split(domain, request, found, &whole, out);
+    if (rc == -EXDEV)
+        return refuse_all(domain, found, whole.reasons, whole.count);
     if (!rc) /* that the whole was refused is no failure of the call */
         hmreg_error_restore(&before);
     return rc;

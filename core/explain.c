@@ -87,7 +87,8 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         return rc;
     if (!mr && !last)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
-    if (mr && mr_pieces(mr)) /* each took its own path; the first stands for all */
+    /* Each piece took its own path: the first stands for all, unless the whole was tried before. */
+    if (mr && mr_pieces(mr) && !mr->more->refused)
         mr = mr_pieces(mr)[0];
     if (mr)
         fill(&explanation, mr->iface, mr->device, mr->path, mr->more ? mr->more->reasons : NULL,

@@ -104,6 +104,7 @@ struct attempt {
     const struct request *request;
     const struct resolved *found; /* request->count of them */
     struct hmreg_mr *mr;          /* being filled */
+    struct refusals *whole;       /* for a range that several descriptors might name, or NULL */
     uint64_t key;
     struct hmreg_reason why; /* of the path being tried; why.code 0: not refused */
 };
@@ -314,25 +315,33 @@ static bool takes_several(const struct attempt *attempt)
     return false;
 }
 
-/* Every path refused: host memory has one path and its own error; device memory's reasons are
- * for hmreg_explain(). */
+int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
+               const struct hmreg_reason *reasons, uint32_t count)
+{
+    const struct hmreg_reason *last = &reasons[count - 1];
+
+    explain_keep(found->iface, found->range.device, reasons, count);
+    if (count == 1 && last->path == HMREG_PATH_SYSTEM)
+        return hmreg_fail_vendor(last->code, domain->ops.name, last->vendor_code, NULL, "%s",
+                                 last->text);
+    return hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s",
+                      hmreg_iface_name(found->iface), domain->caps.fabric,
+                      hmreg_path_name(last->path), last->text);
+}
+
 static int all_refused(struct attempt *attempt)
 {
-    const struct hmreg_mr *mr = attempt->mr;
-    const struct mr_more *more = mr->more;
-    const struct hmreg_reason *first = more->reasons;
+    const struct mr_more *more = attempt->mr->more;
 
-    if (!first)
+    if (!more->reasons)
         return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
                                        "dmabuf can take");
-    explain_keep(mr->iface, mr->device, more->reasons, more->refused);
-    if (more->refused == 1 && first->path == HMREG_PATH_SYSTEM)
-        return hmreg_fail_vendor(first->code, attempt->domain->ops.name, first->vendor_code, NULL,
-                                 "%s", first->text);
-    hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s", hmreg_iface_name(mr->iface),
-               attempt->domain->caps.fabric, hmreg_path_name(more->reasons[more->refused - 1].path),
-               more->reasons[more->refused - 1].text);
-    return takes_several(attempt) ? -EXDEV : -EOPNOTSUPP;
+    if (attempt->whole && takes_several(attempt)) {
+        attempt->whole->count = more->refused;
+        memcpy(attempt->whole->reasons, more->reasons, more->refused * sizeof(*more->reasons));
+        return -EXDEV;
+    }
+    return refuse_all(attempt->domain, attempt->found, more->reasons, more->refused);
 }
 
 static int try_paths(struct attempt *attempt)
@@ -491,9 +500,9 @@ static int register_attempt(struct attempt *attempt)
 }
 
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
-                      const struct resolved *found, struct hmreg_mr **out)
+                      const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
 {
-    struct attempt attempt = {.domain = domain, .request = request, .found = found};
+    struct attempt attempt = {.domain = domain, .request = request, .found = found, .whole = whole};
     struct hmreg_mr *before = *out;
     int rc;
 

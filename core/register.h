@@ -48,10 +48,21 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out);
 
-/* The same, never a composite. -EXDEV: as -EOPNOTSUPP, and with its sentence, where one descriptor
- * cannot name the range, but several might. */
+/* Why each path refused a range. */
+struct refusals {
+    uint32_t count;
+    struct hmreg_reason reasons[HMREG_PATH_COUNT - 1];
+};
+
+/* The same, never a composite. With whole, -EXDEV: one descriptor cannot name the range, but
+ * several might; nothing is recorded but what is in *whole. */
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
-                      const struct resolved *found, struct hmreg_mr **out);
+                      const struct resolved *found, struct refusals *whole, struct hmreg_mr **out);
+
+/* Every path refused: keeps the reasons for hmreg_explain(). -EOPNOTSUPP; of host memory, which
+ * has one path, that one's own error. */
+int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
+               const struct hmreg_reason *reasons, uint32_t count);
 
 /* What a composite is made of. */
 struct composite {

@@ -301,8 +301,22 @@ static void each_call_fails__many_ranges(void **state)
     each_call_fails(many_ranges_way);
 }
 
+/* The thread's last refusal has its memory from the first one on. */
+static void refuse_once(void)
+{
+    struct way way = {.lib = NULL};
+
+    vendors_reset();
+    pieces = make_pieces();
+    vendors[HMREG_IFACE_ROCR].export_code = -EIO;
+    assert_fails(split_way(&way), -EOPNOTSUPP, "no path");
+    assert_int_equal(close_way(&way), 0);
+    free_pieces();
+}
+
 static void each_call_fails__split_range(void **state)
 {
+    refuse_once();
     each_call_fails(split_way);
 }
 

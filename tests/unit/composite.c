@@ -77,6 +77,7 @@ static void check_call(const struct bed *bed, unsigned call, unsigned piece)
 static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **state)
 {
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     struct bed bed;
@@ -100,6 +101,12 @@ static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **
     assert_int_equal(info.path, HMREG_PATH_DMABUF);
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_null(hmreg_mr_desc(mr));
+    assert_ok(hmreg_explain(mr, &why)); /* why it is no region of one */
+    assert_int_equal(why.path, HMREG_PATH_DMABUF);
+    assert_int_equal(why.refused, 3);
+    assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
+    assert_int_equal(why.reasons[0].code, -EXDEV);
+    assert_fails(hmreg_explain(NULL, &why), -ENOENT, "no registration of this thread");
     assert_ok(hmreg_mr_close(mr));
     close_bed(&bed);
 }
