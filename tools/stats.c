@@ -230,7 +230,7 @@ const struct command command_stats = {
     .summary = "show what the caches of running processes did",
     .description = "Shows the counters of processes that use hmreg: of PID, or of all that may be\n"
                    "looked into. They are read from outside; a process is neither stopped nor\n"
-                   "slowed down. One row for each cache that was used:\n"
+                   "slowed down. One row for each cache that was used, without columns of zeros:\n"
                    "  regions    remembered now; the limit\n"
                    "  hits       gets served from the cache\n"
                    "  misses     gets that registered and remembered\n"

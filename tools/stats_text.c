@@ -85,28 +85,58 @@ static void add_hit_rate(struct table *table, const json_t *cache)
         table_add(table, "%s", "");
 }
 
+/* Columns that are there only if they say something: most terminals are narrow. */
+static const struct {
+    const char *heading, *key;
+} rare[] = {
+    {">uncached", "uncached"}, {">evicted", "evictions"}, {">forgotten", "invalidations"},
+    {">zombies", "zombies"},   {">failed", "failures"},
+};
+
+static bool any_has(const json_t *library, const char *key)
+{
+    const json_t *domain, *cache;
+    uint64_t sum = 0;
+    size_t i, j;
+
+    FOR_EACH_CACHE(library, domain, cache, i, j) sum |= doc_number(cache, key);
+    return sum;
+}
+
+static void add_usual(struct table *table, const json_t *domain, const json_t *cache)
+{
+    char bytes[32];
+
+    add_cache(table, domain, cache);
+    add_of_limit(table, cache, "regions", "limit_regions");
+    table_add(table, "%s", doc_bytes_words(doc_number(cache, "bytes"), bytes));
+    add_count(table, cache, "hits");
+    add_hit_rate(table, cache);
+    add_count(table, cache, "misses");
+}
+
 static void print_counts(const json_t *library)
 {
-    static const char *const columns[] = {">domain",  "cache",      ">regions", ">bytes",
-                                          ">hits",    ">hit rate",  ">misses",  ">uncached",
-                                          ">evicted", ">forgotten", ">zombies", ">failed"};
-    static const char *const counts[] = {"misses",        "uncached", "evictions",
-                                         "invalidations", "zombies",  "failures"};
-    struct table *table = table_new(columns, COUNT(columns));
+    const char *columns[7 + COUNT(rare)] = {">domain", "cache",     ">regions", ">bytes",
+                                            ">hits",   ">hit rate", ">misses"};
+    const char *keys[COUNT(rare)];
+    size_t i, j, rows = 0, count = 0;
     const json_t *domain, *cache;
-    char bytes[32];
-    size_t i, j, rows = 0;
+    struct table *table;
 
+    for (size_t k = 0; k < COUNT(rare); k++) {
+        if (!any_has(library, rare[k].key))
+            continue;
+        columns[7 + count] = rare[k].heading;
+        keys[count++] = rare[k].key;
+    }
+    table = table_new(columns, 7 + count);
     FOR_EACH_CACHE(library, domain, cache, i, j)
     {
-        add_cache(table, domain, cache);
+        add_usual(table, domain, cache);
+        for (size_t k = 0; k < count; k++)
+            add_count(table, cache, keys[k]);
         rows++;
-        add_of_limit(table, cache, "regions", "limit_regions");
-        table_add(table, "%s", doc_bytes_words(doc_number(cache, "bytes"), bytes));
-        add_count(table, cache, "hits");
-        add_hit_rate(table, cache);
-        for (size_t k = 0; k < COUNT(counts); k++)
-            add_count(table, cache, counts[k]);
     }
     print_table(table, rows);
 }

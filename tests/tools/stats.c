@@ -254,10 +254,37 @@ static void text__of_a_process__rows_of_its_caches(void **state)
     assert_says(tool.out, "25.0%"); /* 4 hits of 16 gets */
     assert_says(tool.out, "evicted: limit");
     assert_says(tool.out, "99% below");
+    assert_says(tool.out, "forgotten");
+    assert_silent(tool.out, "failed"); /* nothing did */
     assert_silent(tool.out, "cuda");
     assert_silent(tool.out, "hits/s");
     tool_free(&tool);
     end(&target);
+}
+
+static void work_well(void)
+{
+    open_domain(4096);
+    for (unsigned i = 0; i < 1000; i++)
+        get(i % 64);
+    say_ready();
+}
+
+static void text__all_is_well__fits_a_terminal(void **state)
+{
+    struct target target;
+    struct tool tool;
+    char number[16];
+
+    start(&target, work_well);
+    snprintf(number, sizeof(number), "%d", (int)target.pid);
+    tool = tool_run_on(80, "stats", number);
+    end(&target);
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "64 of 4096");
+    assert_says(tool.out, "domain  cache"); /* columns, not a block a row */
+    assert_true(longest_line(tool.out) <= 80);
+    tool_free(&tool);
 }
 
 static void all__a_process_that_works__is_among_them(void **state)
@@ -586,8 +613,8 @@ static void watch__nothing_to_watch__fails_at_once(void **state)
 }
 
 TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__rows_of_its_caches),
-          TEST(all__a_process_that_works__is_among_them), TEST(load__numbers_only_grow),
-          TEST(threads__inside_and_outside__the_same_numbers),
+          TEST(text__all_is_well__fits_a_terminal), TEST(all__a_process_that_works__is_among_them),
+          TEST(load__numbers_only_grow), TEST(threads__inside_and_outside__the_same_numbers),
           TEST(killed_while_it_is_read__no_crash), TEST(closed_while_it_is_read__no_crash),
           TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
           TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
