@@ -42,7 +42,7 @@ void measure_instructions(void);
 
 /* Runs inside another program's eyes; see instructions.c and locks.c. The result is the exit
  * status. */
-int instructions_inside(const char *who, const char *count);
+int instructions_inside(const char *who, const char *count, const char *place);
 int locks_inside(const char *who);
 
 /* A line of progress on stderr. */

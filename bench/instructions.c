@@ -3,11 +3,13 @@
  * Instructions of a hit, get + put over 100 regions in random order: so many hits are counted
  * twice, few and many, and what the difference took is divided by the difference of the counts:
  * all that happens once falls out. The same of the loop without get and put is subtracted.
- * Instructions inside the kernel are not counted.
+ * Instructions inside the kernel are not counted. A few places in memory are tried, the same ones
+ * for everybody and every count, since a hashed table fills by addresses.
  *
  * Counted by valgrind's callgrind, and a second time by single steps (stepper.c): the one cannot
  * run what needs userfaultfd(2), the other checks the first.
  */
+#include "bench/actor.h"
 #include "bench/again.h"
 #include "bench/bed.h"
 #include "bench/bench.h"
@@ -17,8 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define REGIONS 100
+#define PLACES  3 /* where the regions lie */
+#define PLACE   0x310000000000
+#define APART   0x1234567000
 
 /* The peers last: they run in valgrind. */
 static const struct subject *const subjects[] = {
@@ -32,10 +38,22 @@ static const struct subject *const subjects[] = {
 struct counted {
     const struct subject *subject;
     size_t hits; /* to be counted */
+    unsigned place;
     struct order order;
     void *state;
     char *base;
 };
+
+static char *reserve_at(unsigned place)
+{
+    void *wanted = (void *)(PLACE + place * APART);
+    void *base = mmap(wanted, REGIONS * REGION_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (base != wanted)
+        leave("something lies at %p", wanted);
+    return base;
+}
 
 static void prepare(void *arg)
 {
@@ -43,7 +61,7 @@ static void prepare(void *arg)
     struct order sorted;
 
     counted->state = counted->subject->open(counted->subject, REGIONS);
-    counted->base = bed_reserve(REGIONS);
+    counted->base = reserve_at(counted->place);
     order_sorted(&sorted, 0, REGIONS);
     order_shuffle(&counted->order, 0, REGIONS, 1);
     walk_once(counted->subject, counted->state, counted->base, &sorted);
@@ -62,9 +80,11 @@ static void work(void *arg)
 
 /* ---- by callgrind ----------------------------------------------------------------------- */
 
-int instructions_inside(const char *who, const char *count)
+int instructions_inside(const char *who, const char *count, const char *place)
 {
-    struct counted counted = {subject_find(who), strtoul(count, NULL, 10), {0}, NULL, NULL};
+    struct counted counted = {.subject = subject_find(who),
+                              .hits = strtoul(count, NULL, 10),
+                              .place = (unsigned)strtoul(place, NULL, 10)};
 
     if (!counted.subject)
         die("no subject is called %s", who);
@@ -74,9 +94,10 @@ int instructions_inside(const char *who, const char *count)
 }
 
 /* Negative: it cannot be had, and *why says why. */
-static double by_callgrind(const struct subject *subject, unsigned hits, char *why, size_t room)
+static double by_callgrind(const struct subject *subject, unsigned hits, unsigned at, char *why,
+                           size_t room)
 {
-    char count[20], line[300];
+    char count[20], place[20], line[300];
     const char *const argv[] = {"valgrind",
                                 "--tool=callgrind",
                                 "--callgrind-out-file=/dev/null",
@@ -85,12 +106,14 @@ static double by_callgrind(const struct subject *subject, unsigned hits, char *w
                                 "instructions",
                                 subject->who,
                                 count,
+                                place,
                                 NULL};
     double instructions = -1;
     FILE *output;
     int rc;
 
     snprintf(count, sizeof(count), "%u", hits);
+    snprintf(place, sizeof(place), "%u", at);
     snprintf(why, room, "failed: valgrind said nothing");
     output = again_begin(argv, NULL);
     while (fgets(line, sizeof(line), output)) {
@@ -109,9 +132,10 @@ static double by_callgrind(const struct subject *subject, unsigned hits, char *w
 
 /* ---- by single steps -------------------------------------------------------------------- */
 
-static double by_steps(const struct subject *subject, unsigned hits, char *why, size_t room)
+static double by_steps(const struct subject *subject, unsigned hits, unsigned place, char *why,
+                       size_t room)
 {
-    struct counted counted = {subject, hits, {0}, NULL, NULL};
+    struct counted counted = {.subject = subject, .hits = hits, .place = place};
 
     snprintf(why, room, "its process cannot be stepped through");
     return count_steps(prepare, work, &counted);
@@ -123,7 +147,8 @@ struct method {
     const char *measure;
     size_t subjects; /* of the list above */
     unsigned few, many;
-    double (*count)(const struct subject *subject, unsigned hits, char *why, size_t room);
+    double (*count)(const struct subject *subject, unsigned hits, unsigned place, char *why,
+                    size_t room);
 };
 
 static const struct method methods[] = {
@@ -132,22 +157,19 @@ static const struct method methods[] = {
 };
 
 /* Of one hit, loop included. */
-static double instructions_of(const struct method *method, const struct subject *subject, char *why,
-                              size_t room)
+static double instructions_of(const struct method *method, const struct subject *subject,
+                              unsigned place, char *why, size_t room)
 {
-    double few = method->count(subject, method->few, why, room);
-    double many = few < 0 ? few : method->count(subject, method->many, why, room);
+    double few = method->count(subject, method->few, place, why, room);
+    double many = few < 0 ? few : method->count(subject, method->many, place, why, room);
 
     return many < 0 ? -1 : (many - few) / (method->many - method->few);
 }
 
-static void count_all(const struct method *method)
+static void count_at(const struct method *method, unsigned place, double loop)
 {
-    char why[160];
-    double loop;
+    char why[160] = "the loop alone could not be counted";
 
-    progress("%s: the loop alone", method->measure);
-    loop = instructions_of(method, &subject_loop, why, sizeof(why));
     for (size_t i = 0; i < method->subjects; i++) {
         const struct subject *subject = subjects[i];
         double all = -1;
@@ -156,7 +178,7 @@ static void count_all(const struct method *method)
         if (subject->absent)
             snprintf(why, sizeof(why), "%s", subject->absent);
         else if (loop >= 0)
-            all = instructions_of(method, subject, why, sizeof(why));
+            all = instructions_of(method, subject, place, why, sizeof(why));
         if (all >= 0)
             series_add(method->measure, subject->who, "instructions", all - loop);
         else
@@ -166,6 +188,13 @@ static void count_all(const struct method *method)
 
 void measure_instructions(void)
 {
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        count_all(&methods[i]);
+    unsigned places = plan.quick ? 1 : PLACES;
+    char why[160];
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        double loop = instructions_of(&methods[i], &subject_loop, 0, why, sizeof(why));
+
+        for (unsigned place = 0; place < places; place++)
+            count_at(&methods[i], place, loop);
+    }
 }

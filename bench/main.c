@@ -111,8 +111,8 @@ static void be_quick(void)
 
 static int inside(const char *what, char **arguments, int count)
 {
-    if (!strcmp(what, "instructions") && count == 2)
-        return instructions_inside(arguments[0], arguments[1]);
+    if (!strcmp(what, "instructions") && count == 3)
+        return instructions_inside(arguments[0], arguments[1], arguments[2]);
     if (!strcmp(what, "locks") && count == 1)
         return locks_inside(arguments[0]);
     die("--inside is for this program's own use");
