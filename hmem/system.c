@@ -2,9 +2,9 @@
  *
  * Host memory of the system: what no runtime claimed. The kernel's own list of mappings says
  * what is mapped: by the PROCMAP_QUERY ioctl where there is one (Linux 6.11: a microsecond), by
- * reading /proc/thread-self/maps elsewhere. A range may run over several mappings (a heap that grew,
- * pages with another protection); a hole in it is an error. Host memory has no identity: nothing
- * about a mapping says whether its pages are still the same, so monitors watch it instead.
+ * reading /proc/thread-self/maps elsewhere. A range may run over several mappings (a heap that
+ * grew, pages with another protection); a hole in it is an error. Host memory has no identity:
+ * nothing about a mapping says whether its pages are still the same, so monitors watch it instead.
  */
 #include "core/error.h"
 #include "hmem/hmem.h"
@@ -37,11 +37,16 @@ struct procmap_query {
     uint64_t vma_name_addr;
     uint64_t build_id_addr;
 };
-#define PROCMAP_QUERY_IOCTL _IOWR('f', 17, struct procmap_query)
-#define PROCMAP_QUERY_VMA_READABLE 0x01
-#define PROCMAP_QUERY_VMA_WRITABLE 0x02
-#define PROCMAP_QUERY_VMA_SHARED 0x08
+#define PROCMAP_QUERY_IOCTL            _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_QUERY_VMA_READABLE     0x01
+#define PROCMAP_QUERY_VMA_WRITABLE     0x02
+#define PROCMAP_QUERY_VMA_SHARED       0x08
 #define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
+
+/* NULL in its place: the list of mappings is opened for each question. */
+struct hmem {
+    FILE *maps; /* of the process that opened it, which no forked child uses */
+};
 
 struct mapping {
     uint64_t start, end;
@@ -93,8 +98,8 @@ static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *ou
     char flags[5]; /* "rw-p" */
 
     while (read_line(maps, line, sizeof(line))) {
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4c %*x %*x:%*x %" SCNu64, &out->start,
-                   &out->end, flags, &out->inode) != 4)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4c %*x %*x:%*x %" SCNu64, &out->start, &out->end,
+                   flags, &out->inode) != 4)
             continue;
         out->readable = flags[0] == 'r';
         out->writable = flags[1] == 'w';
@@ -107,10 +112,9 @@ static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *ou
 
 static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
 {
-    return hmreg_fail(-EFAULT,
-                      "nothing is mapped at %#" PRIx64 ", %" PRIu64
-                      " bytes into the range of %zu bytes",
-                      hole, hole - addr, len);
+    return hmreg_fail(
+        -EFAULT, "nothing is mapped at %#" PRIx64 ", %" PRIu64 " bytes into the range of %zu bytes",
+        hole, hole - addr, len);
 }
 
 /* Walks the mappings under the range. */
@@ -144,17 +148,32 @@ static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len
     return 0;
 }
 
+/* The list of the whole process. "self" is the first thread, which may have ended. */
+static FILE *open_maps(void)
+{
+    return fopen("/proc/thread-self/maps", "re");
+}
+
+static bool answers_ioctl(FILE *maps, uint64_t addr)
+{
+    struct mapping probe;
+
+    return next_by_ioctl(fileno(maps), maps, addr, &probe) >= 0;
+}
+
 static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    /* "self" is the first thread, which may have ended. */
-    FILE *maps = fopen("/proc/thread-self/maps", "re");
-    struct mapping probe;
+    FILE *maps;
     int rc;
 
+    /* Unless somebody has closed it, who closes descriptors that are not his. */
+    if (self && answers_ioctl(self->maps, addr))
+        return walk(next_by_ioctl, fileno(self->maps), self->maps, addr, len, out);
+    maps = open_maps();
     if (!maps)
         return hmreg_fail_os(errno, "/proc/thread-self/maps cannot be read");
-    rc = next_by_ioctl(fileno(maps), maps, addr, &probe);
-    rc = walk(rc < 0 ? next_by_reading : next_by_ioctl, fileno(maps), maps, addr, len, out);
+    rc = walk(answers_ioctl(maps, addr) ? next_by_ioctl : next_by_reading, fileno(maps), maps, addr,
+              len, out);
     fclose(maps);
     return rc;
 }
@@ -165,14 +184,26 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     return 0;
 }
 
+/* The list of mappings stays open where it need not be read as text: opening it costs several times
+ * what a question does. */
 static int open_system(struct hmem **out)
 {
-    *out = NULL;
+    FILE *maps = open_maps();
+    struct hmem *self = maps && answers_ioctl(maps, 0) ? malloc(sizeof(*self)) : NULL;
+
+    if (self)
+        self->maps = maps;
+    else if (maps)
+        fclose(maps);
+    *out = self;
     return 0;
 }
 
 static void close_system(struct hmem *self)
 {
+    if (self)
+        fclose(self->maps);
+    free(self);
 }
 
 static void runtime(struct hmem *self, struct hmem_runtime *out)
