@@ -34,8 +34,9 @@ function(hmreg_shared_library name)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${name} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${arg_MAP})
-  # nodelete: thread-local data and fork handlers outlive a dlclose, so the code must too.
-  target_link_options(${name} PRIVATE -Wl,--version-script=${arg_MAP} -Wl,-z,nodelete)
+  # nodelete: thread-local data and fork handlers outlive a dlclose, so the code must too. now: hooks
+  # run inside the dynamic linker, where nothing may be looked up.
+  target_link_options(${name} PRIVATE -Wl,--version-script=${arg_MAP} -Wl,-z,nodelete -Wl,-z,now)
   if(NOT HMREG_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
   endif()

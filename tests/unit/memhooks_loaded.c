@@ -54,6 +54,11 @@ static void copy_code(uint8_t out[64])
     memcpy(out, (const void *)(uintptr_t)munmap, 64);
 }
 
+static void map_again(char *memory)
+{
+    assert_ptr_equal(bed_map_at(memory, 1), memory);
+}
+
 /* ---- two copies of hmreg ---------------------------------------------------------------- */
 
 static void two_copies(bool first_closes_first)
@@ -107,6 +112,31 @@ static void two_copies__second_closes_first__each_hears_all(void **state)
 static void two_copies__first_closes_first__each_hears_all(void **state)
 {
     two_copies(true);
+}
+
+/* The kernel lets one of two userfaultfds watch a page. */
+static void two_copies__same_memory__one_caches_it_and_both_are_right(void **state)
+{
+    char *memory = bed_map(1);
+    const struct plugin *plugin;
+    bool cached = false;
+    struct bed bed;
+    void *handle;
+
+    open_bed(&bed);
+    handle = load(&plugin);
+    open_plugin(plugin);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_true(plugin->get(memory, 10, &cached));
+    assert_int_equal(cached, !bed_hears_kernel(&bed));
+    munmap(memory, bed_page());
+    map_again(memory);
+    assert_int_equal(bed_key(&bed, memory, 10), 2);
+    assert_int_equal(plugin->invalidations(), cached ? 1 : 0);
+    munmap(memory, bed_page());
+    assert_int_equal(plugin->close(), 0);
+    bed_close(&bed);
+    unload(handle);
 }
 
 /* ---- unloading -------------------------------------------------------------------------- */
@@ -228,6 +258,7 @@ static void exit__with_domains_open_and_threads_running__ends(void **state)
 
 TEST_MAIN(TEST(two_copies__second_closes_first__each_hears_all),
           TEST(two_copies__first_closes_first__each_hears_all),
+          TEST(two_copies__same_memory__one_caches_it_and_both_are_right),
           TEST(dlclose__while_threads_are_in_the_code__all_goes_on),
           TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew),
           TEST(exit__with_domains_open_and_threads_running__ends))
