@@ -117,10 +117,11 @@ static void crews_over(const char *name, size_t regions, bool distinct)
         {&subject_hmreg_notice, WHO_NOTICE ", 2 threads", WHO_NOTICE ", 2 processes"},
         {&subject_hmreg_default, WHO_DEFAULT ", 2 threads", WHO_DEFAULT ", 2 processes"},
         {&subject_hmreg_import, WHO_IMPORT ", 2 threads", WHO_IMPORT ", 2 processes"},
+        {&subject_hmreg_memhooks, WHO_MEMHOOKS ", 2 threads", WHO_MEMHOOKS ", 2 processes"},
         {&subject_ucx, WHO_UCX ", 2 threads", WHO_UCX ", 2 processes"},
     };
-    struct task tasks[8];
-    struct contestant contestants[8];
+    struct task tasks[10];
+    struct contestant contestants[10];
     struct measure measure = {name, "ns"};
     size_t count = 0;
 

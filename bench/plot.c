@@ -22,7 +22,7 @@ static const char *const colours[] = {"#2f81f7", "#2da44e", "#d9730d", "#a371f7"
 /* Groups of bars: one for each contestant, in it a bar for each measure. */
 struct bars {
     const char *file, *title, *unit;
-    const char *who[5];
+    const char *who[6];
     struct {
         const char *measure, *suffix, *name; /* the series is that of who + suffix */
     } bar[MOST_SHADES];
@@ -32,7 +32,7 @@ static const struct bars all_bars[] = {
     {"threads",
      "get + put by two threads, beside two processes",
      "ns per get + put",
-     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX},
+     {WHO_NOTICE, WHO_IMPORT, WHO_MEMHOOKS, WHO_DEFAULT, WHO_UCX},
      {{"threads-distinct-1000", ", 2 threads", "2 threads, 1,000 regions each"},
       {"threads-distinct-1000", ", 2 processes", "2 processes, 1,000 regions each"},
       {"threads-same-1", ", 2 threads", "2 threads, the same region"},
@@ -40,14 +40,14 @@ static const struct bars all_bars[] = {
     {"misses",
      "A miss beyond what the provider costs, 10,000 regions",
      "ns per get + put",
-     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX},
+     {WHO_NOTICE, WHO_IMPORT, WHO_MEMHOOKS, WHO_DEFAULT, WHO_UCX},
      {{"miss-first", "", "into a new cache"},
       {"miss-again", "", "into a flushed cache"},
       {"miss-evicting", "", "evicting one each"}}},
     {"stalls",
      "Hits while another thread registers, 200 us each",
      "ns per get + put, mean",
-     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX},
+     {WHO_NOTICE, WHO_IMPORT, WHO_MEMHOOKS, WHO_DEFAULT, WHO_UCX},
      {{"stall-mean-idle", "", "the other thread sleeps"},
       {"stall-mean-spinning", "", "spins"},
       {"stall-mean-registering", "", "registers"}}},
@@ -169,12 +169,22 @@ static const struct series *cell(const struct bars *bars, size_t who, size_t bar
     return values_of(bars->bar[bar].measure, name);
 }
 
+static bool has_cells(const struct bars *bars, size_t who)
+{
+    for (size_t b = 0; b < MOST_SHADES && bars->bar[b].measure; b++)
+        if (cell(bars, who, b))
+            return true;
+    return false;
+}
+
 static size_t write_cells(FILE *to, const struct bars *bars)
 {
     size_t there = 0;
 
     fputs("$cells << END\n", to);
     for (size_t w = 0; bars->who[w]; w++) {
+        if (!has_cells(bars, w))
+            continue;
         fprintf(to, "\"%s\"", bars->who[w]);
         for (size_t b = 0; b < MOST_SHADES && bars->bar[b].measure; b++) {
             const struct series *series = cell(bars, w, b);

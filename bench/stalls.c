@@ -89,15 +89,16 @@ void measure_stalls(void)
     static const struct job job = {
         .open = open_stalls, .warm = warm_stalls, .sample = sample_stalls};
     const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
-                                        &subject_hmreg_import, &subject_ucx};
-    struct contestant contestants[4];
+                                        &subject_hmreg_import, &subject_hmreg_memhooks,
+                                        &subject_ucx};
+    struct contestant contestants[5];
 
     progress("stalls: hits while another thread registers, 200 us each");
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         contestants[i] = (struct contestant){.who = subjects[i]->who,
                                              .job = &job,
                                              .arg = subjects[i],
                                              .absent = subjects[i]->absent};
-    contest(measures, sizeof(measures) / sizeof(measures[0]), contestants, 4, plan.fresh,
+    contest(measures, sizeof(measures) / sizeof(measures[0]), contestants, 5, plan.fresh,
             plan.turns);
 }

@@ -81,6 +81,7 @@ static void *open_state(const struct subject *self, size_t regions)
 
     if (!state)
         leave("no memory");
+    setenv("HMREG_CACHE_CHECK", self->variant == NOTICE ? "notice" : "always", 1);
     hmreg_must(hmreg_open(&config, &state->lib), "hmreg_open");
     state->domain = domain_of(state->lib, regions);
     return state;
@@ -128,8 +129,12 @@ static void check(void *arg, size_t regions)
     }
 
 const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL);
+#ifdef BENCH_POLICIES
+const struct subject subject_hmreg_notice = SUBJECT(WHO_NOTICE, NOTICE, NULL);
+#else
 const struct subject subject_hmreg_notice =
-    SUBJECT(WHO_NOTICE, NOTICE, "this library has no policies yet");
+    SUBJECT(WHO_NOTICE, NOTICE, "this library knows no policy but the default");
+#endif
 const struct subject subject_hmreg_import = SUBJECT(WHO_IMPORT, IMPORT, NULL);
 const struct subject subject_hmreg_memhooks = SUBJECT(WHO_MEMHOOKS, MEMHOOKS, NULL);
 const struct subject subject_hmreg_disabled = SUBJECT("hmreg disabled", DISABLED, NULL);

@@ -29,7 +29,7 @@
 
 #define CREWS(words, measure)                                                                      \
     CREW(words, measure, WHO_NOTICE), CREW(words, measure, WHO_IMPORT),                            \
-        CREW(words, measure, WHO_DEFAULT),                                                         \
+        CREW(words, measure, WHO_MEMHOOKS), CREW(words, measure, WHO_DEFAULT),                     \
     {                                                                                              \
         "get + put, 2 threads beside 2 processes, ns", words, measure, WHO_UCX ", 2 threads",      \
             NULL, WHO_UCX ", 2 processes", REPORTED, 0                                             \
@@ -188,11 +188,12 @@ static const struct row rows[] = {
     REGIONS(100000, "100,000 regions", 1 / 7.0),
     BESIDE("1,000,000 regions", "hits-1000000", WHO_NOTICE, WHO_UCX),
     BESIDE("1,000,000 regions", "hits-1000000", WHO_IMPORT, WHO_UCX),
+    BESIDE("1,000,000 regions", "hits-1000000", WHO_MEMHOOKS, WHO_UCX),
     BESIDE("1,000,000 regions", "hits-1000000", WHO_DEFAULT, WHO_UCX),
     BESIDE("1 region: the kernel's floor", "hits-1", WHO_DEFAULT, "bare ioctl"),
     BESIDE("1 region: the kernel's floor", "hits-1", WHO_DEFAULT, "bare getpid"),
-    BESIDE("1,000 regions", "hits-1000", WHO_NOTICE, "libfabric tcp, no cache"),
-    BESIDE("1,000 regions", "hits-1000", WHO_NOTICE, "libfabric shm, no cache"),
+    BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric tcp, no cache"),
+    BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric shm, no cache"),
 
     CREWS("1,000 regions each", "threads-distinct-1000"),
     CREWS("the same region", "threads-same-1"),
@@ -210,6 +211,7 @@ static const struct row rows[] = {
 
     STALLS_OF(WHO_NOTICE, RATIO, WORST),
     STALLS_OF(WHO_IMPORT, RATIO, WORST),
+    STALLS_OF(WHO_MEMHOOKS, RATIO, WORST),
     STALLS_OF(WHO_DEFAULT, RATIO, WORST),
     STALLS_OF(WHO_UCX, REPORTED, REPORTED),
 
