@@ -6,6 +6,7 @@
 #include "tools/doctor.h"
 #include "tools/findings.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,24 +44,83 @@ static void judge_pair(const json_t *pair, json_t *findings)
     }
 }
 
-/* Host memory, and memory that the CPU moves, over any fabric that was tried. */
-static void judge_others(const json_t *fabric, json_t *findings)
+/* Is this fabric the one that its pair is told of? */
+static bool stands_for_pair(const json_t *facts, const json_t *fabric, const json_t *memory)
+{
+    const json_t *pair;
+    char name[32];
+    size_t i;
+
+    snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
+             doc_number(memory, "device"));
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        if (!strcmp(doc_words(pair, "nic"), doc_words(fabric, "nic")) &&
+            !strcmp(doc_words(pair, "fabric"), doc_words(fabric, "fabric")) &&
+            !strcmp(doc_words(pair, "device"), name))
+            return true;
+    }
+    return false;
+}
+
+static bool host_is_proven(const json_t *fabric)
 {
     const json_t *memory;
     size_t i;
 
     json_array_foreach(json_object_get(fabric, "memory"), i, memory)
     {
-        const char *result = result_of(memory);
-        const json_t *proof = json_object_get(memory, "proof");
+        if (!doc_has(memory, "device") && !strcmp(result_of(memory), "proven"))
+            return true;
+    }
+    return false;
+}
 
-        if ((doc_has(fabric, "nic") && doc_has(memory, "device")) ||
-            (strcmp(result, "failed") && strcmp(result, "wrong-bytes")))
-            continue;
-        finding_add(findings, strcmp(result, "failed") ? "loopback-wrong-bytes" : "loopback-failed",
-                    doc_words(fabric, "fabric"), "%s memory over %s: %s.",
-                    doc_has(memory, "device") ? doc_words(memory, "iface") : "Host",
-                    doc_words(fabric, "fabric"), doc_words(proof, "text"));
+/* Has any library's fabric of this NIC moved host memory? */
+static bool nic_is_proven(const json_t *facts, const char *nic)
+{
+    const json_t *fabric;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        if (!strcmp(doc_words(fabric, "nic"), nic) && host_is_proven(fabric))
+            return true;
+    }
+    return false;
+}
+
+/* Of what stands for no pair: a NIC that moves not even host memory, through any library, and our
+ * own loopback. Wrong bytes are told wherever they were. */
+static bool is_worth_telling(const json_t *facts, const json_t *fabric, const json_t *memory)
+{
+    const char *result = result_of(memory);
+
+    if (!strcmp(result, "wrong-bytes"))
+        return !stands_for_pair(facts, fabric, memory);
+    if (strcmp(result, "failed"))
+        return false;
+    if (doc_has(fabric, "nic"))
+        return !doc_has(memory, "device") && !nic_is_proven(facts, doc_words(fabric, "nic"));
+    return !strcmp(doc_words(fabric, "provider"), "loopback");
+}
+
+static void judge_others(const json_t *facts, const json_t *fabric, json_t *findings)
+{
+    const json_t *memory;
+    char where[160];
+    size_t i;
+
+    snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
+    json_array_foreach(json_object_get(fabric, "memory"), i, memory)
+    {
+        if (is_worth_telling(facts, fabric, memory))
+            finding_add(
+                findings,
+                strcmp(result_of(memory), "failed") ? "loopback-wrong-bytes" : "loopback-failed",
+                where, "%s memory over %s: %s.",
+                doc_has(memory, "device") ? doc_words(memory, "iface") : "Host",
+                doc_words(fabric, "fabric"), doc_words(json_object_get(memory, "proof"), "text"));
     }
 }
 
@@ -70,7 +130,8 @@ void proof_judge(const json_t *facts, json_t *findings)
     size_t i;
 
     json_array_foreach(json_object_get(facts, "pairs"), i, pair) judge_pair(pair, findings);
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric) judge_others(fabric, findings);
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+        judge_others(facts, fabric, findings);
 }
 
 /* ---- the verdict ------------------------------------------------------------------------ */

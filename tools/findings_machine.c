@@ -149,7 +149,8 @@ const struct finding findings_of_machine[] = {
                   "--ulimit memlock=-1.",
         .lesson = "A NIC pins the host memory registered with it, and the kernel counts that "
                   "against RLIMIT_MEMLOCK, once for each NIC: a buffer registered with 8 NICs "
-                  "counts 8 times. Device memory by dmabuf or peer memory is not counted. Beyond "
+                  "counts 8 times. Less than 1 GiB for each NIC is called low here. Device memory "
+                  "by dmabuf or peer memory is not counted. Beyond "
                   "the limit ibv_reg_mr() answers ENOMEM. Processes with CAP_IPC_LOCK are exempt.",
     },
     {

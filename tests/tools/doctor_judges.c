@@ -250,6 +250,9 @@ static void setting_without_consequence__no_finding(void **state)
     assert_not_found("no-peer-memory",
                      {GPU "paths", "{'dmabuf': {'usable': true}, 'peermem': {'usable': false, "
                                    "'slug': 'no-peer-memory', 'text': 'none'}}"});
+    /* The CPU's fabric fails: no NIC is concerned. */
+    assert_not_found("loopback-failed",
+                     {"fabrics/0/memory/0/proof", "{'result': 'failed', 'text': 'x'}"});
     /* Root has read all there is. */
     assert_not_found("not-root", {"topology/bridges/0000:40:01.0/acs_redirect", "null"},
                      {"process/root", "true"});
@@ -275,10 +278,11 @@ static void many_pairs__one_finding_that_counts(void **state)
     json_t *finding;
 
     for (int device = 0; device < 16; device++)
-        json_array_append_new(memory, json_pack("{s:s, s:i, s:b, s:s, s:{s:{s:b, s:s, s:s}}}",
-                                                "iface", "cuda", "device", device, "simulated", 0,
-                                                "best", device ? "none" : "dmabuf", "paths", "dmabuf", "usable", 0,
-                                                "slug", "no-dmabuf-export", "text", "words"));
+        json_array_append_new(memory,
+                              json_pack("{s:s, s:i, s:b, s:s, s:{s:{s:b, s:s, s:s}}}", "iface",
+                                        "cuda", "device", device, "simulated", 0, "best",
+                                        device ? "none" : "dmabuf", "paths", "dmabuf", "usable", 0,
+                                        "slug", "no-dmabuf-export", "text", "words"));
     json_object_set_new(json_array_get(json_object_get(facts, "fabrics"), 1), "memory", memory);
     findings = judged(facts);
     json_array_foreach(findings, i, finding)
@@ -293,15 +297,22 @@ static void many_pairs__one_finding_that_counts(void **state)
 
 /* ---- pairs and verdict ------------------------------------------------------------------ */
 
-static void pair__offered_twice__the_better_path_stands(void **state)
+/* libfabric's way to the NIC as well as libibverbs': what the one cannot, the other can. */
+static json_t *machine_with_two_libraries(void)
 {
-    json_t *facts = machine_good(), *pairs;
-    json_t *fabrics = json_object_get(facts, "fabrics");
+    json_t *facts = machine_good(), *fabrics = json_object_get(facts, "fabrics");
     json_t *other = json_deep_copy(json_array_get(fabrics, 1));
 
     json_object_set_new(other, "fabric", json_string("verbs;ofi_rxm"));
     json_object_set_new(other, "provider", json_string("ofi"));
     json_array_insert_new(fabrics, 0, other);
+    return facts;
+}
+
+static void pair__offered_twice__the_better_path_stands(void **state)
+{
+    json_t *facts = machine_with_two_libraries(), *pairs;
+
     machine_set(facts, "fabrics/0/memory/1/best", "'none'");
     machine_set(facts, "fabrics/0/memory/1/proof", "null");
     pairs = paths_pairs(facts);
@@ -311,6 +322,32 @@ static void pair__offered_twice__the_better_path_stands(void **state)
     assert_string_equal(doc_words(json_array_get(pairs, 0), "distance"), "PIX");
     json_decref(pairs);
     json_decref(facts);
+}
+
+static void one_library_of_two_fails__no_finding(void **state)
+{
+    json_t *facts = machine_with_two_libraries(), *findings;
+
+    machine_set(facts, "fabrics/0/memory/0/proof", "{'result': 'failed', 'text': 'x'}");
+    machine_set(facts, "fabrics/0/memory/1/proof", "{'result': 'failed', 'text': 'x'}");
+    findings = judged(facts);
+    assert_int_equal(json_array_size(findings), 0);
+    json_decref(findings);
+    machine_set(facts, "fabrics/0/opened", "false");
+    machine_set(facts, "fabrics/0/memory", "[]");
+    findings = judged(facts);
+    assert_int_equal(json_array_size(findings), 0);
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void wrong_bytes_of_any_library__told(void **state)
+{
+    json_t *facts = machine_with_two_libraries();
+
+    machine_set(facts, "fabrics/0/memory/1/proof",
+                "{'result': 'wrong-bytes', 'text': 'byte 1', 'path': 'dmabuf'}");
+    assert_found(facts, "loopback-wrong-bytes", "cuda memory over verbs;ofi_rxm: byte 1.");
 }
 
 static void findings__worst_comes_first(void **state)
@@ -355,5 +392,6 @@ TEST_MAIN(TEST(good_machine__no_finding), TEST(each_state__has_its_finding),
           TEST(each_reason__has_its_finding), TEST(each_code__has_a_state),
           TEST(each_code__is_unique_and_whole), TEST(setting_without_consequence__no_finding),
           TEST(no_proof__reasons_foreseen_are_told), TEST(many_pairs__one_finding_that_counts),
-          TEST(pair__offered_twice__the_better_path_stands), TEST(findings__worst_comes_first),
-          TEST(summary__says_what_an_operator_asks))
+          TEST(pair__offered_twice__the_better_path_stands),
+          TEST(one_library_of_two_fails__no_finding), TEST(wrong_bytes_of_any_library__told),
+          TEST(findings__worst_comes_first), TEST(summary__says_what_an_operator_asks))

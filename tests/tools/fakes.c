@@ -165,7 +165,31 @@ static void query__export_that_fails__is_a_failure(void **state)
         assert_true(++which < 16);
 }
 
+/* Whatever NICs there are: the library's own path to each device is proven, byte by byte. */
+static void doctor__proves_the_library_on_every_device(void **state)
+{
+    struct tool tool = tool_run("doctor", "--json");
+    json_t *document = json_loads(tool.out, 0, NULL), *fabric, *memory;
+    size_t i, proven = 0;
+
+    assert_non_null(document);
+    assert_string_equal(tool.err, "");
+    fabric = with(list_at(json_object_get(document, "facts"), "fabrics"), "provider", "loopback");
+    json_array_foreach(list_at(fabric, "memory"), i, memory)
+    {
+        const json_t *proof = json_object_get(memory, "proof");
+
+        if (strcmp(words_at(proof, "result"), "proven"))
+            fail_msg("%s: %s", words_at(memory, "iface"), words_at(proof, "text"));
+        proven += !strcmp(words_at(memory, "iface"), vendor());
+    }
+    assert_int_equal(proven, 2);
+    json_decref(document);
+    tool_free(&tool);
+}
+
 TEST_MAIN(TEST(info__devices_are_simulated_and_have_pci_addresses),
           TEST(info__loopback_has_a_path_to_every_device), TEST(info__text_marks_what_is_simulated),
           TEST(query__device_memory_exports_whole_and_odd), TEST(query__every_kind_of_every_device),
-          TEST(query__one_device__only_that), TEST(query__export_that_fails__is_a_failure))
+          TEST(query__one_device__only_that), TEST(query__export_that_fails__is_a_failure),
+          TEST(doctor__proves_the_library_on_every_device))
