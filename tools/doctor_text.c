@@ -186,9 +186,10 @@ static void add_runtimes(struct table *table, const json_t *facts)
             continue;
         table_add(table, "%s", iface);
         if (doc_is(runtime, "usable"))
-            table_add(table, "%s, %" PRIu64 " devices%s%s", doc_words(runtime, "version"),
-                      doc_number(runtime, "devices"), doc_words(runtime, "why")[0] ? "; " : "",
-                      doc_words(runtime, "why"));
+            table_add(table, "%s, %" PRIu64 " device%s%s%s", doc_words(runtime, "version"),
+                      doc_number(runtime, "devices"),
+                      doc_number(runtime, "devices") == 1 ? "" : "s",
+                      doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"));
         else
             table_add(table, "not usable: %s", doc_words(runtime, "why"));
     }
@@ -235,9 +236,9 @@ static void add_libraries(struct table *table, const json_t *facts)
         {
             names_add(&lacks, json_string_value(name));
         }
-        table_add(table, "%s%s%" PRIu64 " fabrics%s%s%s%s", version, version[0] ? ", " : "",
-                  doc_number(library, "fabrics"), why[0] ? ": " : "", why,
-                  lacks.count ? "; lacks " : "", names_text(&lacks));
+        table_add(table, "%s%s%" PRIu64 " fabric%s%s%s%s%s", version, version[0] ? ", " : "",
+                  doc_number(library, "fabrics"), doc_number(library, "fabrics") == 1 ? "" : "s",
+                  why[0] ? ": " : "", why, lacks.count ? "; lacks " : "", names_text(&lacks));
     }
 }
 
