@@ -23,6 +23,8 @@
 
 #include <assert.h>
 
+#define FIRST_SEQUENCE 2 /* 0 comes last */
+
 #define BATCH 64 /* entries that are looked at under one hold of the lock */
 
 /* ---- lists ------------------------------------------------------------------------------ */
@@ -36,7 +38,7 @@ static void list_append(struct cache_pool *pool, struct cache_list *list, uint32
         list->first = number;
     list->last = number;
     atomic_fetch_add(&list->count, 1);
-    atomic_store_explicit(&pool->hot.pulse->reap, 1, memory_order_relaxed);
+    atomic_fetch_or(&pool->hot.pulse->state, PULSE_REAP);
 }
 
 static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
@@ -50,9 +52,8 @@ static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list 
     if (!list->first)
         list->last = 0;
     atomic_fetch_sub(&list->count, 1);
-    atomic_store_explicit(&pool->hot.pulse->reap,
-                          pool->dying.first || pool->dead.first || pool->busy.first,
-                          memory_order_relaxed);
+    if (!pool->dying.first && !pool->dead.first && !pool->busy.first)
+        atomic_fetch_and(&pool->hot.pulse->state, ~PULSE_REAP);
     return entry;
 }
 
@@ -133,7 +134,7 @@ static uint32_t next_serving(const struct cache *cache, const struct cache_want 
     while ((number = itree_covering(&cache->tree, number, want->start, want->end))) {
         const struct hmreg_mr *mr = &cache_entry_at(cache->pool, number)->mr;
 
-        if (mr_access(mr) != want->access)
+        if (mr->access != want->access)
             continue;
         if (!want->exact || (mr->node.start == want->start && mr->node.end == want->end))
             return number;
@@ -180,11 +181,15 @@ struct cache_entry *cache_find(struct cache *cache, const struct cache_want *wan
 bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact)
 {
     *pool = (struct cache_pool){.caches = caches, .fresh = SHELF_FIRST};
-    shelf_init(&pool->entries, sizeof(struct cache_entry));
-    if (!hot_set_open(&pool->hot, &pool->entries, count, exact))
-        return false;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->decided, NULL);
+    shelf_init(&pool->entries, sizeof(struct cache_entry));
+    if (!shelf_grow(&pool->entries, SHELF_FIRST, &pool->lock))
+        return false;
+    if (!hot_set_open(&pool->hot, &pool->entries, &pool->lock, count, exact)) {
+        shelf_free(&pool->entries);
+        return false;
+    }
     return true;
 }
 
@@ -243,18 +248,18 @@ static struct cache_entry *take_entry(struct cache *cache, const struct cache_wa
 
     if (!number && pool->fresh == pool->entries.end)
         return NULL;
-    if (!number)
-        number = pool->fresh++;
-    entry = cache_entry_at(pool, number);
-    if (number == pool->free)
+    entry = cache_entry_at(pool, number ? number : pool->fresh);
+    if (number) {
         pool->free = entry->place;
-    entry->mr.number = number;
+    } else { /* once and for all: threads read the number of what they remember */
+        entry->mr.number = pool->fresh++;
+        atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
+    }
     entry->mr.domain = like->domain;
     entry->mr.node.start = want->start;
     entry->mr.node.end = want->end;
-    entry->mr.rights = like->rights;
+    entry->mr.access = like->access;
     entry->mr.iface = like->iface;
-    entry->mr.device = like->device;
     entry->mr.cached = entry->mr.registered = entry->mr.monitored = entry->mr.watched = false;
     entry->mr.ask_monitor = entry->mr.ask_identity = false;
     entry->mr.state = CACHE_HELD;
@@ -274,6 +279,7 @@ struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *wa
 
     quiet_lock(&pool->lock);
     entry = take_entry(cache, want, like);
+    clock_tick(pool);
     quiet_unlock(&pool->lock);
     return entry;
 }
@@ -287,9 +293,11 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *entry)
     if (entry->mr.zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
     entry->mr.state = CACHE_FREE;
-    entry->place = pool->free;
-    pool->free = entry->mr.number;
     pool->count--;
+    if (sequence_of(entry)) { /* else it has had all there are, and is not used again */
+        entry->place = pool->free;
+        pool->free = entry->mr.number;
+    }
     quiet_unlock(&pool->lock);
 }
 
@@ -314,8 +322,10 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     *entry = take_entry(cache, want, like);
     if (!*entry)
         return CACHE_SHORT;
-    if (room == CACHE_NOTHING)
+    if (room == CACHE_NOTHING) {
+        clock_tick(cache->pool);
         return CACHE_FULL;
+    }
     (*entry)->mr.state = CACHE_PENDING;
     link_entry(cache, *entry);
     return CACHE_CLAIMED;
@@ -335,8 +345,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
 
 static void make_live(struct cache *cache, struct cache_entry *entry, bool hot)
 {
-    uint32_t now =
-        atomic_fetch_add_explicit(&cache->pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
+    uint32_t now = clock_tick(cache->pool);
 
     entry->mr.state = CACHE_LIVE;
     lru_insert(&cache->lru, entry->mr.number, now + 2);

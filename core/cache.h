@@ -66,6 +66,7 @@ struct cache {
     struct cache_use limit;
     struct cache_use used; /* by pending and live entries; never above the limit */
     unsigned zombies;
+    bool marked; /* some in the order of use were found in use */
     struct ledger ledger;
 };
 
@@ -94,20 +95,21 @@ struct cache_entry *cache_find(struct cache *cache, const struct cache_want *wan
  * cold: nobody pins them without the lock. */
 #define COOLED 32
 struct cache_stir {
-    unsigned count;
+    bool begun; /* one for each search for room, however often it is interrupted */
     bool barrier;
+    unsigned count;
     struct {
         uint32_t number, sequence, stamp;
     } cooled[COOLED];
 };
-void cache_settle(struct cache_pool *pool, const struct cache_stir *stir);
+void cache_settle(struct cache_pool *pool, struct cache_stir *stir);
 
 enum cache_claim {
     CACHE_CLAIMED,  /* *entry is pending, and the caller's: register, then publish or abandon it */
     CACHE_SERVED,   /* *entry is another's, live or pending, and pinned */
     CACHE_FULL,     /* there is no room that eviction could make: *entry is not to be remembered */
     CACHE_SHORT,    /* no memory is at hand: call cache_grow(), and again */
-    CACHE_STIRRED,  /* call cache_settle(), and again with a new one */
+    CACHE_STIRRED,  /* call cache_settle(), and again */
 };
 
 /* Lets one thread register what is wanted. Room for it is made, and counted, now; *evicted says

@@ -21,6 +21,12 @@ static inline uint32_t clock_now(const struct cache_pool *pool)
     return atomic_load_explicit(&pool->hot.pulse->clock, memory_order_relaxed);
 }
 
+/* Returns when it was before. */
+static inline uint32_t clock_tick(struct cache_pool *pool)
+{
+    return atomic_fetch_add_explicit(&pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
+}
+
 /* True only if the entry is cold; else somebody may pin it at this moment. */
 static inline uint32_t pins_of(const struct cache_pool *pool, const struct cache_entry *entry)
 {
@@ -40,7 +46,7 @@ static inline bool is_hot(const struct cache_entry *entry)
 /* Release: who remembers an entry by a new sequence sees all of it. */
 static inline void next_sequence(struct cache_entry *entry)
 {
-    atomic_store_explicit(&entry->mr.sequence, sequence_of(entry) + 1, memory_order_release);
+    atomic_store_explicit(&entry->mr.sequence, hot_next(sequence_of(entry)), memory_order_release);
 }
 
 static inline void cache_use_add(struct cache_use *use, const struct cache_entry *entry)

@@ -101,8 +101,9 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     for (unsigned i = 0; i < count; i++)
         cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
     domain->serial = set->pool.hot.serial;
+    domain->place = hot_place_of(domain->serial);
     set->listener = (struct listener){
-        .sure = &set->pool.hot.pulse->sure, .changed = on_change, .needs = needs};
+        .state = &set->pool.hot.pulse->state, .changed = on_change, .needs = needs};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     return set;

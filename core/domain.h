@@ -23,7 +23,7 @@ struct hmreg_domain {
     uint64_t max_regions, max_bytes;         /* per cache */
     struct keys keys;
     struct cache_set *caches;
-    uint64_t serial; /* of what threads remember of the caches, see hot.h */
+    uint64_t serial, place; /* of what threads remember of the caches, see hot.h */
     atomic_uint regions; /* explicit ones, open */
     atomic_uint remotes;
     atomic_uint objects;     /* of the provider, that regions can be bound to */

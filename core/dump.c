@@ -74,7 +74,7 @@ static void describe(const struct cache_pool *pool, const struct cache_entry *en
         .state = state_of(entry),
         .addr = entry->mr.node.start,
         .len = mr_len(&entry->mr),
-        .access = mr_access(&entry->mr),
+        .access = entry->mr.access,
         .key = HMREG_KEY_NOTAVAIL,
         .pins = shown_pins(pool, entry),
     };

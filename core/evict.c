@@ -23,8 +23,10 @@ static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, 
     struct cache_pool *pool = cache->pool;
     uint32_t last = hot_last_use(&pool->hot, entry->mr.number, stamp);
 
-    if (pins_of(pool, entry))
+    if (pins_of(pool, entry)) {
         last = clock_now(pool) + 1;
+        cache->marked = true;
+    }
     if (last == stamp)
         return true;
     lru_move(&cache->lru, entry->mr.number, last);
@@ -73,6 +75,7 @@ static void cool_some(struct cache *cache, struct cache_stir *stir)
     uint32_t stamp;
 
     most = most < COOLED ? most : COOLED;
+    stir->count = 0;
     while (stir->count < most && first_in_order(cache, &work, &entry, &stamp) == CACHE_PICKED) {
         lru_remove(&cache->lru, entry->mr.number);
         cool(stir, entry, stamp);
@@ -81,23 +84,35 @@ static void cool_some(struct cache *cache, struct cache_stir *stir)
         lru_insert(&cache->lru, stir->cooled[i].number, stir->cooled[i].stamp);
 }
 
+/* What was found in use may be idle at once: the clock goes on, so that later uses are later than
+ * that, and the next search looks again. */
+static void end_search(struct cache *cache)
+{
+    if (cache->marked)
+        clock_tick(cache->pool);
+    cache->marked = false;
+}
+
 /* One that can go: idle for certain. */
 static enum cache_pick pick(struct cache *cache, struct cache_stir *stir, unsigned *work,
                             struct cache_entry **out, uint32_t *stamp)
 {
-    enum cache_pick result = first_in_order(cache, work, out, stamp);
+    enum cache_pick result;
 
+    if (!stir->begun)
+        end_search(cache); /* one that was given up */
+    stir->begun = true;
+    result = first_in_order(cache, work, out, stamp);
     if (result != CACHE_PICKED || (*out)->mr.cold)
         return result;
     cool_some(cache, stir);
     return CACHE_LATER;
 }
 
-void cache_settle(struct cache_pool *pool, const struct cache_stir *stir)
+void cache_settle(struct cache_pool *pool, struct cache_stir *stir)
 {
-    if (!stir->barrier)
-        return;
-    barrier_everywhere();
+    if (stir->barrier)
+        barrier_everywhere();
     quiet_lock(&pool->lock);
     for (unsigned i = 0; i < stir->count; i++) {
         struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
@@ -106,6 +121,7 @@ void cache_settle(struct cache_pool *pool, const struct cache_stir *stir)
             entry->mr.cold = true;
     }
     quiet_unlock(&pool->lock);
+    stir->barrier = false;
 }
 
 /* ---- room ------------------------------------------------------------------------------- */
@@ -190,6 +206,8 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
         victims.list[victims.count].entry = entry;
         victims.list[victims.count++].stamp = stamp;
     }
+    if (result != CACHE_LATER)
+        end_search(cache);
     if (result != CACHE_PICKED) {
         spare(cache, &victims);
         return result;
@@ -202,16 +220,17 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 unsigned cache_evict(struct cache *cache, unsigned count, int code)
 {
     struct cache_pool *pool = cache->pool;
+    struct cache_stir stir = {.begun = false};
     enum cache_pick result = CACHE_PICKED;
     unsigned done = 0;
 
     let_time_pass(pool);
     while (done < count && result != CACHE_NOTHING) {
-        struct cache_stir stir = {.count = 0};
         struct cache_entry *entry;
         unsigned work = WORK;
         uint32_t stamp;
 
+        stir.count = 0;
         quiet_lock(&pool->lock);
         result = pick(cache, &stir, &work, &entry, &stamp);
         if (result == CACHE_PICKED) {
@@ -219,6 +238,8 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
             ledger_evicted(&cache->ledger, code, 1);
             done++;
         }
+        if (result == CACHE_NOTHING || done == count)
+            end_search(cache);
         quiet_unlock(&pool->lock);
         cache_settle(pool, &stir);
     }

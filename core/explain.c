@@ -91,7 +91,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     if (mr && mr_pieces(mr) && !mr->more->refused)
         mr = mr_pieces(mr)[0];
     if (mr)
-        fill(&explanation, mr->iface, mr->device, mr->path, mr->more ? mr->more->reasons : NULL,
+        fill(&explanation, mr->iface, mr_device(mr), mr->path, mr->more ? mr->more->reasons : NULL,
              mr->more ? mr->more->refused : 0);
     else
         explanation = *last;

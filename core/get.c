@@ -43,29 +43,33 @@ struct get {
 
 /* ---- what the thread remembers ---------------------------------------------------------- */
 
-/* The entry is pinned. Where memory is short nothing is remembered; the pin is in the entry. */
-static void remember(struct get *get, struct cache_entry *entry)
-{
-    struct hot *hot = get->hot;
-    struct cell *cell = hot ? hot_make_cell(hot, entry->mr.number) : NULL;
-    uint32_t sequence;
-
-    if (!cell || !hot_count_hits(hot, entry->mr.cache, &get->set->caches[entry->mr.cache].ledger))
-        return;
-    atomic_store_explicit(&cell->stamp,
-                          atomic_load_explicit(&hot->pulse->clock, memory_order_relaxed),
-                          memory_order_relaxed);
-    sequence = atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed);
-    if (sequence % 2)
-        hot_remember(hot, hot_key(get->want.start, get->want.access), entry->mr.number, sequence);
-}
-
-/* ---- hits ------------------------------------------------------------------------------- */
-
 static struct cache *cache_of(const struct get *get, const struct cache_entry *entry)
 {
     return &get->set->caches[entry->mr.cache];
 }
+
+/* The entry is pinned. Where memory is short nothing is remembered; the pin is in the entry. */
+static void remember(struct get *get, struct cache_entry *entry)
+{
+    const struct hmreg_mr *mr = &entry->mr;
+    struct hot *hot = get->hot;
+    struct cell *cell = hot ? hot_cell(hot, mr->number) : NULL;
+    bool asks = mr->ask_monitor || mr->ask_identity;
+    uint32_t check;
+
+    if (!cell)
+        return;
+    atomic_store_explicit(&cell->stamp,
+                          atomic_load_explicit(&hot->pulse->clock, memory_order_relaxed),
+                          memory_order_relaxed);
+    check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
+    if (asks || !hot_is_usual(hot, mr->cache, &cache_of(get, entry)->ledger))
+        check |= HOT_ASIDE;
+    if (check % 2) /* it may have died meanwhile */
+        hot_remember(hot, get->want.start, mr->number, check);
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
 
 /* A pinned live entry: kept if it is right, else dropped and unpinned. One without identity is in
  * the monitor's care: were it not right, it would not be live. */
@@ -298,13 +302,13 @@ static int miss(struct get *get, struct hmreg_mr **out)
     struct cache *cache = cache_for(get);
     struct cache_entry *entry = NULL;
     struct hmreg_mr like;
+    struct cache_stir stir = {.begun = false};
     bool evicted = false;
     unsigned stirs = 0;
 
     region_init(&like, get->domain, &get->request, &get->found);
     while (stirs < MAX_STIRS) {
-        struct cache_stir stir = {.count = 0};
-
+        stir.count = 0;
         switch (cache_claim(cache, &get->want, &like, &stir, &evicted, &entry)) {
         case CACHE_CLAIMED:
             return register_claimed(get, entry, evicted, out);

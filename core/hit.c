@@ -2,13 +2,14 @@
  *
  * hmreg_mr_get() and hmreg_mr_put() where nothing stands in the way: a hit reads what its thread
  * remembers, pins the entry in a cell of its own, and only then looks whether the entry is still
- * what it was. No lock, no fence, no line that another thread writes but at a miss. What fails here
- * goes the whole way in get.c.
+ * what it was. No lock, no fence, no line that another thread writes but at a miss. What has to ask
+ * somebody, or finds its first slot taken, is done aside; what fails there goes the whole way, in
+ * get.c.
  *
- * The order: pin; `sure`; the entry's sequence. Who takes an entry away makes its sequence even,
- * passes a barrier in every thread, and adds up the pins. So either the sum has this pin, or this
- * thread sees the new sequence. `sure` comes before the sequence, since the monitor is sure again
- * only after it has made them even.
+ * The order: pin; the pulse's state; the entry's sequence. Who takes an entry away makes its
+ * sequence even, passes a barrier in every thread, and adds up the pins. So either the sum has this
+ * pin, or this thread sees the new sequence. The state comes before the sequence, since the monitor
+ * is in doubt until it has made sequences even.
  */
 #include "core/cache_set.h"
 #include "core/error.h"
@@ -16,11 +17,51 @@
 
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
+#define noinline            __attribute__((noinline))
 
-/* Each thread writes its own cells only: no read-modify-write is needed. */
-static inline void add_to(atomic_uint *own, unsigned value, memory_order order)
+/* Only this thread writes there, so adding need not be atomic for others; they read it whole. The
+ * order is that of a release. */
+static inline void add_to(atomic_uint *own, unsigned value)
 {
-    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + value, order);
+#if defined(__x86_64__) && !defined(BARRIER_TSAN)
+    __asm__ volatile("addl %1, %0" : "+m"(*own) : "ri"(value) : "memory", "cc");
+#else
+    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + value,
+                          memory_order_release);
+#endif
+}
+
+static inline void count(_Atomic uint64_t *own)
+{
+#if defined(__x86_64__) && !defined(BARRIER_TSAN)
+    __asm__ volatile("addq $1, %0" : "+m"(*own) : : "cc");
+#else
+    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+#endif
+}
+
+/* A load with acquire, which on x86 any load is: so compilers may make it a part of the instruction
+ * that needs the value. Who needs the order calls barrier_compiler() after it. */
+static inline unsigned peek(const atomic_uint *word)
+{
+#if defined(__x86_64__) && !defined(BARRIER_TSAN)
+    return *(const unsigned *)word;
+#else
+    return atomic_load_explicit(word, memory_order_acquire);
+#endif
+}
+
+/* Pairs with the release when the entry became what it is. */
+static inline uint32_t sequence_of(const struct hmreg_mr *mr)
+{
+    return atomic_load_explicit(&mr->sequence, memory_order_acquire);
+}
+
+/* Pairs with the monitor's, who has made sequences even before. */
+static inline unsigned state_of(const struct hot *hot)
+{
+    return atomic_load_explicit(&hot->pulse->state, memory_order_acquire);
 }
 
 static inline void stamp(const struct hot *hot, struct cell *cell)
@@ -41,13 +82,13 @@ static inline void fence(const struct hot *hot)
 /* ---- put -------------------------------------------------------------------------------- */
 
 /* A pin has been taken back that may have been the last of an entry that is not served. */
-static __attribute__((noinline)) void put_last(const struct hot *hot, struct hmreg_mr *mr)
+static noinline void put_last(const struct hot *hot, struct hmreg_mr *mr)
 {
     /* Not mr->domain: the entry may be another's already. */
     struct cache_set *set = cache_set_of(hot->set);
     struct cache_entry *gone;
 
-    if (!process_is(set->domain->lib->epoch))
+    if (!mr->number || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
     cache_set_reap(set);
     gone = cache_released(&set->pool, (struct cache_entry *)mr);
@@ -55,36 +96,28 @@ static __attribute__((noinline)) void put_last(const struct hot *hot, struct hmr
         cache_set_end(set, gone);
 }
 
-static inline uint32_t sequence_of(const struct hmreg_mr *mr)
-{
-    /* Acquire: pairs with the release when the entry became what it is. */
-    return atomic_load_explicit(&mr->sequence, memory_order_acquire);
-}
-
 static inline void unpin(const struct hot *hot, struct cell *cell, struct hmreg_mr *mr)
 {
-    /* Release: what the user did is done before who adds up finds this. */
-    add_to(&cell->pins, -1u, memory_order_release);
+    /* A release: what the user did is done before who adds up finds this. */
+    add_to(&cell->pins, -1u);
     fence(hot);
-    if (unlikely(sequence_of(mr) % 2 == 0 ||
-                 atomic_load_explicit(&hot->pulse->reap, memory_order_relaxed)))
+    if (unlikely(sequence_of(mr) % 2 == 0))
         put_last(hot, mr);
 }
 
-/* By a thread that has no cell for it yet. */
-static __attribute__((noinline)) void put_slowly(struct hmreg_mr *mr)
+/* By a thread that has no cell for it yet, or has to fence. */
+static noinline void put_aside(struct hmreg_mr *mr)
 {
     struct cache_set *set;
     struct hot *hot;
     struct cell *cell;
 
-    if (!mr || domain_check(mr->domain) || !mr->number)
+    if (!mr || !mr->number || domain_check(mr->domain))
         return;
     set = mr->domain->caches;
     hot = hot_join(&set->pool.hot);
-    cell = hot ? hot_make_cell(hot, mr->number) : NULL;
+    cell = hot ? hot_cell(hot, mr->number) : NULL;
     if (cell) {
-        stamp(hot, cell);
         unpin(hot, cell, mr);
         return;
     }
@@ -94,50 +127,48 @@ static __attribute__((noinline)) void put_slowly(struct hmreg_mr *mr)
 
 void hmreg_mr_put(struct hmreg_mr *mr)
 {
-    struct hot *hot = likely(mr) ? hot_known(mr->domain->serial) : NULL;
-    struct cell *cell = likely(hot && mr->number) ? hot_cell(hot, mr->number) : NULL;
+    const struct hot_place *place = likely(mr) ? hot_place(mr->domain->place) : NULL;
+    const struct hot *hot = place ? place->hot : NULL;
 
-    if (unlikely(!cell)) {
-        put_slowly(mr);
+    if (unlikely(!mr) || unlikely(place->serial != mr->domain->serial) ||
+        unlikely(mr->number >= hot->room)) {
+        put_aside(mr);
         return;
     }
-    stamp(hot, cell);
-    unpin(hot, cell, mr);
+    add_to(&hot->cells[mr->number].pins, -1u);
+    barrier_compiler();
+    if (unlikely(peek(&mr->sequence) % 2 == 0))
+        put_last(hot, mr);
 }
 
-/* ---- get -------------------------------------------------------------------------------- */
+/* ---- get, aside ------------------------------------------------------------------------- */
 
 /* Does the entry, which is pinned and in its place, contain the range, with these rights? */
-static inline bool serves(const struct hot *hot, const struct hmreg_mr *mr, uint64_t addr,
-                          uint64_t len, uint64_t access)
+static bool serves(const struct hot *hot, const struct hmreg_mr *mr, uint64_t addr, uint64_t len,
+                   uint64_t access)
 {
     uint64_t offset = addr - mr->node.start, size = mr_len(mr);
 
-    if (offset >= size || len - 1 >= size - offset || mr_access(mr) != access)
+    if (offset >= size || len - 1 >= size - offset || mr->access != access)
         return false;
     return !hot->exact || (!offset && len == size);
 }
 
-static inline unsigned sure_of(const struct hot *hot)
-{
-    /* Acquire: pairs with the monitor's, who has made sequences even before. */
-    return atomic_load_explicit(&hot->pulse->sure, memory_order_acquire);
-}
-
-/* The monitor is not sure: that is of host memory. 0: this is a forked child. */
+/* Nothing that the monitor has read and not told can be of this entry. */
 static bool is_beyond_doubt(const struct hot *hot, const struct hmreg_mr *mr)
 {
-    return sure_of(hot) % 2 || (sure_of(hot) && !mr->monitored);
+    unsigned state = state_of(hot);
+
+    return (state & PULSE_LIVE) && !((state & LISTENER_DOUBT) && mr->monitored);
 }
 
 /* Asks what the entry demands to be asked at each hit. */
-static __attribute__((noinline)) bool is_right(const struct hot *hot, struct hmreg_mr *mr,
-                                               uint32_t sequence)
+static bool is_right(const struct hot *hot, struct hmreg_mr *mr, uint32_t sequence)
 {
-    struct cache_set *set = mr->domain->caches;
+    struct cache_set *set = cache_set_of(hot->set);
 
-    if (mr->ask_monitor &&
-        (!monitor_is_read(set->monitor) || sure_of(hot) % 2 == 0 || sequence_of(mr) != sequence))
+    if (mr->ask_monitor && (!monitor_is_read(set->monitor) || !is_beyond_doubt(hot, mr) ||
+                            sequence_of(mr) != sequence))
         return false;
     if (!mr->ask_identity ||
         cache_set_is_same(set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr)))
@@ -146,76 +177,110 @@ static __attribute__((noinline)) bool is_right(const struct hot *hot, struct hmr
     return false;
 }
 
-static inline struct hmreg_mr *mr_of(const struct hot *hot, const struct slot *slot)
+/* A slot of the request's address. NULL: it does not serve; *go_on: another may. */
+static struct hmreg_mr *try_slot(struct hot *hot, const struct slot *slot, uint64_t addr,
+                                 uint64_t len, uint64_t access, bool *go_on)
 {
-    uintptr_t entries = hot->boards[shelf_board(slot->number)].entries;
-
-    return &((struct cache_entry *)(entries + slot->number * sizeof(struct cache_entry)))->mr;
-}
-
-static inline void count_hit(struct hot *hot, const struct hmreg_mr *mr)
-{
-    _Atomic uint64_t *hits = hot->hits[mr->cache];
-
-    atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-}
-
-/* A slot whose key is the request's. *go_on: there may be another. */
-static inline struct hmreg_mr *try_slot(struct hot *hot, const struct slot *slot, uint64_t addr,
-                                        uint64_t len, uint64_t access, bool *go_on)
-{
-    struct hmreg_mr *mr = mr_of(hot, slot);
-    struct cell *cell = hot_cell(hot, slot->number);
-    uint32_t sequence = slot->sequence;
-    unsigned sure;
+    struct cache_set *set = cache_set_of(hot->set);
+    struct hmreg_mr *mr = &cache_entry_at(&set->pool, slot->number)->mr;
+    struct cell *cell = &hot->cells[slot->number];
+    uint32_t sequence = (slot->check ^ (uint32_t)access) & ~HOT_ASIDE;
 
     *go_on = true;
-    if (unlikely(sequence_of(mr) != sequence))
+    if (sequence_of(mr) != sequence) /* or the rights are others */
         return NULL;
-    add_to(&cell->pins, 1, memory_order_relaxed);
+    add_to(&cell->pins, 1);
     fence(hot);
-    sure = sure_of(hot);
-    *go_on = sequence_of(mr) == sequence && (sure % 2 || is_beyond_doubt(hot, mr));
-    if (unlikely(!*go_on) || unlikely(!serves(hot, mr, addr, len, access))) {
+    *go_on = (state_of(hot) & (PULSE_LIVE | LISTENER_DOUBT)) == PULSE_LIVE;
+    if (sequence_of(mr) != sequence || !(*go_on || is_beyond_doubt(hot, mr)) ||
+        !serves(hot, mr, addr, len, access)) {
         unpin(hot, cell, mr);
         return NULL;
     }
-    if ((mr->ask_monitor || mr->ask_identity) && unlikely(!is_right(hot, mr, sequence))) {
-        *go_on = false;
+    *go_on = false; /* asking may have changed the table */
+    if (!is_right(hot, mr, sequence)) {
         unpin(hot, cell, mr);
         return NULL;
     }
     stamp(hot, cell);
-    count_hit(hot, mr);
+    hot_count(hot, mr->cache, &set->caches[mr->cache].ledger);
     return mr;
 }
 
-static inline struct hmreg_mr *hit(struct hot *hot, uint64_t addr, uint64_t len, uint64_t access)
+static struct hmreg_mr *hit_aside(struct hot *hot, uint64_t addr, uint64_t len, uint64_t access)
 {
-    uint64_t key = hot_key(addr, access);
-    const struct slot *slot = hot_slot(hot, key), *end = slot + HOT_PROBES;
+    const struct slot *slot = hot_slot(hot, addr), *end = slot + HOT_PROBES;
+    struct hmreg_mr *mr = NULL;
     bool go_on = true;
 
-    for (; go_on && slot->key && slot < end; slot++) {
-        struct hmreg_mr *mr =
-            slot->key == key ? try_slot(hot, slot, addr, len, access, &go_on) : NULL;
-
-        if (mr)
-            return mr;
-    }
-    return NULL;
+    for (; go_on && !mr && slot < end && slot->addr; slot++)
+        if (slot->addr == addr)
+            mr = try_slot(hot, slot, addr, len, access, &go_on);
+    return mr;
 }
 
-int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-                 struct hmreg_mr **mr)
+static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
+                              uint64_t access, struct hmreg_mr **out)
 {
-    struct hot *hot = likely(domain && mr) ? hot_known(domain->serial) : NULL;
-    struct hmreg_mr *found = likely(hot) ? hit(hot, (uintptr_t)addr, len, access) : NULL;
+    struct hot *hot = domain && out ? hot_known(domain->serial) : NULL;
+    struct hmreg_mr *mr = NULL;
 
-    if (unlikely(!found))
-        return get_slowly(domain, addr, len, access, mr);
-    *mr = found;
+    if (hot && process_is(domain->lib->epoch)) {
+        if (state_of(hot) & PULSE_REAP)
+            cache_set_reap(domain->caches);
+        mr = hit_aside(hot, (uintptr_t)addr, len, access);
+    }
+    if (!mr)
+        return get_slowly(domain, addr, len, access, out);
+    *out = mr;
+    return 0;
+}
+
+/* What was pinned is not what was asked for, or no more. */
+static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                  uint64_t access, struct hmreg_mr **out, const struct hot *hot)
+{
+    if (pinned->number)
+        unpin(hot, &hot->cells[pinned->number], pinned);
+    return get_aside(cache_set_of(hot->set)->domain, addr, len, access, out);
+}
+
+/* ---- get -------------------------------------------------------------------------------- */
+
+int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 struct hmreg_mr **out)
+{
+    const struct hot_place *place;
+    const struct slot *slot;
+    const struct hot *hot;
+    struct hmreg_mr *mr;
+    struct cell *cell;
+    uint32_t check;
+
+    if (unlikely(!domain) || unlikely(!out))
+        return get_aside(domain, addr, len, access, out);
+    place = hot_place(domain->place);
+    if (unlikely(place->serial != domain->serial))
+        return get_aside(domain, addr, len, access, out);
+    hot = place->hot;
+    slot = hot_slot(hot, (uintptr_t)addr);
+    if (unlikely(slot->addr != (uintptr_t)addr))
+        return get_aside(domain, addr, len, access, out);
+    mr = (struct hmreg_mr *)(hot->entries + slot->number * hot->entry_size);
+    cell = &hot->cells[slot->number];
+    check = slot->check;
+    add_to(&cell->pins, 1);
+    barrier_compiler();
+    /* A free slot's address is 0, and its entry number 0, which contains nothing. */
+    if (unlikely(peek(&hot->pulse->state) != PULSE_LIVE))
+        return get_otherwise(mr, addr, len, access, out, hot);
+    barrier_compiler();
+    if (unlikely((peek(&mr->sequence) ^ check) != access) ||
+        unlikely(len - 1 >= mr->node.end - (uintptr_t)addr))
+        return get_otherwise(mr, addr, len, access, out, hot);
+    stamp(hot, cell);
+    count(hot->hits);
+    *out = mr;
     return 0;
 }
 

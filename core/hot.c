@@ -10,12 +10,16 @@
 #include "core/lru.h"
 #include "core/mr.h"
 #include "core/process.h"
+#include "core/quiet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_BITS 6  /* slots of a new table, as a power of two */
-#define MOST_BITS  22 /* and of the largest: 64 MiB */
+#define FIRST_SLOTS 64u        /* of a new table; always a power of two */
+#define MOST_SLOTS  (1u << 22) /* of the largest: 64 MiB */
+#define FIRST_CELLS 64u
+#define LINE        64
+#define MANY_BYTES  (256u << 10)
 
 _Thread_local struct hot_place hot_places[HOT_PLACES]
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -111,45 +115,49 @@ static struct hot *left_part(struct hot_set *set)
 }
 
 /* Some more at the end, so that no search wraps. */
-static struct slot *slots_new(unsigned bits)
+static struct slot *slots_new(uint32_t size)
 {
-    return calloc(((size_t)1 << bits) + HOT_PROBES, sizeof(struct slot));
+    return calloc((size_t)size + HOT_PROBES, sizeof(struct slot));
 }
 
 static void part_free(struct hot *hot)
 {
-    if (!hot)
-        return;
-    for (uint32_t first = SHELF_FIRST; first && hot_cell(hot, first); first *= 2)
-        free(hot_cell(hot, first));
-    free(hot->rows);
+    free(hot->cells);
     free(hot->slots);
     free(hot);
 }
 
 static struct hot *part_new(struct hot_set *set)
 {
-    struct hot *hot = calloc(1, sizeof(*hot) + set->caches * sizeof(hot->hits[0]));
+    struct hot *hot = calloc(1, sizeof(*hot) + set->caches * sizeof(hot->rows[0]));
 
     if (!hot)
         return NULL;
-    hot->slots = slots_new(FIRST_BITS);
-    hot->rows = calloc(set->caches, sizeof(hot->rows[0]));
-    if (!hot->slots || !hot->rows) {
+    hot->slots = slots_new(FIRST_SLOTS);
+    hot->set = set;
+    if (!hot->slots || !hot_cell(hot, FIRST_CELLS - 1)) {
         part_free(hot);
         return NULL;
     }
+    hot->size = FIRST_SLOTS;
+    hot->mask = (FIRST_SLOTS - 1) * sizeof(struct slot);
     hot->pulse = set->pulse;
-    hot->shift = 64 - FIRST_BITS;
-    hot->size = 1u << FIRST_BITS;
+    hot->entry_size = set->entries->size;
     hot->fenced = set->fenced;
     hot->exact = set->exact;
-    hot->set = set;
     atomic_init(&hot->owner, thread_number);
     hot->next = atomic_load(&set->first);
     while (!atomic_compare_exchange_weak(&set->first, &hot->next, hot))
         ;
     return hot;
+}
+
+static void move_in(struct hot_set *set, struct hot *hot)
+{
+    bool aside = set->fenced || set->exact;
+
+    *hot_place(hot_place_of(set->serial)) =
+        (struct hot_place){aside ? hot_other_serial(set->serial) : set->serial, hot};
 }
 
 struct hot *hot_join(struct hot_set *set)
@@ -164,23 +172,24 @@ struct hot *hot_join(struct hot_set *set)
     hot = hot ? hot : left_part(set);
     hot = hot ? hot : part_new(set);
     if (hot)
-        hot_places[set->serial % HOT_PLACES] = (struct hot_place){set->serial, hot};
+        move_in(set, hot);
     return hot;
 }
 
 /* ---- a domain's ------------------------------------------------------------------------- */
 
-bool hot_set_open(struct hot_set *set, const struct shelf *entries, unsigned caches, bool exact)
+bool hot_set_open(struct hot_set *set, const struct shelf *entries, pthread_mutex_t *lock,
+                  unsigned caches, bool exact)
 {
     struct registry *all = registry_open();
 
-    *set = (struct hot_set){.entries = entries, .caches = caches, .exact = exact};
+    *set = (struct hot_set){.entries = entries, .lock = lock, .caches = caches, .exact = exact};
     set->pulse = all ? process_page() : NULL;
     if (!set->pulse)
         return false;
     set->serial = atomic_fetch_add(&last_serial, 1) + 1;
     set->fenced = !barrier_start();
-    atomic_init(&set->pulse->sure, 1);
+    atomic_init(&set->pulse->state, PULSE_LIVE);
     pthread_mutex_lock(&all->lock);
     set->next = all->sets;
     all->sets = set;
@@ -209,36 +218,51 @@ void hot_set_close(struct hot_set *set, struct ledger *(*ledger)(struct hot_set 
 
 /* ---- cells ------------------------------------------------------------------------------ */
 
-struct cell *hot_make_cell(struct hot *hot, uint32_t number)
+/* All zero. A few lie on lines of their own; of many, whole pages do, unused as long as they are.
+ */
+static struct cell *cells_new(uint32_t room)
 {
-    struct cell *known = hot_cell(hot, number);
-    unsigned board = shelf_board(number);
-    uint32_t first = 1u << board;
-    void *made;
+    size_t bytes = room * sizeof(struct cell);
+    struct cell *made = bytes < MANY_BYTES ? aligned_alloc(LINE, bytes) : calloc(1, bytes);
 
-    if (known)
-        return known;
-    made = calloc(first, sizeof(struct cell));
+    if (made && bytes < MANY_BYTES)
+        memset((void *)made, 0, bytes);
+    return made;
+}
+
+/* Only the thread itself writes its cells, so it copies them without the lock; others read them
+ * with it. */
+struct cell *hot_cell(struct hot *hot, uint32_t number)
+{
+    uint32_t room = hot->room ? hot->room : FIRST_CELLS;
+    struct cell *made, *old = hot->cells;
+
+    if (number < hot->room)
+        return &hot->cells[number];
+    while (room <= number)
+        room *= 2;
+    made = cells_new(room);
     if (!made)
         return NULL;
-    hot->boards[board].entries = hot->set->entries->boards[board];
-    /* Release: who adds up sees zeroes, and pins only after them. */
-    atomic_store_explicit(&hot->boards[board].cells, (uintptr_t)made - first * sizeof(struct cell),
-                          memory_order_release);
-    return hot_cell(hot, number);
+    if (old)
+        memcpy((void *)made, (void *)old, hot->room * sizeof(*old));
+    quiet_lock(hot->set->lock);
+    hot->cells = made;
+    hot->room = room;
+    hot->entries = hot->set->entries->base;
+    quiet_unlock(hot->set->lock);
+    free(old);
+    return &made[number];
 }
 
 uint32_t hot_pins(const struct hot_set *set, uint32_t number)
 {
     uint32_t sum = 0;
 
-    for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next) {
-        const struct cell *cell = hot_cell(hot, number);
-
-        /* Acquire: pairs with the release of a put, after which the region may end. */
-        if (cell)
-            sum += atomic_load_explicit(&cell->pins, memory_order_acquire);
-    }
+    /* Acquire: pairs with the release of a put, after which the region may end. */
+    for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next)
+        if (number < hot->room)
+            sum += atomic_load_explicit(&hot->cells[number].pins, memory_order_acquire);
     return sum;
 }
 
@@ -251,12 +275,12 @@ uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known
     if (lru_is_later(known, now))
         return known;
     for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next) {
-        const struct cell *cell = hot_cell(hot, number);
-        uint32_t cells_age =
-            cell ? now - atomic_load_explicit(&cell->stamp, memory_order_relaxed) : age;
+        uint32_t stamp = number < hot->room
+                             ? atomic_load_explicit(&hot->cells[number].stamp, memory_order_relaxed)
+                             : known;
 
-        if (cells_age < age)
-            age = cells_age;
+        if (now - stamp < age)
+            age = now - stamp;
     }
     return now - age;
 }
@@ -266,19 +290,20 @@ uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known
 static bool is_good(const struct hot *hot, const struct slot *slot)
 {
     const struct hmreg_mr *mr = shelf_at(hot->set->entries, slot->number);
+    uint32_t sequence = atomic_load_explicit(&mr->sequence, memory_order_relaxed);
 
-    return atomic_load_explicit(&mr->sequence, memory_order_relaxed) == slot->sequence;
+    return slot->addr && !((sequence ^ slot->check) & ~(HOT_ASIDE | HMREG_ACCESS_ALL));
 }
 
 /* Where a request goes: its own slot, a free one, or one that is good no more. NULL: nowhere. */
-static struct slot *room_for(const struct hot *hot, uint64_t key, uint32_t number)
+static struct slot *room_for(const struct hot *hot, uint64_t addr, uint32_t number)
 {
-    struct slot *slot = hot_slot(hot, key), *end = slot + HOT_PROBES, *room = NULL;
+    struct slot *slot = hot_slot(hot, addr), *end = slot + HOT_PROBES, *room = NULL;
 
     for (; slot < end; slot++) {
-        if (!slot->key)
+        if (!slot->addr)
             return room ? room : slot;
-        if (slot->key == key && slot->number == number)
+        if (slot->addr == addr && slot->number == number)
             return slot;
         if (!room && !is_good(hot, slot))
             room = slot;
@@ -291,13 +316,13 @@ static uint32_t count_good(const struct hot *hot)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < hot->size + HOT_PROBES; i++)
-        count += hot->slots[i].key && is_good(hot, &hot->slots[i]);
+        count += is_good(hot, &hot->slots[i]);
     return count;
 }
 
 static void store(struct hot *hot, struct slot *slot, const struct slot *what)
 {
-    hot->used += !slot->key;
+    hot->used += !slot->addr;
     *slot = *what;
 }
 
@@ -306,21 +331,20 @@ static void make_larger(struct hot *hot)
 {
     struct slot *old = hot->slots, *end = old + hot->size + HOT_PROBES;
     uint64_t good = count_good(hot);
-    unsigned bits = FIRST_BITS;
+    uint32_t size = FIRST_SLOTS;
     struct slot *made;
 
-    while (bits < MOST_BITS && good * 10 > UINT64_C(6) << bits)
-        bits++;
-    made = slots_new(bits);
+    while (size < MOST_SLOTS && good * 10 > UINT64_C(6) * size)
+        size *= 2;
+    made = slots_new(size);
     if (!made)
         return;
     hot->slots = made;
-    hot->shift = 64 - bits;
-    hot->size = 1u << bits;
+    hot->size = size;
+    hot->mask = (size - 1) * sizeof(struct slot);
     hot->used = 0;
     for (struct slot *slot = old; slot < end; slot++) {
-        struct slot *room =
-            slot->key && is_good(hot, slot) ? room_for(hot, slot->key, slot->number) : NULL;
+        struct slot *room = is_good(hot, slot) ? room_for(hot, slot->addr, slot->number) : NULL;
 
         if (room)
             store(hot, room, slot);
@@ -329,27 +353,42 @@ static void make_larger(struct hot *hot)
 }
 
 /* A table that is too full to search quickly is made larger, or at least cleaned. */
-bool hot_remember(struct hot *hot, uint64_t key, uint32_t number, uint32_t sequence)
+void hot_remember(struct hot *hot, uint64_t addr, uint32_t number, uint32_t check)
 {
-    struct slot what = {key, number, sequence};
+    struct slot what = {addr, number, check};
     struct slot *slot;
 
-    if (!key)
-        return false;
     if (hot->used >= hot->size / 16 * 13)
         make_larger(hot);
-    slot = room_for(hot, key, number);
-    store(hot, slot ? slot : hot_slot(hot, key), &what);
-    return true;
+    slot = room_for(hot, addr, number);
+    store(hot, slot ? slot : hot_slot(hot, addr), &what);
 }
 
-bool hot_count_hits(struct hot *hot, unsigned cache, struct ledger *ledger)
+/* ---- counts ----------------------------------------------------------------------------- */
+
+static _Atomic uint64_t *hits_of(struct hot *hot, unsigned cache, struct ledger *ledger)
 {
-    if (hot->hits[cache])
-        return true;
-    hot->rows[cache] = ledger_join(ledger);
     if (!hot->rows[cache])
-        return false;
-    hot->hits[cache] = &hot->rows[cache]->shown->hits;
-    return true;
+        hot->rows[cache] = ledger_join(ledger);
+    return hot->rows[cache] ? &hot->rows[cache]->shown->hits : NULL;
+}
+
+bool hot_is_usual(struct hot *hot, unsigned cache, struct ledger *ledger)
+{
+    if (!hot->hits) {
+        hot->hits = hits_of(hot, cache, ledger);
+        hot->usual = (uint16_t)cache;
+    }
+    return hot->hits && hot->usual == cache;
+}
+
+void hot_count(struct hot *hot, unsigned cache, struct ledger *ledger)
+{
+    _Atomic uint64_t *hits = hits_of(hot, cache, ledger);
+
+    if (hits)
+        atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    else
+        ledger_add(ledger, STATS_HITS, 1);
 }

@@ -47,7 +47,7 @@ static void on_expect(struct userfault_client *client)
 
     quiet_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
-        atomic_fetch_add(listener->sure, 1);
+        atomic_fetch_or(listener->state, LISTENER_DOUBT);
         listener->untold = true;
     }
 }
@@ -60,6 +60,12 @@ static bool tell_part(struct listener *listener, const struct change *changes, s
     return false;
 }
 
+static void end_doubt(struct listener *listener)
+{
+    atomic_fetch_and(listener->state, ~LISTENER_DOUBT);
+    atomic_fetch_add(&listener->told, 1);
+}
+
 /* In turns, a part each, so that one with much to forget does not keep the others in doubt. */
 static bool tell_parts(struct monitor *monitor, const struct change *changes, size_t count)
 {
@@ -70,7 +76,7 @@ static bool tell_parts(struct monitor *monitor, const struct change *changes, si
             continue;
         listener->untold = tell_part(listener, changes, count);
         if (!listener->untold)
-            atomic_fetch_add(listener->sure, 1);
+            end_doubt(listener);
         more |= listener->untold;
     }
     return more;
@@ -249,13 +255,13 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool
 
 /* ---- settling --------------------------------------------------------------------------- */
 
-/* Returns when the listener is sure, or has been. */
-static void await_sure(const struct listener *listener)
+/* Returns when the listener is in no doubt, or has been in none. */
+static void await_told(const struct listener *listener)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
-    unsigned sure = atomic_load(listener->sure);
+    unsigned told = atomic_load(&listener->told);
 
-    while (sure % 2 == 0 && atomic_load(listener->sure) == sure)
+    while ((atomic_load(listener->state) & LISTENER_DOUBT) && atomic_load(&listener->told) == told)
         nanosleep(&pause, NULL);
 }
 
@@ -266,7 +272,7 @@ bool monitor_settle_one(struct monitor *monitor, const struct listener *listener
     else if (monitor->userfault && !userfault_await_read(monitor->userfault))
         return false;
     if (monitor->userfault)
-        await_sure(listener);
+        await_told(listener);
     return true;
 }
 

@@ -14,13 +14,16 @@
 
 struct monitor;
 
+#define LISTENER_DOUBT 1u
+
 /* A cache set. The rules of struct userfault_client hold for both functions. */
 struct listener {
     struct listener *next;
-    /* Odd: all changes that were read have been told, so what is remembered is right. Even: the
-     * monitor is about to read some, or to tell them. The monitor counts; 1 at first. */
-    atomic_uint *sure;
-    bool untold; /* the monitor's: some of what was read */
+    /* The monitor sets LISTENER_DOUBT while it is about to read changes, or to tell them: what is
+     * remembered may be wrong. All other bits are the listener's. */
+    atomic_uint *state;
+    atomic_uint told; /* the monitor's: how often there was no more doubt */
+    bool untold;      /* the monitor's: some of what was read */
     /* Takes note of a part of a change; true: there is more of it, call again. */
     bool (*changed)(struct listener *listener, const struct change *change);
     /* As userfault_client's. */
@@ -28,8 +31,9 @@ struct listener {
 };
 
 /* Starts the monitor a choice asks for. -EPERM, -ENOSYS: userfaultfd was asked for by name and
- * is not to be had; the default falls back to disabled, memhooks does without. -EOPNOTSUPP: memhooks
- * were asked for, and this program cannot be hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
+ * is not to be had; the default falls back to disabled, memhooks does without. -EOPNOTSUPP:
+ * memhooks were asked for, and this program cannot be hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE.
+ */
 int monitor_open(enum hmreg_monitor choice, struct monitor **out);
 void monitor_close(struct monitor *monitor); /* nobody listens any more */
 

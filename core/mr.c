@@ -290,11 +290,11 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     if (rc)
         return rc;
     info.iface = mr->iface;
-    info.device = mr->device;
+    info.device = mr_device(mr);
     info.path = mr->path;
     info.addr = mr->node.start;
     info.len = mr_len(mr);
-    info.access = mr_access(mr);
+    info.access = mr->access;
     info.identity = mr_identity(mr);
     first = mr_iov(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
     info.local_addr = (uint64_t)(uintptr_t)first.iov_base;

@@ -15,6 +15,7 @@ struct mr_more {
     uint32_t refused;
     struct hmreg_reason *reasons; /* refused paths, in the order tried; NULL: none */
     uint64_t identity;            /* of the first range's allocation */
+    int device;
     uint64_t taken_key;           /* if key_taken */
     void *context;
     atomic_bool pending;   /* registered asynchronously, not complete yet */
@@ -35,10 +36,9 @@ struct hmreg_mr {
     struct itree_node node; /* from the first range's address, as long as all of them */
     struct provider_mr made;
     struct mr_more *more; /* NULL: one range, registered as it was asked for, and nothing else */
-    uint8_t rights;       /* access, see mr_access() */
-    uint8_t iface : 4;    /* enum hmreg_iface */
-    uint8_t path : 4;     /* enum hmreg_path */
-    int16_t device;
+    uint16_t access;
+    uint8_t iface : 4; /* enum hmreg_iface */
+    uint8_t path : 4;  /* enum hmreg_path */
     bool cached : 1;       /* remembered by hmreg_mr_get() */
     bool registered : 1;   /* of hmreg_mr_get()'s: there is something to deregister */
     bool key_taken : 1;    /* taken_key, or where there is no more the key, is in the domain's keys */
@@ -53,11 +53,11 @@ struct hmreg_mr {
     uint16_t cache;
 };
 
-#define MR_RIGHTS_SHIFT 8
+_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
 
-static inline uint64_t mr_access(const struct hmreg_mr *mr)
+static inline int mr_device(const struct hmreg_mr *mr)
 {
-    return (uint64_t)mr->rights << MR_RIGHTS_SHIFT;
+    return mr->more ? mr->more->device : -1;
 }
 
 static inline uint64_t mr_len(const struct hmreg_mr *mr)

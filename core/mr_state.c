@@ -142,7 +142,7 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
         return hmreg_fail(-EINVAL, "raw_key is NULL, key_size is %zu", *size);
     if (mr_pieces(mr))
         return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
-    if (!(mr_access(mr) & HMREG_ACCESS_REMOTE))
+    if (!(mr->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
     return mr_check_complete(mr);
 }

@@ -440,6 +440,7 @@ static void fill_more(struct mr_more *more, const struct request *request,
                       const struct resolved *found)
 {
     more->identity = found->range.identity;
+    more->device = found->range.device;
     more->context = request->context;
     more->count = request->count;
     more->iov = (struct iovec *)(more + 1);
@@ -453,8 +454,7 @@ void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct 
 {
     mr->domain = domain;
     mr->iface = (uint8_t)found->iface;
-    mr->device = (int16_t)found->range.device;
-    mr->rights = (uint8_t)(request->access >> MR_RIGHTS_SHIFT);
+    mr->access = (uint16_t)request->access;
 }
 
 void region_free(struct hmreg_mr *mr)
@@ -527,7 +527,8 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 /* Of host memory under its own address, with nothing to remember of it. */
 static bool is_plain(const struct request *request, const struct resolved *found)
 {
-    return found->range.kind == HMREG_MEM_HOST && !found->range.identity &&
+    return found->iface == HMREG_IFACE_SYSTEM && found->range.device == -1 &&
+           !found->range.identity &&
            found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
 }
 

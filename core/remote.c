@@ -81,7 +81,7 @@ static int describe(const struct hmreg_mr *mr, struct token *token)
     strncpy(token->provider, domain->ops.name, sizeof(token->provider) - 1);
     token->iface = mr->iface;
     token->len = mr_len(mr);
-    token->access = mr_access(mr) & HMREG_ACCESS_REMOTE;
+    token->access = mr->access & HMREG_ACCESS_REMOTE;
     rc = add_registrations(mr, token);
     if (!rc)
         rc = domain->ops.address(domain->self, token->address, &address_size);
@@ -99,7 +99,7 @@ static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *
         return rc;
     if (!buf && *size)
         return hmreg_fail(-EINVAL, "buf is NULL, size is %zu", *size);
-    if (!(mr_access(mr) & HMREG_ACCESS_REMOTE))
+    if (!(mr->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access: register it with "
                                    "HMREG_REMOTE_READ or HMREG_REMOTE_WRITE");
     return mr_check_complete(mr);

@@ -1,43 +1,90 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See shelf.h.
+ * See shelf.h. What is reserved has no memory and no rights, which costs a line in the kernel's
+ * list of mappings and nothing else; where even addresses are rationed, less is taken.
  */
 #include "core/shelf.h"
 
 #include "core/quiet.h"
 
-#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MOST_ELEMENTS  ((size_t)1 << 24)
+#define LEAST_ELEMENTS ((size_t)1 << 10)
 
 void shelf_init(struct shelf *shelf, size_t size)
 {
     *shelf = (struct shelf){.size = size, .end = SHELF_FIRST};
 }
 
-/* The board of the elements from `first` on. */
-static void *board_at(const struct shelf *shelf, uint32_t first)
-{
-    return (void *)(shelf->boards[shelf_board(first)] + first * shelf->size);
-}
-
 void shelf_free(struct shelf *shelf)
 {
-    for (uint32_t first = SHELF_FIRST; first < shelf->end; first *= 2)
-        free(board_at(shelf, first));
+    if (shelf->base)
+        munmap(shelf->base, shelf->reserved);
 }
 
-bool shelf_grow(struct shelf *shelf, uint32_t end, pthread_mutex_t *lock)
+static size_t whole_pages(size_t bytes)
 {
-    void *board = end < 1u << (SHELF_BOARDS - 2) ? calloc(end, shelf->size) : NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-    if (!board)
+    return (bytes + page - 1) & ~(page - 1);
+}
+
+/* *bytes: out, how many. NULL: none. */
+static void *reserve(size_t size, size_t *bytes)
+{
+    void *base = MAP_FAILED;
+
+    for (size_t count = MOST_ELEMENTS; count >= LEAST_ELEMENTS && base == MAP_FAILED; count /= 4) {
+        *bytes = whole_pages(count * size);
+        base = mmap(NULL, *bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    return base == MAP_FAILED ? NULL : base;
+}
+
+static bool have_addresses(struct shelf *shelf, pthread_mutex_t *lock)
+{
+    size_t bytes = 0;
+    void *base, *other;
+
+    quiet_lock(lock);
+    base = shelf->base;
+    quiet_unlock(lock);
+    if (base)
+        return true;
+    base = reserve(shelf->size, &bytes);
+    if (!base)
         return false;
     quiet_lock(lock);
-    if (shelf->end == end) {
-        shelf->boards[shelf_board(end)] = (uintptr_t)board - end * shelf->size;
-        shelf->end = 2 * end;
-        board = NULL;
+    other = shelf->base;
+    if (!other) {
+        shelf->base = base;
+        shelf->reserved = bytes;
     }
     quiet_unlock(lock);
-    free(board); /* another thread was faster */
+    if (other) /* another thread was faster */
+        munmap(base, bytes);
+    return true;
+}
+
+/* Threads that grow it at once make the same bytes usable. */
+bool shelf_grow(struct shelf *shelf, uint32_t end, pthread_mutex_t *lock)
+{
+    size_t usable;
+
+    if (!have_addresses(shelf, lock))
+        return false;
+    usable = whole_pages(2 * end * shelf->size);
+    if (usable > shelf->reserved)
+        usable = shelf->reserved;
+    if (usable / shelf->size <= end || mprotect(shelf->base, usable, PROT_READ | PROT_WRITE))
+        return false;
+    quiet_lock(lock);
+    if (usable > shelf->usable) {
+        shelf->usable = usable;
+        shelf->end = (uint32_t)(usable / shelf->size);
+    }
+    quiet_unlock(lock);
     return true;
 }

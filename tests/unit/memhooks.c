@@ -246,7 +246,7 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
 {
 #if defined(__x86_64__)
     atomic_uint sure = 1;
-    struct listener spoiler = {.sure = &sure, .changed = spoil_registers, .needs = needs_none};
+    struct listener spoiler = {.state = &sure, .changed = spoil_registers, .needs = needs_none};
     size_t len = bed_page();
     char *memory = bed_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
@@ -415,7 +415,7 @@ static bool unmap_inner(struct listener *listener, const struct change *change)
 static void munmap__inside_the_librarys_locks__no_deadlock_and_told(void **state)
 {
     atomic_uint sure = 1;
-    struct listener listener = {.sure = &sure, .changed = unmap_inner, .needs = needs_none};
+    struct listener listener = {.state = &sure, .changed = unmap_inner, .needs = needs_none};
     char *outer = bed_map(1);
     struct bed bed;
 
@@ -548,7 +548,7 @@ static void fork__while_a_hook_holds_every_lock__child_does_not_hang(void **stat
     bed_key(&bed, holder.memory, 10);
     bed_key(&bed, other, 10);
     atomic_init(&holder.sure, 1);
-    holder.listener.sure = &holder.sure;
+    holder.listener.state = &holder.sure;
     sem_init(&holder.reached, 0, 0);
     sem_init(&holder.go_on, 0, 0);
     monitor_attach(bed.lib->monitor, &holder.listener);

@@ -60,7 +60,7 @@ static void raise_obstacle(struct bed *bed, struct obstacle *obstacle)
 {
     atomic_init(&obstacle->sure, 1);
     obstacle->listener =
-        (struct listener){.sure = &obstacle->sure, .changed = stop_here, .needs = need_nothing};
+        (struct listener){.state = &obstacle->sure, .changed = stop_here, .needs = need_nothing};
     sem_init(&obstacle->reached, 0, 0);
     sem_init(&obstacle->go_on, 0, 0);
     monitor_attach(bed->lib->monitor, &obstacle->listener); /* the last comes first */
