@@ -161,14 +161,24 @@ static bool answers_ioctl(FILE *maps, uint64_t addr)
     return next_by_ioctl(fileno(maps), maps, addr, &probe) >= 0;
 }
 
+/* Somebody closes descriptors that are not his: ours is none, or another file's. */
+static bool is_lost(int rc)
+{
+    return rc == -EBADF || rc == -ENOTTY || rc == -EINVAL;
+}
+
 static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
+    struct hmreg_error before;
+    int rc = -EBADF;
     FILE *maps;
-    int rc;
 
-    /* Unless somebody has closed it, who closes descriptors that are not his. */
-    if (self && answers_ioctl(self->maps, addr))
-        return walk(next_by_ioctl, fileno(self->maps), self->maps, addr, len, out);
+    hmreg_error_save(&before);
+    if (self)
+        rc = walk(next_by_ioctl, fileno(self->maps), self->maps, addr, len, out);
+    if (!is_lost(rc))
+        return rc;
+    hmreg_error_restore(&before);
     maps = open_maps();
     if (!maps)
         return hmreg_fail_os(errno, "/proc/thread-self/maps cannot be read");

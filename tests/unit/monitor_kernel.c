@@ -288,7 +288,43 @@ static void unwatch__page_shared_with_another_region__stays_watched(void **state
     bed_close(&bed);
 }
 
-TEST_MAIN(TEST(get__change_read_but_not_told__waits_for_it),
+/* ---- where there is no room ------------------------------------------------------------- */
+
+/* Each watched range apart from others splits a mapping, and the kernel counts mappings. */
+static void get__no_mapping_left__registered_and_not_cached(void **state)
+{
+    enum { PAGES = 140000 };
+    size_t page = bed_page(), split = 0;
+    char *memory = bed_map(8);
+    char *many = mmap(NULL, PAGES * page, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    if (BED_SANITIZED)
+        test_skip("a sanitizer needs mappings of its own");
+    assert_true(many != MAP_FAILED);
+    open_bed(&bed);
+    bed_key(&bed, memory, page); /* what the library needs of memory, it has */
+    while (split < PAGES && mprotect(many + split * page, page, PROT_READ) == 0)
+        split += 2;
+    if (split >= PAGES) {
+        munmap(many, PAGES * page);
+        bed_close(&bed);
+        test_skip("this kernel counts no mappings");
+    }
+    mr = bed_get(&bed, memory + 4 * page, page);
+    assert_false(bed_is_cached(mr));
+    hmreg_mr_put(mr);
+    munmap(many, PAGES * page);
+    mr = bed_get(&bed, memory + 4 * page, page);
+    assert_true(bed_is_cached(mr));
+    hmreg_mr_put(mr);
+    munmap(memory, 8 * page);
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(get__no_mapping_left__registered_and_not_cached),
+          TEST(get__change_read_but_not_told__waits_for_it),
           TEST(get__change_not_even_read__waits_for_it),
           TEST(get__the_kernel_does_not_settle__served_uncached),
           TEST(read__into_watched_memory__works), TEST(munmap__of_unwatched_memory__no_event),
