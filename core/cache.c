@@ -81,6 +81,7 @@ static void link_entry(struct cache *cache, struct cache_entry *entry)
 static void unlink_entry(struct cache *cache, struct cache_entry *entry)
 {
     itree_remove(&cache->tree, entry->mr.number);
+    quota_give(cache->pool->quota, mr_len(&entry->mr));
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
 }
@@ -178,9 +179,10 @@ struct cache_entry *cache_find(struct cache *cache, const struct cache_want *wan
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact)
+bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
+                     struct quota *quota)
 {
-    *pool = (struct cache_pool){.caches = caches, .fresh = SHELF_FIRST};
+    *pool = (struct cache_pool){.caches = caches, .quota = quota, .fresh = SHELF_FIRST};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->decided, NULL);
     shelf_init(&pool->entries, sizeof(struct cache_entry));
@@ -307,6 +309,8 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
                               const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
                               struct cache_entry **entry)
 {
+    uint64_t bytes = want->end - want->start;
+    struct quota *quota = cache->pool->quota;
     enum cache_pick room;
 
     *entry = serving(cache, want, true);
@@ -316,10 +320,16 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     }
     if (cache->used.regions >= lru_room(&cache->lru))
         return CACHE_SHORT;
-    room = cache_make_room(cache, want->end - want->start, stir, evicted);
+    room = cache_make_room(cache, bytes, stir, evicted);
     if (room == CACHE_LATER)
         return CACHE_STIRRED;
+    if (room != CACHE_NOTHING && !quota_could_take(quota, bytes))
+        room = CACHE_NOTHING;
+    if (room != CACHE_NOTHING && !quota_take(quota, bytes))
+        return CACHE_SQUEEZED;
     *entry = take_entry(cache, want, like);
+    if (!*entry && room != CACHE_NOTHING)
+        quota_give(quota, bytes);
     if (!*entry)
         return CACHE_SHORT;
     if (room == CACHE_NOTHING) {

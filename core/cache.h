@@ -12,6 +12,7 @@
 #include "core/ledger.h"
 #include "core/lru.h"
 #include "core/mr.h"
+#include "core/quota.h"
 #include "core/userfault.h"
 
 #include <pthread.h>
@@ -46,6 +47,7 @@ struct cache_pool {
     struct shelf entries;
     struct hot_set hot;
     struct cache *caches;
+    struct quota *quota;     /* of all domains' caches */
     uint32_t free;           /* a list of entries */
     uint32_t fresh;          /* from here on they have never been used */
     unsigned count;          /* of entries in use */
@@ -78,7 +80,8 @@ struct cache_want {
 };
 
 /* caches: as many, to be initialized. False: no memory. */
-bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact);
+bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
+                     struct quota *quota);
 void cache_pool_close(struct cache_pool *pool); /* no entry is left; the ledgers are open still */
 void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
                 uint64_t max_bytes);
@@ -108,6 +111,7 @@ enum cache_claim {
     CACHE_CLAIMED,  /* *entry is pending, and the caller's: register, then publish or abandon it */
     CACHE_SERVED,   /* *entry is another's, live or pending, and pinned */
     CACHE_FULL,     /* there is no room that eviction could make: *entry is not to be remembered */
+    CACHE_SQUEEZED, /* all caches together have no room: evict one anywhere, and call again */
     CACHE_SHORT,    /* no memory is at hand: call cache_grow(), and again */
     CACHE_STIRRED,  /* call cache_settle(), and again */
 };
@@ -149,6 +153,8 @@ void cache_drop(struct cache *cache, struct cache_entry *entry);
 /* The least recently used die, so many at the most, for a registration that failed with code. How
  * many did? */
 unsigned cache_evict(struct cache *cache, unsigned count, int code);
+/* Changes the limits; what is above them and idle dies. */
+void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* All that nobody holds die. */
 void cache_empty(struct cache_pool *pool);
 

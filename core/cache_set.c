@@ -6,6 +6,7 @@
 #include "core/cache_set.h"
 
 #include "core/error.h"
+#include "core/quiet.h"
 #include "core/register.h"
 
 #include <errno.h>
@@ -63,8 +64,8 @@ static void open_ledgers(struct cache_set *set)
 {
     const struct hmreg_domain *domain = set->domain;
 
-    set->shown = board_domain(&domain->lib->board, domain->ops.name, domain->caps.fabric,
-                              domain->flags);
+    set->shown =
+        board_domain(&domain->lib->board, domain->ops.name, domain->caps.fabric, domain->flags);
     for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
         for (int device = -1; device < domain->lib->runtimes[iface].devices; device++)
             open_ledger(set, cache_set_at(set, iface, device), iface, device);
@@ -75,6 +76,30 @@ static void close_ledgers(struct cache_set *set)
     for (unsigned i = 0; i < set->count; i++)
         ledger_close(&set->caches[i].ledger);
     board_end_domain(&set->domain->lib->board, set->shown);
+}
+
+static void join_library(struct cache_set *set)
+{
+    struct hmreg *lib = set->domain->lib;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    set->next = lib->sets;
+    lib->sets = set;
+    pthread_mutex_unlock(&lib->sets_lock);
+}
+
+static void leave_library(struct cache_set *set)
+{
+    struct hmreg *lib = set->domain->lib;
+    struct cache_set **link = &lib->sets;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    while (set->visitors)
+        pthread_cond_wait(&lib->sets_left, &lib->sets_lock);
+    while (*link != set)
+        link = &(*link)->next;
+    *link = set->next;
+    pthread_mutex_unlock(&lib->sets_lock);
 }
 
 struct cache_set *cache_set_new(struct hmreg_domain *domain)
@@ -94,7 +119,8 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     set->monitor = lib->monitor;
     memcpy(set->first, first, sizeof(first));
     set->count = count;
-    if (!cache_pool_open(&set->pool, set->caches, count, domain->flags & HMREG_DOMAIN_EXACT)) {
+    if (!cache_pool_open(&set->pool, set->caches, count, domain->flags & HMREG_DOMAIN_EXACT,
+                         &lib->quota)) {
         free(set);
         return NULL;
     }
@@ -106,11 +132,13 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         .state = &set->pool.hot.pulse->state, .changed = on_change, .needs = needs};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
+    join_library(set);
     return set;
 }
 
 void cache_set_free(struct cache_set *set)
 {
+    leave_library(set);
     monitor_detach(set->monitor, &set->listener);
     cache_pool_close(&set->pool);
     close_ledgers(set);
@@ -181,6 +209,75 @@ unsigned cache_set_flush(struct cache_set *set)
     cache_empty(&set->pool);
     cache_set_reap_dead(set);
     return cache_entries(&set->pool);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes)
+{
+    quiet_lock(&set->pool.lock);
+    *max_regions = set->caches[0].limit.regions;
+    *max_bytes = set->caches[0].limit.bytes;
+    quiet_unlock(&set->pool.lock);
+}
+
+void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        cache_change_limits(&set->caches[i], max_regions, max_bytes);
+    cache_set_reap_dead(set);
+}
+
+static bool evict_of(struct cache_set *set, struct cache *first)
+{
+    bool done = first && cache_evict(first, 1, 0);
+
+    for (unsigned i = 0; i < set->count && !done; i++)
+        done = cache_evict(&set->caches[i], 1, 0);
+    if (done)
+        cache_set_reap_dead(set);
+    return done;
+}
+
+/* The domain is not closed meanwhile. */
+static bool visit(struct hmreg *lib, struct cache_set *set)
+{
+    bool done;
+
+    set->visitors++;
+    pthread_mutex_unlock(&lib->sets_lock);
+    done = evict_of(set, NULL);
+    pthread_mutex_lock(&lib->sets_lock);
+    set->visitors--;
+    pthread_cond_broadcast(&lib->sets_left);
+    return done;
+}
+
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first)
+{
+    bool done = own && evict_of(own, first);
+
+    if (done)
+        return true;
+    pthread_mutex_lock(&lib->sets_lock);
+    for (struct cache_set *set = lib->sets, *next; set && !done; set = next) {
+        done = set != own && visit(lib, set);
+        next = set->next;
+    }
+    pthread_mutex_unlock(&lib->sets_lock);
+    return done;
+}
+
+int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
+{
+    int rc = context_check(lib);
+
+    if (rc)
+        return rc;
+    quota_change(&lib->quota, max_regions, max_bytes);
+    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL))
+        ;
+    return 0;
 }
 
 /* ---- asking ----------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@ struct cache_set {
     struct hmreg_domain *domain;
     struct monitor *monitor;
     struct listener listener;
+    struct cache_set *next; /* of the library's */
+    unsigned visitors;      /* threads of other domains that evict here */
     struct cache_pool pool;
     struct stats_domain *shown; /* on the library's board; NULL: it has no place */
     unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
@@ -49,6 +51,12 @@ void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 /* An entry that nobody pins ends; a pin is given back, and the entry ends if it was the last. */
 void cache_set_end(struct cache_set *set, struct cache_entry *entry);
 void cache_set_release(struct cache_set *set, struct cache_entry *entry);
+
+/* The limits of each cache. Changing them evicts what is above them and idle. */
+void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes);
+void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes);
+/* One idle region goes for the limit of all caches: of this set if possible, else of another's. */
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first);
 
 /* What the last call, or the monitor, left behind is deregistered; also, once more, one that was
  * busy. */

@@ -130,6 +130,9 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     if (rc)
         goto free_lib;
     pthread_mutex_init(&lib->lock, NULL);
+    quota_init(&lib->quota, settings.all_regions, settings.all_bytes);
+    pthread_mutex_init(&lib->sets_lock, NULL);
+    pthread_cond_init(&lib->sets_left, NULL);
     board_open(&lib->board, settings.stats, monitor_kind(lib->monitor));
     runtimes_open(lib);
     *out = lib;
@@ -171,6 +174,9 @@ int hmreg_close(struct hmreg *lib)
     monitor_close(lib->monitor);
     runtimes_close(lib);
     board_close(&lib->board);
+    quota_destroy(&lib->quota);
+    pthread_cond_destroy(&lib->sets_left);
+    pthread_mutex_destroy(&lib->sets_lock);
     pthread_mutex_destroy(&lib->lock);
     free(lib);
     return 0;

@@ -8,6 +8,7 @@
 #include "core/board.h"
 #include "core/monitor.h"
 #include "core/process.h"
+#include "core/quota.h"
 #include "core/settings.h"
 #include "hmem/hmem.h"
 
@@ -23,6 +24,8 @@ struct runtime {
     char why[256]; /* why it is not present */
 };
 
+struct cache_set;
+
 /* Memory of hmreg_mem_alloc(). */
 struct owned {
     struct owned *next;
@@ -37,6 +40,10 @@ struct hmreg {
     struct runtime runtimes[HMREG_IFACE_COUNT];
     struct monitor *monitor; /* watches host memory for all caches */
     struct board board;      /* where their counters are shown */
+    struct quota quota;      /* what they may hold together */
+    pthread_mutex_t sets_lock; /* the list of them, and who visits one */
+    pthread_cond_t sets_left;  /* a visitor has gone */
+    struct cache_set *sets;
     atomic_uint domains;
     pthread_mutex_t lock; /* owned; never held across a vendor's call */
     struct owned *owned;

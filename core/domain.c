@@ -159,6 +159,22 @@ static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_co
         domain->flags |= HMREG_DOMAIN_NO_CACHE;
 }
 
+/* Callers built before `check` end here. */
+#define CONFIG_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
+
+static int set_checks(struct hmreg_domain *domain, const enum hmreg_check *check)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        if ((unsigned)check[i] > HMREG_CHECK_NOTICE)
+            return hmreg_fail(-EINVAL,
+                              "config->check[%d] is %d; accepted are HMREG_CHECK_DEFAULT, ALWAYS, "
+                              "NOTICE",
+                              i, (int)check[i]);
+        domain->check[i] = check[i] ? check[i] : domain->lib->settings.check[i];
+    }
+    return 0;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -167,11 +183,13 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     int rc = 0;
 
     if (callers)
-        rc = validate_copy_in(&config, sizeof(config), callers, sizeof(config),
+        rc = validate_copy_in(&config, sizeof(config), callers, CONFIG_FIRST_SIZE,
                               "struct hmreg_domain_config");
-    rc = rc ? rc : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags,
-                                  "config->flags");
+    rc =
+        rc ? rc
+           : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags, "config->flags");
     rc = rc ? rc : check_order(config.order);
+    rc = rc ? rc : set_checks(domain, config.check);
     if (rc)
         return rc;
     set_limits(domain, &config);
@@ -325,9 +343,21 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     info.key_size = domain->caps.key_size;
     info.iov_limit = domain->caps.iov_limit;
     info.max_len = domain->caps.max_len;
-    info.max_regions = domain->max_regions;
-    info.max_bytes = domain->max_bytes;
+    cache_set_limits(domain->caches, &info.max_regions, &info.max_bytes);
     validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
+int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes)
+{
+    int rc = domain_check(domain);
+
+    if (rc)
+        return rc;
+    if (domain->flags & HMREG_DOMAIN_NO_CACHE)
+        return hmreg_fail(-EINVAL, "this domain was opened without a cache: by its flags, by a "
+                                   "limit of 0, or because its fabric has a cache of its own");
+    cache_set_change_limits(domain->caches, max_regions, max_bytes);
     return 0;
 }
 

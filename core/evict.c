@@ -246,6 +246,27 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
     return done;
 }
 
+static bool is_over(struct cache *cache)
+{
+    bool over;
+
+    quiet_lock(&cache->pool->lock);
+    over = cache->used.regions > cache->limit.regions || cache->used.bytes > cache->limit.bytes;
+    quiet_unlock(&cache->pool->lock);
+    return over;
+}
+
+void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
+{
+    quiet_lock(&cache->pool->lock);
+    cache->limit = (struct cache_use){max_regions, max_bytes};
+    ledger_set(&cache->ledger, STATS_LIMIT_REGIONS, max_regions);
+    ledger_set(&cache->ledger, STATS_LIMIT_BYTES, max_bytes);
+    quiet_unlock(&cache->pool->lock);
+    while (is_over(cache) && cache_evict(cache, 1, 0))
+        ;
+}
+
 /* ---- all of them ----------------------------------------------------------------------- */
 
 /* The next live entries of the shelf leave the threads' tables. Returns where to go on. */

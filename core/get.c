@@ -232,13 +232,16 @@ static bool is_anonymous(struct get *get)
 /* Will every change of an entry's memory be noticed? Says what hits have to ask. */
 static bool notice_changes(struct get *get, struct hmreg_mr *mr)
 {
+    bool always = get->domain->check[get->found.iface] == HMREG_CHECK_ALWAYS;
     struct monitor *monitor = get->set->monitor;
 
     /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
-    mr->monitored = mr->ask_monitor = mr->watched;
-    mr->ask_identity = get->found.range.identity;
-    if (mr->ask_identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
+    mr->monitored = mr->watched;
+    /* Of hooks' late notices a hit must ask even so: no system call is needed. */
+    mr->ask_monitor = mr->watched && (always || monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS);
+    mr->ask_identity = get->found.range.identity && always;
+    if (get->found.range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;
     return mr->watched && is_anonymous(get);
 }
@@ -316,6 +319,11 @@ static int miss(struct get *get, struct hmreg_mr **out)
             return share(get, entry, out);
         case CACHE_FULL:
             return get_uncached(get, entry, out);
+        case CACHE_SQUEEZED:
+            if (!cache_set_evict_anywhere(get->domain->lib, get->set, cache))
+                return get_anew(get, out);
+            evicted = true;
+            break;
         case CACHE_SHORT:
             if (!cache_grow(cache))
                 return fail_short();

@@ -117,6 +117,49 @@ static int read_number(const char *name, uint64_t *out)
     return 0;
 }
 
+/* HMREG_CHECK_DEFAULT: none has this name. */
+static enum hmreg_check check_named(const char *name, size_t len)
+{
+    if (len == 6 && !memcmp(name, "always", len))
+        return HMREG_CHECK_ALWAYS;
+    if (len == 6 && !memcmp(name, "notice", len))
+        return HMREG_CHECK_NOTICE;
+    return HMREG_CHECK_DEFAULT;
+}
+
+/* "notice", of every iface, or "cuda=notice". */
+static bool read_check(const char *item, size_t len, enum hmreg_check *out)
+{
+    const char *equals = memchr(item, '=', len);
+    const char *name = equals ? equals + 1 : item;
+    enum hmreg_check check = check_named(name, len - (size_t)(name - item));
+    int iface = equals ? iface_named(item, (size_t)(equals - item)) : 0;
+    int last = equals ? iface : HMREG_IFACE_COUNT - 1;
+
+    if (check == HMREG_CHECK_DEFAULT || iface == HMREG_IFACE_COUNT)
+        return false;
+    while (iface <= last)
+        out[iface++] = check;
+    return true;
+}
+
+static int read_checks(enum hmreg_check *out)
+{
+    const char *value = getenv("HMREG_CACHE_CHECK"), *item = value;
+
+    while (item) {
+        size_t len = strcspn(item, ",");
+
+        if (!read_check(item, len, out))
+            return hmreg_fail(-EINVAL,
+                              "HMREG_CACHE_CHECK=%s: accepted are always, notice, or a list such "
+                              "as system=notice,cuda=always",
+                              value);
+        item = item[len] ? item + len + 1 : NULL;
+    }
+    return 0;
+}
+
 static int read_environment(struct settings *out)
 {
     int rc = read_ifaces(&out->ifaces);
@@ -128,6 +171,9 @@ static int read_environment(struct settings *out)
     rc = rc ? rc : read_stats(&out->stats);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
+    rc = rc ? rc : read_number("HMREG_CACHE_MAX_COUNT", &out->all_regions);
+    rc = rc ? rc : read_number("HMREG_CACHE_MAX_SIZE", &out->all_bytes);
+    rc = rc ? rc : read_checks(out->check);
     return rc;
 }
 
@@ -155,6 +201,9 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         .stats = true,
         .max_regions = DEFAULT_MAX_REGIONS,
         .max_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2,
+        .all_regions = HMREG_LIMIT_NONE,
+        .all_bytes = HMREG_LIMIT_NONE,
+        .check = {HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS},
     };
     struct hmreg_config config = {0};
     int rc = callers ? check_config(callers, &config) : 0;

@@ -163,7 +163,9 @@ struct hmreg_config {
  *   environment variable has a wrong value: HMREG_IFACES (comma-separated iface names),
  *   FI_MR_CACHE_MONITOR (userfaultfd, memhooks, import, disabled), FI_MR_CUDA_CACHE_MONITOR_ENABLED,
  *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
- *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off).
+ *   HMREG_CACHE_CHECK (always or notice, or a list such as system=notice,cuda=always),
+ *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT, HMREG_CACHE_MAX_SIZE
+ *   (a number), HMREG_STATS (on, off).
  * -EOPNOTSUPP: memhooks are asked for, and the code of this program's libc, or of what stands
  *   before it, cannot be hooked; the sentence names the function and the reason.
  * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
@@ -303,6 +305,17 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 #define HMREG_DOMAIN_EXACT (1u << 0)    /* get() returns regions of exactly the range asked */
 #define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() registers each time, put() deregisters */
 
+/* What a hit makes sure of before it is one. */
+enum hmreg_check {
+    HMREG_CHECK_DEFAULT = 0, /* the environment's choice, else always */
+    HMREG_CHECK_ALWAYS = 1,  /* asks at each hit: the device's runtime for the memory's identity, the
+                                kernel whether host memory is just changing */
+    HMREG_CHECK_NOTICE = 2,  /* asks nobody: serves what it has had no notice against. Of host memory
+                                the monitor gives notice before munmap(2) or its like returns; of
+                                device memory the application must, by hmreg_invalidate(), before it
+                                frees any that may be cached */
+};
+
 struct hmreg_domain_config {
     size_t size;             /* sizeof(struct hmreg_domain_config) */
     uint32_t flags;          /* HMREG_DOMAIN_* */
@@ -312,6 +325,7 @@ struct hmreg_domain_config {
                                 else 4096; HMREG_LIMIT_NONE: no limit */
     uint64_t max_bytes;      /* cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of the
                                 machine's memory; HMREG_LIMIT_NONE: no limit */
+    enum hmreg_check check[HMREG_IFACE_COUNT]; /* for memory of each iface */
 };
 
 struct hmreg_domain_info {
@@ -581,6 +595,21 @@ int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
 int hmreg_domain_flush(struct hmreg_domain *domain);
 
 #define HMREG_STATS_TIMES 40
+
+/*
+ * Changes the limits of each of a domain's caches, as hmreg_domain_config has them; HMREG_LIMIT_NONE:
+ * none; 0: nothing is remembered from now on. Regions above them that nobody holds go at once, the
+ * least recently used first; those in use stay, and count. -EINVAL: domain is NULL, or it was opened
+ * without a cache.
+ */
+int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes);
+
+/*
+ * The same for all caches of a library together; at first HMREG_CACHE_MAX_COUNT and
+ * HMREG_CACHE_MAX_SIZE of the environment, else none. A get that would exceed them evicts of its own
+ * cache, then of its domain's others, then of other domains. -EINVAL: lib is NULL.
+ */
+int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes);
 
 struct hmreg_stats {
     size_t size; /* sizeof(struct hmreg_stats) */

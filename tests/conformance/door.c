@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -384,7 +385,8 @@ static void check_config(struct bed *bed, struct hmreg_domain *unused)
     } while (0)
 
     WRONG(size, 0, -EINVAL, "size of struct hmreg_domain_config is 0");
-    WRONG(size, sizeof(good) - 1, -EINVAL, "size of struct");
+    WRONG(size, offsetof(struct hmreg_domain_config, check) - 1, -EINVAL, "size of struct");
+    WRONG(check[0], (enum hmreg_check)3, -EINVAL, "config->check[0] is 3");
     WRONG(size, SIZE_MAX, -EINVAL, "size of struct");
     for (int bit = 2; bit < 32; bit++)
         if (!(under_flags & 1u << bit))

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See quota.h.
+ */
+#include "core/quota.h"
+
+#include "core/quiet.h"
+
+void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
+{
+    *quota = (struct quota){.max_regions = max_regions, .max_bytes = max_bytes};
+    pthread_mutex_init(&quota->lock, NULL);
+}
+
+void quota_destroy(struct quota *quota)
+{
+    pthread_mutex_destroy(&quota->lock);
+}
+
+void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
+{
+    quiet_lock(&quota->lock);
+    quota->max_regions = max_regions;
+    quota->max_bytes = max_bytes;
+    quiet_unlock(&quota->lock);
+}
+
+bool quota_take(struct quota *quota, uint64_t bytes)
+{
+    bool fits;
+
+    quiet_lock(&quota->lock);
+    fits = quota->regions < quota->max_regions && bytes <= quota->max_bytes &&
+           quota->bytes <= quota->max_bytes - bytes;
+    if (fits) {
+        quota->regions++;
+        quota->bytes += bytes;
+    }
+    quiet_unlock(&quota->lock);
+    return fits;
+}
+
+void quota_give(struct quota *quota, uint64_t bytes)
+{
+    quiet_lock(&quota->lock);
+    quota->regions--;
+    quota->bytes -= bytes;
+    quiet_unlock(&quota->lock);
+}
+
+bool quota_is_exceeded(struct quota *quota)
+{
+    bool exceeded;
+
+    quiet_lock(&quota->lock);
+    exceeded = quota->regions > quota->max_regions || quota->bytes > quota->max_bytes;
+    quiet_unlock(&quota->lock);
+    return exceeded;
+}
+
+bool quota_could_take(struct quota *quota, uint64_t bytes)
+{
+    bool could;
+
+    quiet_lock(&quota->lock);
+    could = quota->max_regions && bytes <= quota->max_bytes;
+    quiet_unlock(&quota->lock);
+    return could;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What all caches of a library may hold together, and hold.
+ */
+#ifndef HMREG_CORE_QUOTA_H
+#define HMREG_CORE_QUOTA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Its lock is a quiet one, inside the caches'. */
+struct quota {
+    pthread_mutex_t lock;
+    uint64_t regions, bytes; /* held; above the limit only where that has been lowered */
+    uint64_t max_regions, max_bytes;
+};
+
+void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
+void quota_destroy(struct quota *quota);
+void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
+
+/* A region of so many bytes is remembered, if there is room; and no more. */
+bool quota_take(struct quota *quota, uint64_t bytes);
+void quota_give(struct quota *quota, uint64_t bytes);
+
+/* Is more held than may be? Could so many bytes ever be? */
+bool quota_is_exceeded(struct quota *quota);
+bool quota_could_take(struct quota *quota, uint64_t bytes);
+
+#endif

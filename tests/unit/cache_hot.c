@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What threads remember of the caches, and their pins: tables that grow, entries that are used
+ * again, threads that end, domains beyond what a thread has at hand, kernels without membarrier(2).
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/cache_set.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN  64
+#define MANY 5000
+
+static char memory[MANY][LEN];
+
+static void open_bed(struct bed *bed, uint64_t max_regions)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
+
+    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+}
+
+static void on_a_thread(void *(*body)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, body, arg), 0);
+    pthread_join(thread, NULL);
+}
+
+/* ---- tables ----------------------------------------------------------------------------- */
+
+static void table__more_requests_than_it_has_slots__grows(void **state)
+{
+    struct hot *hot;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_LIMIT_NONE);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < MANY; i++)
+            assert_int_equal(bed_key(&bed, memory[i], LEN), i + 1);
+    assert_int_equal(bed_stats(&bed).hits, 2 * MANY);
+    hot = atomic_load(&bed.domain->caches->pool.hot.first);
+    assert_in_range(hot->used, MANY, hot->size);
+    assert_in_range(hot->size, MANY, 4 * MANY);
+    bed_close(&bed);
+}
+
+/* The number of the first is the second's now. */
+static void entry__used_again__not_served_for_what_it_was(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 1);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(bed_key(&bed, memory[i % 2], LEN), i + 1);
+        assert_int_equal(bed_key(&bed, memory[i % 2], LEN), i + 1);
+    }
+    assert_int_equal(cache_entries(&bed.domain->caches->pool), 1);
+    bed_close(&bed);
+}
+
+static void slot__other_rights_and_lengths_at_one_address__each_its_region(void **state)
+{
+    static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV, HMREG_REMOTE_READ};
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    for (int round = 0; round < 4; round++)
+        for (size_t i = 0; i < 6; i++) {
+            mr = NULL;
+            assert_ok(
+                hmreg_mr_get(bed.domain, memory[0], i < 3 ? LEN : 2 * LEN, rights[i % 3], &mr));
+            /* The longer ones serve for the shorter, once they are there. */
+            assert_true(hmreg_mr_key(mr) == i + 1 || (round && hmreg_mr_key(mr) == i % 3 + 4));
+            hmreg_mr_put(mr);
+        }
+    assert_int_equal(atomic_load(&counter.regs), 6);
+    bed_close(&bed);
+}
+
+static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    bed_key(&bed, memory[0], LEN);
+    assert_fails(hmreg_mr_get(bed.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "len");
+    assert_fails(hmreg_mr_get(bed.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
+                 "wraps");
+    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
+    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | 1, &mr), -EINVAL,
+                 "unknown bits");
+    assert_fails(hmreg_mr_get(bed.domain, NULL, LEN, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "NULL");
+    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, HMREG_ACCESS_REMOTE, NULL), -EINVAL,
+                 "mr is NULL");
+    assert_null(mr);
+    assert_ok(hmreg_domain_flush(bed.domain)); /* nothing of that has pinned it */
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+/* ---- threads ---------------------------------------------------------------------------- */
+
+#define HELD 100
+
+static struct hmreg_mr *held[HELD];
+
+static void *put_them(void *arg)
+{
+    for (int i = 0; i < HELD; i++)
+        hmreg_mr_put(held[i]);
+    return NULL;
+}
+
+static void *get_them(void *arg)
+{
+    for (int i = 0; i < HELD; i++)
+        held[i] = bed_get(arg, memory[i % 3], LEN);
+    return NULL;
+}
+
+static void put__by_a_thread_that_never_got__counts(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    get_them(&bed);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_int_equal(atomic_load(&counter.regions), 3);
+    on_a_thread(put_them, NULL);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+static void thread_ends__its_pins_stay_until_they_are_put(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    on_a_thread(get_them, &bed);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
+    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_int_equal(atomic_load(&counter.regions), 3);
+    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "3 cached regions");
+    put_them(NULL);
+    assert_int_equal(bed_stats(&bed).zombies, 0);
+    bed_close(&bed);
+}
+
+static void *get_and_put(void *arg)
+{
+    get_them(arg);
+    return put_them(NULL);
+}
+
+static void thread_after_thread__one_part_for_all(void **state)
+{
+    unsigned parts = 0;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    for (int i = 0; i < 50; i++)
+        on_a_thread(get_and_put, &bed);
+    for (struct hot *hot = atomic_load(&bed.domain->caches->pool.hot.first); hot; hot = hot->next)
+        parts++;
+    assert_int_equal(parts, 1);
+    assert_int_equal(bed_stats(&bed).hits, 50 * HELD - 3);
+    bed_close(&bed);
+}
+
+/* ---- domains ---------------------------------------------------------------------------- */
+
+static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **state)
+{
+    enum { DOMAINS = 2 * HOT_PLACES + 1 };
+    struct hmreg_domain *domains[DOMAINS];
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    for (unsigned i = 0; i < DOMAINS; i++)
+        domains[i] = counter_open_more(bed.lib, NULL);
+    for (int round = 0; round < 5; round++)
+        for (unsigned i = 0; i < DOMAINS; i++) {
+            assert_ok(hmreg_mr_get(domains[i], memory[0], LEN, HMREG_ACCESS_REMOTE, &mr));
+            assert_int_equal(hmreg_mr_key(mr), i + 1);
+            hmreg_mr_put(mr);
+        }
+    for (unsigned i = 0; i < DOMAINS; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    bed_close(&bed);
+}
+
+static void domain__closed_and_opened_at_the_same_place__nothing_of_the_old(void **state)
+{
+    struct bed bed;
+
+    for (int i = 0; i < 20; i++) {
+        open_bed(&bed, 0);
+        assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+        assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+        assert_int_equal(bed_stats(&bed).hits, 1);
+        bed_close(&bed);
+    }
+}
+
+/* ---- without membarrier(2) -------------------------------------------------------------- */
+
+static void refuse_membarrier(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program))
+        _exit(77);
+}
+
+/* 0, or the step that went wrong. */
+static int without_membarrier(void)
+{
+    struct bed bed;
+
+    refuse_membarrier();
+    open_bed(&bed, 4);
+    if (!bed.domain->caches->pool.hot.fenced)
+        return 1;
+    for (unsigned i = 0; i < 40; i++)
+        if (bed_key(&bed, memory[i], LEN) != i + 1 || bed_key(&bed, memory[i], LEN) != i + 1)
+            return 2;
+    if (bed_stats(&bed).hits != 40 || atomic_load(&counter.most) != 4)
+        return 3;
+    on_a_thread(get_and_put, &bed);
+    if (hmreg_invalidate(bed.lib, memory, sizeof(memory)) || bed_stats(&bed).zombies)
+        return 4;
+    bed_close(&bed);
+    return 0;
+}
+
+static void membarrier__refused__threads_fence_for_themselves(void **state)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(without_membarrier());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("this system has no seccomp filters");
+    assert_int_equal(status, 0);
+}
+
+TEST_MAIN(TEST(table__more_requests_than_it_has_slots__grows),
+          TEST(entry__used_again__not_served_for_what_it_was),
+          TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
+          TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
+          TEST(put__by_a_thread_that_never_got__counts),
+          TEST(thread_ends__its_pins_stay_until_they_are_put),
+          TEST(thread_after_thread__one_part_for_all),
+          TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits),
+          TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old),
+          TEST(membarrier__refused__threads_fence_for_themselves))

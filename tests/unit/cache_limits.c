@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Limits that change while the caches are in use, for each cache and for all together; and what a
+ * hit makes sure of, as the domain was told.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/vendors.h"
+
+#include "core/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char memory[64][LEN] __attribute__((aligned(LEN)));
+
+static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+{
+    vendors_reset();
+    bed_open(bed, HMREG_MONITOR_IMPORT, config);
+}
+
+static void touch(const struct bed *bed, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++)
+        bed_key(bed, memory[i], LEN);
+}
+
+static uint64_t regions(const struct bed *bed)
+{
+    return bed_stats(bed).regions;
+}
+
+/* ---- of each cache ---------------------------------------------------------------------- */
+
+static void set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay(void **state)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct hmreg_mr *held[2];
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    touch(&bed, 0, 10);
+    held[0] = bed_get(&bed, memory[0], LEN);
+    held[1] = bed_get(&bed, memory[1], LEN);
+    assert_ok(hmreg_domain_set_limits(bed.domain, 4, HMREG_LIMIT_NONE));
+    assert_int_equal(atomic_load(&counter.regions), 4);
+    assert_int_equal(bed_key(&bed, memory[9], LEN), 10); /* the last used stay */
+    assert_int_equal(bed_key(&bed, memory[8], LEN), 9);
+    assert_ok(hmreg_domain_query(bed.domain, &info));
+    assert_int_equal(info.max_regions, 4);
+    assert_ok(hmreg_domain_set_limits(bed.domain, 1, LEN));
+    assert_int_equal(regions(&bed), 2);
+    bed_key(&bed, memory[20], LEN);
+    assert_int_equal(bed_stats(&bed).uncached, 1);
+    hmreg_mr_put(held[0]);
+    hmreg_mr_put(held[1]);
+    bed_key(&bed, memory[21], LEN);
+    assert_int_equal(regions(&bed), 1);
+    bed_close(&bed);
+}
+
+static void set_limits__raised__more_is_remembered(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
+    struct bed bed;
+
+    open_bed(&bed, &config);
+    touch(&bed, 0, 4);
+    assert_int_equal(regions(&bed), 2);
+    assert_ok(hmreg_domain_set_limits(bed.domain, 8, HMREG_LIMIT_NONE));
+    touch(&bed, 0, 8);
+    touch(&bed, 0, 8);
+    assert_int_equal(regions(&bed), 8);
+    assert_int_equal(atomic_load(&counter.regs), 10);
+    bed_close(&bed);
+}
+
+static void set_limits__zero__nothing_is_remembered(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    touch(&bed, 0, 3);
+    assert_ok(hmreg_domain_set_limits(bed.domain, 0, HMREG_LIMIT_NONE));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    touch(&bed, 0, 3);
+    assert_int_equal(bed_stats(&bed).uncached, 3);
+    bed_close(&bed);
+}
+
+/* ---- of all ----------------------------------------------------------------------------- */
+
+static void get_in(struct hmreg_domain *domain, void *addr)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(domain, addr, LEN, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+}
+
+static uint64_t regions_of(struct hmreg_domain *domain)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    return stats.regions;
+}
+
+static void set_limits__of_all__own_ones_go_first_then_other_domains(void **state)
+{
+    struct hmreg_domain *other;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    other = counter_open_more(bed.lib, NULL);
+    assert_ok(hmreg_set_limits(bed.lib, 6, HMREG_LIMIT_NONE));
+    touch(&bed, 0, 4);
+    get_in(other, memory[10]);
+    get_in(other, memory[11]);
+    get_in(other, memory[12]); /* its own 10 goes */
+    assert_int_equal(regions(&bed), 4);
+    assert_int_equal(regions_of(other), 2);
+    assert_ok(hmreg_domain_flush(other));
+    touch(&bed, 4, 2);
+    get_in(other, memory[13]); /* one of the bed's goes: the least recently used */
+    assert_int_equal(regions(&bed), 5);
+    assert_int_equal(regions_of(other), 1);
+    assert_int_equal(atomic_load(&counter.regions), 6);
+    assert_int_equal(atomic_load(&counter.most), 6);
+    assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
+    assert_ok(hmreg_domain_close(other));
+    bed_close(&bed);
+}
+
+static void set_limits__of_all_lowered__idle_ones_go_everywhere(void **state)
+{
+    struct hmreg_domain *other;
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    other = counter_open_more(bed.lib, NULL);
+    touch(&bed, 0, 5);
+    for (int i = 10; i < 15; i++)
+        get_in(other, memory[i]);
+    held = bed_get(&bed, memory[0], LEN);
+    assert_ok(hmreg_set_limits(bed.lib, HMREG_LIMIT_NONE, 3 * LEN));
+    assert_int_equal(atomic_load(&counter.regions), 3);
+    assert_ok(hmreg_set_limits(bed.lib, 0, 0));
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    hmreg_mr_put(held);
+    get_in(other, memory[20]);
+    assert_int_equal(regions_of(other), 0);
+    assert_ok(hmreg_domain_close(other));
+    bed_close(&bed);
+}
+
+static void set_limits__of_all_in_the_environment__hold(void **state)
+{
+    struct bed bed;
+
+    setenv("HMREG_CACHE_MAX_COUNT", "3", 1);
+    setenv("HMREG_CACHE_MAX_SIZE", "8192", 1);
+    open_bed(&bed, NULL);
+    unsetenv("HMREG_CACHE_MAX_COUNT");
+    unsetenv("HMREG_CACHE_MAX_SIZE");
+    touch(&bed, 0, 8);
+    assert_int_equal(regions(&bed), 2);
+    assert_int_equal(atomic_load(&counter.most), 2);
+    bed_close(&bed);
+}
+
+/* ---- the door --------------------------------------------------------------------------- */
+
+static void set_limits__wrong_arguments__einval(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct hmreg_domain *made = NULL;
+    struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
+    struct provider_ops ops = {.name = "test"};
+    struct bed bed;
+
+    open_bed(&bed, &config);
+    assert_fails(hmreg_set_limits(NULL, 1, 1), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_domain_set_limits(NULL, 1, 1), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_domain_set_limits(bed.domain, 1, 1), -EINVAL, "opened without a cache");
+    config.check[HMREG_IFACE_ZE] = (enum hmreg_check)3;
+    assert_fails(hmreg_domain_create(bed.lib, &ops, &caps, NULL, &config, &made), -EINVAL,
+                 "config->check[3] is 3");
+    assert_null(made);
+    bed_close(&bed);
+}
+
+static void set_limits__in_a_forked_child__eperm(void **state)
+{
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    open_bed(&bed, NULL);
+    child = fork();
+    if (child == 0)
+        _exit(hmreg_set_limits(bed.lib, 1, 1) != -EPERM ||
+              hmreg_domain_set_limits(bed.domain, 1, 1) != -EPERM);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    bed_close(&bed);
+}
+
+/* ---- what a hit makes sure of ----------------------------------------------------------- */
+
+static unsigned asked_by_five_hits(enum hmreg_check check)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .check = {[HMREG_IFACE_CUDA] = check}};
+    unsigned before;
+    struct bed bed;
+
+    open_bed(&bed, &config);
+    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
+    bed_key(&bed, memory[0], LEN);
+    before = vendors[HMREG_IFACE_CUDA].identities;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    assert_int_equal(bed_stats(&bed).hits, 5);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    bed_close(&bed);
+    return vendors[HMREG_IFACE_CUDA].identities - before - 1; /* the last registration asks, too */
+}
+
+static void check__device_memory__asked_at_each_hit_or_never(void **state)
+{
+    assert_int_equal(asked_by_five_hits(HMREG_CHECK_DEFAULT), 5);
+    assert_int_equal(asked_by_five_hits(HMREG_CHECK_ALWAYS), 5);
+    assert_int_equal(asked_by_five_hits(HMREG_CHECK_NOTICE), 0);
+    setenv("HMREG_CACHE_CHECK", "cuda=notice", 1);
+    assert_int_equal(asked_by_five_hits(HMREG_CHECK_DEFAULT), 0);
+    assert_int_equal(asked_by_five_hits(HMREG_CHECK_ALWAYS), 5);
+    unsetenv("HMREG_CACHE_CHECK");
+}
+
+static void check__notice_of_host_memory__never_stale_after_munmap(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
+    char *place = bed_map(1);
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, &config);
+    for (uint64_t i = 1; i <= 200; i++) {
+        assert_int_equal(bed_key(&bed, place, bed_page()), i);
+        assert_int_equal(bed_key(&bed, place, bed_page()), i);
+        munmap(place, bed_page());
+        assert_non_null(bed_map_at(place, 1));
+    }
+    assert_int_equal(bed_stats(&bed).hits, 200);
+    munmap(place, bed_page());
+    bed_close(&bed);
+}
+
+static void check__in_the_environment__read_or_refused(void **state)
+{
+    static const char *const wrong[] = {
+        "",        "never",      "cuda",         "cuda=",
+        "=notice", "gpu=notice", "cuda=notice,", "cuda=notice,always=cuda"};
+    struct settings settings;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        setenv("HMREG_CACHE_CHECK", wrong[i], 1);
+        assert_fails(settings_read(NULL, &settings), -EINVAL, "accepted are always, notice");
+    }
+    setenv("HMREG_CACHE_CHECK", "notice,rocr=always", 1);
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.check[HMREG_IFACE_SYSTEM], HMREG_CHECK_NOTICE);
+    assert_int_equal(settings.check[HMREG_IFACE_ROCR], HMREG_CHECK_ALWAYS);
+    assert_int_equal(settings.check[HMREG_IFACE_ZE], HMREG_CHECK_NOTICE);
+    unsetenv("HMREG_CACHE_CHECK");
+}
+
+TEST_MAIN(TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
+          TEST(set_limits__raised__more_is_remembered),
+          TEST(set_limits__zero__nothing_is_remembered),
+          TEST(set_limits__of_all__own_ones_go_first_then_other_domains),
+          TEST(set_limits__of_all_lowered__idle_ones_go_everywhere),
+          TEST(set_limits__of_all_in_the_environment__hold),
+          TEST(set_limits__wrong_arguments__einval), TEST(set_limits__in_a_forked_child__eperm),
+          TEST(check__device_memory__asked_at_each_hit_or_never),
+          TEST(check__notice_of_host_memory__never_stale_after_munmap),
+          TEST(check__in_the_environment__read_or_refused))
