@@ -17,6 +17,7 @@
 
 #define FIRST_SLOTS 64u        /* of a new table; always a power of two */
 #define MOST_SLOTS  (1u << 22) /* of the largest: 64 MiB */
+#define FEW_SLOTS   (1u << 13) /* so many may be half empty */
 #define FIRST_CELLS 64u
 #define LINE        64
 #define MANY_BYTES  (256u << 10)
@@ -140,7 +141,7 @@ static struct hot *part_new(struct hot_set *set)
         return NULL;
     }
     hot->size = FIRST_SLOTS;
-    hot->mask = (FIRST_SLOTS - 1) * sizeof(struct slot);
+    hot->span = FIRST_SLOTS * sizeof(struct slot);
     hot->pulse = set->pulse;
     hot->entry_size = set->entries->size;
     hot->fenced = set->fenced;
@@ -326,7 +327,14 @@ static void store(struct hot *hot, struct slot *slot, const struct slot *what)
     *slot = *what;
 }
 
-/* What is good moves to a table that it fills to at most six tenths. */
+/* How many may be used. A search is short in a table that is half empty; memory is, in a large one.
+ */
+static uint32_t limit_of(uint32_t size)
+{
+    return size <= FEW_SLOTS ? size / 2 : size / 16 * 13;
+}
+
+/* What is good moves to a table of which it fills three quarters of the limit at most. */
 static void make_larger(struct hot *hot)
 {
     struct slot *old = hot->slots, *end = old + hot->size + HOT_PROBES;
@@ -334,14 +342,14 @@ static void make_larger(struct hot *hot)
     uint32_t size = FIRST_SLOTS;
     struct slot *made;
 
-    while (size < MOST_SLOTS && good * 10 > UINT64_C(6) * size)
+    while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
         size *= 2;
     made = slots_new(size);
     if (!made)
         return;
     hot->slots = made;
     hot->size = size;
-    hot->mask = (size - 1) * sizeof(struct slot);
+    hot->span = size * sizeof(struct slot);
     hot->used = 0;
     for (struct slot *slot = old; slot < end; slot++) {
         struct slot *room = is_good(hot, slot) ? room_for(hot, slot->addr, slot->number) : NULL;
@@ -358,7 +366,7 @@ void hot_remember(struct hot *hot, uint64_t addr, uint32_t number, uint32_t chec
     struct slot what = {addr, number, check};
     struct slot *slot;
 
-    if (hot->used >= hot->size / 16 * 13)
+    if (hot->used >= limit_of(hot->size))
         make_larger(hot);
     slot = room_for(hot, addr, number);
     store(hot, slot ? slot : hot_slot(hot, addr), &what);
