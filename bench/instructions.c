@@ -2,7 +2,8 @@
  *
  * Instructions of a hit, get + put over 100 regions in random order: so many hits are counted
  * twice, few and many, and what the difference took is divided by the difference of the counts:
- * all that happens once falls out. The same of the loop without get and put is subtracted.
+ * all that happens once falls out. The same of the loop with a get and a put that do nothing is
+ * subtracted.
  * Instructions inside the kernel are not counted. A few places in memory are tried, the same ones
  * for everybody and every count, since a hashed table fills by addresses.
  *

@@ -54,11 +54,29 @@ static void call_getpid(void *state, char *base, const uint32_t *order, size_t c
         (void)syscall(SYS_getpid);
 }
 
-/* What every subject's loop does besides get and put. */
+/* A get and a put that do nothing. */
+static __attribute__((noinline)) int get_nothing(void *domain, const void *addr, size_t len,
+                                                 uint64_t access, void **out)
+{
+    __asm__ volatile("" ::: "memory");
+    return 0;
+}
+
+static __attribute__((noinline)) void put_nothing(void *mr)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* What every subject's loop does besides get and put: it calls them. */
 static void only_loop(void *state, char *base, const uint32_t *order, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        __asm__ volatile("" ::"r"(base + (size_t)order[i] * REGION_BYTES) : "memory");
+    void *mr = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (get_nothing(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES, 1, &mr))
+            leave("get_nothing");
+        put_nothing(mr);
+    }
 }
 
 static int userfault = -1;
