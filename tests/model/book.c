@@ -41,6 +41,7 @@ static struct {
     unsigned gone_count;
     uint64_t clock; /* advances with each region that is remembered */
     uint64_t hits, misses, uncached;
+    bool busy;      /* the fabric has been, in this episode */
     bool meanwhile; /* something died within this get: what it did for room is its own affair */
     uint64_t died_surely, died_perhaps; /* by changes */
 } book;
@@ -303,6 +304,17 @@ static void find_out(const struct book_want *want)
         }
 }
 
+/* A miss of host memory knows of all that has happened, and what died of it has ended. */
+static void judge_left(const struct book_want *want)
+{
+    if (want->area || book.busy || book.meanwhile)
+        return;
+    for (each(entry))
+        if (entry->key && entry->state == DEAD && !entry->pins)
+            book_fail("region %" PRIu64 " is dead, nobody holds it, and it has not ended",
+                      entry->key);
+}
+
 void book_get(const struct book_want *want, const struct book_seen *seen)
 {
     judge_region(want, seen->region);
@@ -319,6 +331,8 @@ void book_get(const struct book_want *want, const struct book_seen *seen)
         add_entry(want, seen);
     }
     book_settle();
+    if (seen->registered)
+        judge_left(want);
     book.meanwhile = false;
     if (over(used(want->area, LIVE, false)))
         book_fail("the limits are exceeded");
@@ -386,6 +400,11 @@ void book_betrayed(unsigned area, uint64_t start, uint64_t end)
     for (each(entry))
         if (entry->key && entry->area == area && touches(entry, start, end))
             entry->right = false;
+}
+
+void book_busy(void)
+{
+    book.busy = true;
 }
 
 void book_flushed(bool busy)

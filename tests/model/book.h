@@ -51,6 +51,8 @@ void book_invalidated(uint64_t start, uint64_t end);
 void book_invalidated_meanwhile(uint64_t start, uint64_t end);
 /* Device memory is another than before: found out at the next look. */
 void book_betrayed(unsigned area, uint64_t start, uint64_t end);
+/* The fabric may refuse deregistrations from now on: what is dead may stay. */
+void book_busy(void);
 /* All that nobody holds was let go of. busy: the fabric may have refused. */
 void book_flushed(bool busy);
 

@@ -600,9 +600,62 @@ static void quiet__nothing_changes__each_miss_registers_once(void **state)
     run(&kind);
 }
 
+/* ---- hits and ends at the same moment ---------------------------------------------------- */
+
+#define HITS (1000000 / PART)
+
+static void end_it(unsigned long how)
+{
+    if (how % 2)
+        hmreg_domain_flush(t.domain);
+    else
+        hmreg_invalidate(t.lib, memory_of(0), 1);
+}
+
+/* As fast as it goes: the moment between a pin and the look at what is pinned is short. */
+static void *hit_on(void *arg)
+{
+    struct worker *worker = arg;
+    struct hmreg_mr *mr;
+
+    for (unsigned long i = 0; i < worker->steps && !*pinning_complaint(); i++) {
+        if (draw(worker, 64) == 0)
+            end_it(i);
+        if (hmreg_mr_get(t.domain, memory_of(0), 100, HMREG_ACCESS_REMOTE, &mr)) {
+            pinning_complain("get: %s", hmreg_last_error()->text);
+            break;
+        }
+        atomic_fetch_add_explicit(&t.gets, 1, memory_order_relaxed);
+        if (!atomic_load_explicit(&pinned_of(mr)->alive, memory_order_relaxed))
+            pinning_complain("region %" PRIu64 " ended while in use", pinned_of(mr)->key);
+        hmreg_mr_put(mr);
+    }
+    return NULL;
+}
+
+/* Without changes of memory: each of two threads ends what the other may be about to use. */
+static void hits__raced_by_ends__no_region_ends_in_use(void **state)
+{
+    static const struct kind kind = {
+        .monitor = HMREG_MONITOR_IMPORT, .changes = true, .max_regions = LIMIT};
+    struct worker workers[2];
+
+    open_all(&kind);
+    pinning.keep = true;
+    for (unsigned i = 0; i < 2; i++) {
+        workers[i] = (struct worker){.random = 77 + i, .steps = HITS};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, hit_on, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(workers[i].thread, NULL);
+    close_all();
+    pinning_reset();
+}
+
 TEST_MAIN(TEST(watched__memory_changes__never_stale_and_limits_hold),
           TEST(watched__in_an_exact_domain__never_stale_and_limits_hold),
           TEST(hooked__memory_changes__never_stale_and_limits_hold),
           TEST(told__memory_changes__never_stale_and_limits_hold),
           TEST(device__memory_changes__never_stale_and_limits_hold),
-          TEST(quiet__nothing_changes__each_miss_registers_once))
+          TEST(quiet__nothing_changes__each_miss_registers_once),
+          TEST(hits__raced_by_ends__no_region_ends_in_use))

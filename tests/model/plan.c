@@ -62,7 +62,7 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
     case ACT_LIMITS:
         return 20;
     case ACT_BUSY:
-        return 30;
+        return 4;
     case ACT_RENEW:
         return 10;
     case ACT_FORK:

@@ -509,6 +509,7 @@ static void take_step(const struct step *step)
         break;
     case ACT_BUSY:
         atomic_store(&pinning.busy_times, (int)(step->a % 4));
+        book_busy();
         break;
     case ACT_FORK:
         do_fork(step);

@@ -38,9 +38,17 @@ const char *pinning_complaint(void)
     return atomic_load(&complete) ? complaint : "";
 }
 
+static _Atomic(struct pinned *) kept;
+
 void pinning_reset(void)
 {
     struct ring *ring = pinning.ring;
+    struct pinned *region, *next;
+
+    for (region = atomic_exchange(&kept, NULL); region; region = next) {
+        next = region->next;
+        free(region);
+    }
 
     pinning = (struct pinning){.ring = ring};
     atomic_store(&complete, false);
@@ -154,6 +162,13 @@ static int reg(void *self, const struct provider_request *request, struct provid
     return 0;
 }
 
+static void keep(struct pinned *region)
+{
+    region->next = atomic_load(&kept);
+    while (!atomic_compare_exchange_weak(&kept, &region->next, region))
+        ;
+}
+
 static int dereg(void *self, struct provider_mr *mr)
 {
     struct pinned *region = mr->priv;
@@ -172,7 +187,10 @@ static int dereg(void *self, struct provider_mr *mr)
         ring_unpin(pinning.ring, region->slot);
     atomic_fetch_add(&pinning.deregs, 1);
     atomic_fetch_sub(&pinning.alive, 1);
-    free(region);
+    if (pinning.keep)
+        keep(region);
+    else
+        free(region);
     return 0;
 }
 

@@ -31,6 +31,7 @@ struct pinned {
     bool in_ring;
     unsigned slot;
     struct provider_mr below; /* of the fabric that this one stands before */
+    struct pinned *next;      /* of those that are kept */
     unsigned pages;
     uint64_t tags[PINNED_PAGES];
 };
@@ -45,6 +46,7 @@ struct pinning {
     atomic_int busy_times; /* dereg answers EBUSY so often */
     struct ring *ring;     /* NULL: by tags only */
     bool tags;             /* memory has them */
+    bool keep;             /* a region that has ended can be looked at until pinning_reset() */
     /* Called within reg, and by dereg with a region that has just ended; nothing is locked. */
     void (*reg_hook)(const struct provider_request *request);
     void (*dereg_hook)(const struct pinned *region);
