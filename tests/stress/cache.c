@@ -187,6 +187,61 @@ static void reuse__device_memory_among_threads__never_a_stale_hit(void **state)
     bed_close(&bed);
 }
 
+/* ---- held against eviction -------------------------------------------------------------- */
+
+#define SERIALS (1u << 22)
+
+static char few[8][4096];
+static atomic_bool ended[SERIALS]; /* deregistered, by key */
+
+static void note_end(uint64_t key)
+{
+    atomic_store(&ended[key % SERIALS], true);
+}
+
+/* Two of the threads use the same two regions all the time, the others make room for theirs. */
+static void *hold_or_evict(void *arg)
+{
+    struct worker *worker = arg;
+
+    for (; worker->gets < 40000 * length; worker->gets++) {
+        unsigned which =
+            worker->index < 2 ? draw(&worker->random, 2) : 2 + draw(&worker->random, 6);
+        struct hmreg_mr *mr = NULL;
+        uint64_t key;
+
+        if (hmreg_mr_get(worker->bed->domain, few[which], 4096, HMREG_ACCESS_REMOTE, &mr)) {
+            worker->wrong++;
+            continue;
+        }
+        key = hmreg_mr_key(mr);
+        worker->stale += atomic_load(&ended[key % SERIALS]);
+        for (unsigned i = draw(&worker->random, 50); i; i--)
+            worker->stale += atomic_load(&ended[key % SERIALS]);
+        hmreg_mr_put(mr);
+    }
+    return NULL;
+}
+
+static void hold__while_others_evict__never_deregistered_in_use(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
+    struct worker all;
+    struct bed bed;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MONITOR_IMPORT, &config);
+    counter.dereg_hook = note_end;
+    run(&bed, hold_or_evict);
+    all = sum();
+    assert_int_equal(all.wrong, 0);
+    assert_int_equal(all.stale, 0);
+    assert_true(bed_stats(&bed).hits > 0);
+    assert_true(bed_stats(&bed).evictions > 0);
+    assert_in_range(atomic_load(&counter.regs), 1, SERIALS - 1);
+    bed_close(&bed);
+}
+
 /* ---- everything at once ----------------------------------------------------------------- */
 
 #define RANGES 24
@@ -278,6 +333,7 @@ static void everything__exact_domain__books_balance(void **state)
 static const struct test_case cases[] = {
     TEST(reuse__host_memory_among_threads__never_a_stale_hit),
     TEST(reuse__device_memory_among_threads__never_a_stale_hit),
+    TEST(hold__while_others_evict__never_deregistered_in_use),
     TEST(everything__usual_domain__books_balance),
     TEST(everything__exact_domain__books_balance),
 };

@@ -39,6 +39,46 @@ static void on_a_thread(void *(*body)(void *), void *arg)
     pthread_join(thread, NULL);
 }
 
+/* ---- barriers --------------------------------------------------------------------------- */
+
+static atomic_uint barriers;
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (number == SYS_membarrier)
+        atomic_fetch_add(&barriers, 1);
+    return __real_syscall(number, a, b, c, d, e, f);
+}
+
+/* Whatever takes away what threads remember; what they do not remember needs none. */
+static void barrier__before_pins_are_added_up__once_for_many(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 32);
+    if (bed.domain->caches->pool.hot.fenced)
+        test_skip("this system has no membarrier(2)");
+    for (unsigned i = 0; i < 32; i++)
+        bed_key(&bed, memory[i], LEN);
+    atomic_store(&barriers, 0);
+    bed_key(&bed, memory[32], LEN); /* cools some of the others */
+    assert_int_equal(atomic_load(&barriers), 1);
+    for (unsigned i = 33; i < 36; i++)
+        bed_key(&bed, memory[i], LEN);
+    assert_int_equal(atomic_load(&barriers), 1);
+    assert_ok(hmreg_invalidate(bed.lib, memory[20], LEN));
+    assert_int_equal(atomic_load(&barriers), 1); /* who notifies may not be held up */
+    bed_key(&bed, memory[21], LEN);
+    assert_int_equal(atomic_load(&barriers), 2);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_in_range(atomic_load(&barriers), 3, 4);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
 /* ---- tables ----------------------------------------------------------------------------- */
 
 static void table__more_requests_than_it_has_slots__grows(void **state)
@@ -270,7 +310,8 @@ static void membarrier__refused__threads_fence_for_themselves(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(table__more_requests_than_it_has_slots__grows),
+TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
+          TEST(table__more_requests_than_it_has_slots__grows),
           TEST(entry__used_again__not_served_for_what_it_was),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
