@@ -127,7 +127,7 @@ static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,
     node = itree_at(tree, root);
     if (node->last < earliest_end)
         return 0;
-    if (!previous || before(tree, previous, root)) {
+    if (before(tree, previous, root)) {
         found = next(tree, node->left, previous, latest_start, earliest_end);
         if (found)
             return found;
@@ -139,8 +139,31 @@ static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,
     return next(tree, node->right, previous, latest_start, earliest_end);
 }
 
+/* From the start there is no way back: a left subtree that reaches far enough has the first, or,
+ * where the node itself begins too late, nothing else can. */
+static uint32_t first(const struct itree *tree, uint64_t latest_start, uint64_t earliest_end)
+{
+    uint32_t at = tree->root;
+
+    while (at) {
+        const struct itree_node *node = itree_at(tree, at);
+
+        if (node->left && itree_at(tree, node->left)->last >= earliest_end)
+            at = node->left;
+        else if (node->last < earliest_end || node->start > latest_start)
+            return 0;
+        else if (node->end >= earliest_end)
+            return at;
+        else
+            at = node->right;
+    }
+    return 0;
+}
+
 uint32_t itree_next(const struct itree *tree, uint32_t previous, uint64_t latest_start,
                     uint64_t earliest_end)
 {
+    if (!previous)
+        return first(tree, latest_start, earliest_end);
     return next(tree, tree->root, previous, latest_start, earliest_end);
 }
