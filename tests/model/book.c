@@ -44,6 +44,7 @@ static struct {
     bool busy;      /* the fabric has been, in this episode */
     bool meanwhile; /* something died within this get: what it did for room is its own affair */
     uint64_t died_surely, died_perhaps; /* by changes */
+    uint64_t untold; /* of those: what the kernel's events may not have told yet */
 } book;
 
 /* ---- entries ---------------------------------------------------------------------------- */
@@ -168,10 +169,19 @@ static void evicted_anywhere(uint64_t count)
         evicted(area, count);
 }
 
+/* Something else may have ended what no event had told of yet; a get of host memory hears them. */
+static void end_untold(void)
+{
+    book.died_surely -= book.untold;
+    book.died_perhaps += book.untold;
+    book.untold = 0;
+}
+
 void book_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
 {
     book.max_regions = max_regions;
     book.max_bytes = max_bytes;
+    end_untold();
     evicted_anywhere(evictions);
     book_settle();
     for (unsigned area = 0; area < WORLD_AREAS; area++)
@@ -304,6 +314,14 @@ static void find_out(const struct book_want *want)
         }
 }
 
+static void hear(const struct book_want *want, bool others_evicted_too)
+{
+    if (want->area == 0)
+        book.untold = 0;
+    else if (others_evicted_too)
+        end_untold();
+}
+
 /* A miss of host memory knows of all that has happened, and what died of it has ended. */
 static void judge_left(const struct book_want *want)
 {
@@ -318,6 +336,7 @@ static void judge_left(const struct book_want *want)
 void book_get(const struct book_want *want, const struct book_seen *seen)
 {
     judge_region(want, seen->region);
+    hear(want, seen->others_evicted_too);
     find_out(want);
     if (!seen->registered) {
         judge_hit(want, seen);
@@ -334,13 +353,14 @@ void book_get(const struct book_want *want, const struct book_seen *seen)
     if (seen->registered)
         judge_left(want);
     book.meanwhile = false;
-    if (over(used(want->area, LIVE, false)))
+    if (seen->registered && seen->cached && over(used(want->area, LIVE, false)))
         book_fail("the limits are exceeded");
 }
 
 void book_get_failed(const struct book_want *want, uint64_t evictions, bool others_evicted_too)
 {
     judge_miss(want);
+    hear(want, others_evicted_too);
     find_out(want);
     if (others_evicted_too)
         evicted_anywhere(evictions);
@@ -374,9 +394,12 @@ static void die(struct entry *entry)
 
 void book_changed(unsigned area, uint64_t start, uint64_t end)
 {
+    uint64_t before = book.died_surely;
+
     for (each(entry))
         if (entry->key && entry->area == area && touches(entry, start, end))
             die(entry);
+    book.untold += book.died_surely - before;
 }
 
 void book_invalidated(uint64_t start, uint64_t end)
@@ -409,6 +432,7 @@ void book_busy(void)
 
 void book_flushed(bool busy)
 {
+    end_untold();
     for (each(entry))
         if (!entry->pins)
             entry->state = DEAD;

@@ -62,6 +62,7 @@ struct hold {
 struct kind {
     enum hmreg_monitor monitor;
     bool device;
+    bool notice;  /* policy: caches ask nobody */
     bool changes; /* of memory, invalidations, flushes */
     uint32_t flags;
     uint64_t max_regions;
@@ -261,11 +262,15 @@ static void replace(unsigned slot)
         pinning_complain("mmap: %s", strerror(errno));
 }
 
-/* To whoever maps it first: at once, and not when munmap has returned. */
+/* To whoever maps it first: at once, and not when munmap has returned, unless that is all that
+ * caches promise. */
 static void abandon(unsigned slot)
 {
-    atomic_store(&t.slots[slot].users, UNMAPPED);
+    if (!t.kind->notice)
+        atomic_store(&t.slots[slot].users, UNMAPPED);
     munmap(memory_of(slot), slot_len());
+    if (t.kind->notice)
+        atomic_store(&t.slots[slot].users, UNMAPPED);
 }
 
 /* The pages go to a slot that this thread has alone, too; the pages there are gone. */
@@ -467,6 +472,8 @@ static void open_all(const struct kind *kind)
                                                       (uint64_t)sysconf(_SC_PAGESIZE)};
     int rc;
 
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        domain.check[i] = kind->notice ? HMREG_CHECK_NOTICE : HMREG_CHECK_ALWAYS;
     memset(&t, 0, sizeof(t));
     t.kind = kind;
     t.page = (size_t)sysconf(_SC_PAGESIZE);
@@ -565,6 +572,17 @@ static void watched__in_an_exact_domain__never_stale_and_limits_hold(void **stat
     run(&kind);
 }
 
+static void noticed__memory_changes__never_stale_and_limits_hold(void **state)
+{
+    static const struct kind kind = {.monitor = HMREG_MONITOR_USERFAULTFD,
+                                     .notice = true,
+                                     .changes = true,
+                                     .max_regions = LIMIT,
+                                     .steps = 200000};
+
+    run(&kind);
+}
+
 static void hooked__memory_changes__never_stale_and_limits_hold(void **state)
 {
     static const struct kind kind = {
@@ -654,6 +672,7 @@ static void hits__raced_by_ends__no_region_ends_in_use(void **state)
 
 TEST_MAIN(TEST(watched__memory_changes__never_stale_and_limits_hold),
           TEST(watched__in_an_exact_domain__never_stale_and_limits_hold),
+          TEST(noticed__memory_changes__never_stale_and_limits_hold),
           TEST(hooked__memory_changes__never_stale_and_limits_hold),
           TEST(told__memory_changes__never_stale_and_limits_hold),
           TEST(device__memory_changes__never_stale_and_limits_hold),

@@ -417,6 +417,14 @@ static void flush(void)
 
 static void change_limits(const struct step *step)
 {
+    static const uint64_t regions[] = {0, 1, 8, 16, 32, 32, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
+    static const uint64_t bytes[] = {0, 3000, 40000, 100000, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
+    uint64_t max_regions = regions[step->a % 8], max_bytes = bytes[step->b % 6];
+
+    if (t.plan->flags & HMREG_DOMAIN_NO_CACHE)
+        return;
+    MUST(hmreg_domain_set_limits(t.domain, max_regions, max_bytes));
+    book_limits(max_regions, max_bytes, new_evictions());
 }
 
 /* ---- forks ------------------------------------------------------------------------------ */
@@ -639,8 +647,11 @@ static void open_all(void)
                                          .flags = t.plan->flags,
                                          .max_regions = t.plan->max_regions,
                                          .max_bytes = t.plan->max_bytes};
+    enum hmreg_check check = t.plan->kind->notice ? HMREG_CHECK_NOTICE : HMREG_CHECK_ALWAYS;
     struct hmreg_domain_info info = {.size = sizeof(info)};
 
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        domain.check[i] = check;
     world_open();
     MUST(hmreg_open(&config, &t.lib));
     MUST(remote_open_domain(t.plan->kind->fabric, t.lib, &domain, &t.domain));

@@ -230,6 +230,18 @@ static void watched__by_the_kernel__as_the_model_says(void **state)
     run(&kind, 2000000);
 }
 
+static void noticed__caches_ask_nobody__as_the_model_says(void **state)
+{
+    static const struct plan_kind kind = {.name = "noticed",
+                                          .monitor = HMREG_MONITOR_USERFAULTFD,
+                                          .host = true,
+                                          .devices = true,
+                                          .notice = true,
+                                          .changes = 15};
+
+    run(&kind, 1000000);
+}
+
 static void hooked__into_libc__as_the_model_says(void **state)
 {
     static const struct plan_kind kind = {.name = "hooked",
@@ -249,7 +261,7 @@ static void told__by_the_application__as_the_model_says(void **state)
                                           .devices = true,
                                           .changes = 60};
 
-    run(&kind, 3000000);
+    run(&kind, 2000000);
 }
 
 static void nobody__watches_host_memory__never_remembered(void **state)
@@ -284,6 +296,7 @@ static void loopback__and_its_peers__as_the_model_says(void **state)
 }
 
 TEST_MAIN(TEST(watched__by_the_kernel__as_the_model_says),
+          TEST(noticed__caches_ask_nobody__as_the_model_says),
           TEST(hooked__into_libc__as_the_model_says),
           TEST(told__by_the_application__as_the_model_says),
           TEST(nobody__watches_host_memory__never_remembered),
