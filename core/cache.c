@@ -25,7 +25,7 @@
 
 #define FIRST_SEQUENCE 2 /* 0 comes last */
 
-#define BATCH 64 /* entries that are looked at under one hold of the lock */
+#define BATCH 16 /* entries that are looked at under one hold of the lock */
 
 /* ---- lists ------------------------------------------------------------------------------ */
 

@@ -14,7 +14,8 @@
 
 /* ---- order ------------------------------------------------------------ */
 
-#define WORK 64 /* entries whose place in the order is corrected under one hold of the lock */
+#define PASSED 1024 /* entries that are passed over under one hold of the lock */
+#define WORK   64   /* entries whose place in the order is corrected under one hold of the lock */
 
 /* An entry's place in the order is by its last known use; threads know better. One in use is used
  * now: after all that is not, before what is remembered next. */
@@ -269,18 +270,24 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
 
 /* ---- all of them ----------------------------------------------------------------------- */
 
-/* The next live entries of the shelf leave the threads' tables. Returns where to go on. */
-static uint32_t cool_next(struct cache_pool *pool, uint32_t from, struct cache_stir *stir)
+/* Of the shelf's next entries the live ones leave the threads' tables. False: there is no next. */
+static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir *stir)
 {
+    uint32_t from, end;
+
     quiet_lock(&pool->lock);
-    for (; from < pool->fresh && stir->count < COOLED; from++) {
+    end = pool->fresh - *next < PASSED ? pool->fresh : *next + PASSED;
+    for (from = *next; from < end && stir->count < COOLED; from++) {
         struct cache_entry *entry = cache_entry_at(pool, from);
 
         if (entry->mr.state == CACHE_LIVE)
             cool(stir, entry, 0);
     }
     quiet_unlock(&pool->lock);
-    return from;
+    if (from == *next)
+        return false;
+    *next = from;
+    return true;
 }
 
 static void kill_idle(struct cache_pool *pool, const struct cache_stir *stir)
@@ -297,13 +304,14 @@ static void kill_idle(struct cache_pool *pool, const struct cache_stir *stir)
 
 void cache_empty(struct cache_pool *pool)
 {
-    struct cache_stir stir;
-    uint32_t from = SHELF_FIRST;
+    struct cache_stir stir = {.count = 0};
+    uint32_t next = SHELF_FIRST;
 
-    do {
+    while (cool_next(pool, &next, &stir)) {
+        if (stir.count) {
+            cache_settle(pool, &stir);
+            kill_idle(pool, &stir);
+        }
         stir = (struct cache_stir){.count = 0};
-        from = cool_next(pool, from, &stir);
-        cache_settle(pool, &stir);
-        kill_idle(pool, &stir);
-    } while (stir.count);
+    }
 }

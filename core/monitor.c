@@ -225,13 +225,23 @@ void monitor_detach(struct monitor *monitor, struct listener *listener)
     quiet_rwunlock(&monitor->lock);
 }
 
-void monitor_tell(struct monitor *monitor, const struct change *change)
+static bool tell_part_to_all(struct monitor *monitor, const struct change *change)
 {
+    bool more = false;
+
     quiet_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
-        while (listener->changed(listener, change))
-            ;
+        more |= listener->changed(listener, change);
     quiet_rwunlock(&monitor->lock);
+    return more;
+}
+
+/* Who has been told all of it is told again, of nothing that is left: so nobody who opens or closes
+ * a domain waits for more than a part. */
+void monitor_tell(struct monitor *monitor, const struct change *change)
+{
+    while (tell_part_to_all(monitor, change))
+        ;
 }
 
 /* What hooks tell counts only where the kernel, if it is listened to, tells as well: nothing is
