@@ -316,7 +316,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
 {
     const struct ofi *ofi = self;
     struct fid_mr *mr = NULL; /* some providers write it on failure too */
-    struct state *state;
+    struct state *state = NULL;
     int rc = 0;
 
     /* It would take the key, and let everybody in. */
