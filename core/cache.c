@@ -186,13 +186,13 @@ bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned cou
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->decided, NULL);
     shelf_init(&pool->entries, sizeof(struct cache_entry));
-    if (!shelf_grow(&pool->entries, SHELF_FIRST, &pool->lock))
-        return false;
-    if (!hot_set_open(&pool->hot, &pool->entries, &pool->lock, count, exact)) {
-        shelf_free(&pool->entries);
-        return false;
-    }
-    return true;
+    if (shelf_grow(&pool->entries, SHELF_FIRST, &pool->lock) &&
+        hot_set_open(&pool->hot, &pool->entries, &pool->lock, count, exact))
+        return true;
+    shelf_free(&pool->entries);
+    pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->lock);
+    return false;
 }
 
 static struct ledger *ledger_of(struct hot_set *hot, unsigned index)

@@ -118,6 +118,11 @@ WRAP(int, munmap, void *at, size_t len)
     return __real_munmap(at, len);
 }
 
+WRAP(int, mprotect, void *at, size_t len, int protection)
+{
+    return fails("mprotect", ENOMEM) ? -1 : __real_mprotect(at, len, protection);
+}
+
 WRAP(int, memfd_create, const char *name, unsigned flags)
 {
     return fails("memfd_create", EMFILE) ? -1 : __real_memfd_create(name, flags);
