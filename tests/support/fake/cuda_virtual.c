@@ -140,24 +140,6 @@ unsigned cuMemGetAllocationGranularity(size_t *size, const struct cuda_memory_pr
     return CUDA_OK;
 }
 
-/* Pages of the host, which the kernel can pin. */
-static bool fill_host(struct fake_block *block)
-{
-    int fd = memfd_create("simulated host memory", MFD_CLOEXEC);
-    char *bytes = MAP_FAILED;
-
-    if (fd >= 0 && !ftruncate(fd, (off_t)block->len))
-        bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED)
-        return false;
-    munmap(block->bytes, block->len);
-    close(block->fd);
-    block->bytes = bytes;
-    block->fd = fd;
-    fake_block_moved(block, 0);
-    return true;
-}
-
 unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_memory_prop *prop,
                      unsigned long long flags)
 {
@@ -175,7 +157,8 @@ unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_
     device = prop->location.type == CUDA_LOCATION_DEVICE ? prop->location.id : 0;
     *made = (struct physical){.next = physicals, .prop = *prop, .id = fake_cuda_id(), .holds = 1};
     made->block = fake_block_new(device, size);
-    if (made->block && prop->location.type != CUDA_LOCATION_DEVICE && !fill_host(made->block)) {
+    if (made->block && prop->location.type != CUDA_LOCATION_DEVICE &&
+        !fake_block_to_host(made->block)) {
         fake_block_put(made->block);
         made->block = NULL;
     }

@@ -280,6 +280,26 @@ void fake_block_moved(struct fake_block *block, size_t start)
             show(a->addr, a->len, block, a->skip);
 }
 
+bool fake_block_to_host(struct fake_block *block)
+{
+    int fd = memfd_create("simulated host memory", MFD_CLOEXEC);
+    char *bytes = MAP_FAILED;
+
+    if (fd >= 0 && !ftruncate(fd, (off_t)block->len))
+        bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    munmap(block->bytes, block->len);
+    close(block->fd);
+    block->bytes = bytes;
+    block->fd = fd;
+    fake_block_moved(block, 0);
+    return true;
+}
+
 static bool fill_device(struct fake_block *block)
 {
     block->fd = fake_file(block->len);

@@ -76,6 +76,9 @@ struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block,
 
 /* The block has another fd and bytes, which begin at start of it. Under fake_lock(). */
 void fake_block_moved(struct fake_block *block, size_t start);
+/* A device's block becomes pages of the host, which the kernel can pin. Under fake_lock(). False:
+ * no memory, and it stays what it was. */
+bool fake_block_to_host(struct fake_block *block);
 
 /* Copies as a device's engine does: either side may be device memory of this fake or memory of
  * the CPU. 0, or -1 if a byte of either side is neither (nothing crashes). */

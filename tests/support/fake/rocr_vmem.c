@@ -75,24 +75,6 @@ hsa_status_t hsa_amd_vmem_address_free(void *va, size_t size)
 
 /* ---- handles ------------------------------------------------------------------------- */
 
-/* Pages of the host, which the kernel can pin. */
-static bool fill_host(struct fake_block *block)
-{
-    int fd = memfd_create("simulated host memory", MFD_CLOEXEC);
-    char *bytes = MAP_FAILED;
-
-    if (fd >= 0 && !ftruncate(fd, (off_t)block->len))
-        bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED)
-        return false;
-    munmap(block->bytes, block->len);
-    close(block->fd);
-    block->bytes = bytes;
-    block->fd = fd;
-    fake_block_moved(block, 0);
-    return true;
-}
-
 hsa_status_t hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t id, size_t size,
                                         hsa_amd_memory_type_t type, uint64_t flags,
                                         hsa_amd_vmem_alloc_handle_t *handle)
@@ -105,7 +87,7 @@ hsa_status_t hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t id, size_t size,
     if (!pool || !size || size % fake_page())
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     block = fake_block_new((int)pool->agent->index - 1, size);
-    if (!block || (!pool->agent->index && !fill_host(block)))
+    if (!block || (!pool->agent->index && !fake_block_to_host(block)))
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     handle->handle = address(block);
     return HSA_STATUS_SUCCESS;
