@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/quiet.h"
-#include "core/register.h"
+#include "core/region.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Registrations remembered: a domain's caches, one per (iface, device), what becomes of their
- * entries in the end, and the way of a get through them where it is no simple hit.
+ * Registrations remembered: a domain's caches, one per (iface, device), and what becomes of their
+ * entries in the end.
  */
 #ifndef HMREG_CORE_CACHE_SET_H
 #define HMREG_CORE_CACHE_SET_H
@@ -66,9 +66,5 @@ void cache_set_reap_dead(struct cache_set *set);
 /* Is the memory of a region's device still what it was, over all of it? */
 bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
                        uint64_t identity);
-
-/* hmreg_mr_get(), arguments and all, where no table of this thread's has the region. */
-int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-               struct hmreg_mr **mr);
 
 #endif

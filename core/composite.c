@@ -6,8 +6,9 @@
  * one allocation at a time): a piece for each physical segment under it, exactly, so that no part
  * is ever passed off as the whole.
  */
+#include "core/composite.h"
+
 #include "core/error.h"
-#include "core/register.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@ static int close_pieces(struct hmreg_mr *mr)
     int rc = 0;
 
     for (size_t i = 0; i < more->count; i++) {
-        int closed = more->pieces[i] ? region_destroy(more->pieces[i]) : 0;
+        int closed = more->pieces[i] ? region_destroy_one(more->pieces[i]) : 0;
 
         if (closed == -EBUSY)
             return closed;
@@ -34,13 +35,10 @@ static int close_pieces(struct hmreg_mr *mr)
     return rc;
 }
 
-int region_destroy(struct hmreg_mr *mr)
+int composite_destroy(struct hmreg_mr *mr)
 {
-    int rc;
+    int rc = close_pieces(mr);
 
-    if (!mr_pieces(mr))
-        return region_destroy_one(mr);
-    rc = close_pieces(mr);
     if (rc != -EBUSY)
         region_free(mr);
     return rc;
@@ -168,9 +166,9 @@ static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
     return rc;
 }
 
-static int create_split(struct hmreg_domain *domain, const struct request *request,
-                        const struct resolved *found, const struct refusals *whole,
-                        struct hmreg_mr **out)
+int composite_split(struct hmreg_domain *domain, const struct request *request,
+                    const struct resolved *found, const struct refusals *whole,
+                    struct hmreg_mr **out)
 {
     struct iovec *iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*iov));
     struct resolved *pieces = calloc(HMREG_SEGMENTS_MAX, sizeof(*pieces));
@@ -193,24 +191,5 @@ static int create_split(struct hmreg_domain *domain, const struct request *reque
     free(reasons);
     free(pieces);
     free(iov);
-    return rc;
-}
-
-int region_create(struct hmreg_domain *domain, const struct request *request,
-                  const struct resolved *found, struct hmreg_mr **out)
-{
-    struct hmreg_error before;
-    struct refusals whole;
-    int rc;
-
-    hmreg_error_save(&before);
-    rc = region_create_one(domain, request, found, &whole, out);
-    if (rc != -EXDEV)
-        return rc;
-    rc = create_split(domain, request, found, &whole, out);
-    if (rc == -EXDEV)
-        return refuse_all(domain, found, whole.reasons, whole.count);
-    if (!rc) /* that the whole was refused is no failure of the call */
-        hmreg_error_restore(&before);
     return rc;
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Domains: made by providers, checked, configured and closed here.
+ * See domain.h. What a provider left out is made up for here, once, so that nobody above asks
+ * whether there is such an operation.
  */
 #include "core/domain.h"
 
-#include "core/cache.h"
-#include "core/cache_set.h"
 #include "core/error.h"
 #include "core/token.h"
 #include "core/validate.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what a provider left out ----------------------------------------------------------- */
@@ -200,7 +197,20 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     return 0;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct provider_ops *ops,
+                const struct provider_caps *caps, void *self,
+                const struct hmreg_domain_config *config)
+{
+    domain->lib = lib;
+    domain->ops = complete(ops);
+    domain->caps = *caps;
+    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range is one, if it has an address */
+        domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
+    domain->self = self;
+    return configure(domain, config);
+}
+
+/* ---- checks ------------------------------------------------------------------------------ */
 
 int domain_check(const struct hmreg_domain *domain)
 {
@@ -221,95 +231,6 @@ int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface ifac
     return 0;
 }
 
-int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
-                        const struct provider_caps *caps, void *self,
-                        const struct hmreg_domain_config *config, struct hmreg_domain **out)
-{
-    struct provider_ops full = complete(ops);
-    struct hmreg_domain *domain = NULL;
-    int rc = context_check(lib);
-
-    rc = rc ? rc : validate_pointer(out, "out");
-    if (rc)
-        goto destroy_self;
-    domain = calloc(1, sizeof(*domain));
-    if (!domain) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a domain");
-        goto destroy_self;
-    }
-    domain->lib = lib;
-    domain->ops = full;
-    domain->caps = *caps;
-    if (domain->caps.iov_limit >
-        TOKEN_MAX_SEGMENTS) /* each range is one, where they have addresses */
-        domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
-    domain->self = self;
-    rc = configure(domain, config);
-    if (rc)
-        goto free_domain;
-    domain->caches = cache_set_new(domain);
-    if (!domain->caches) {
-        rc = hmreg_fail(-ENOMEM, "no memory for a domain's caches");
-        goto free_domain;
-    }
-    keys_init(&domain->keys, caps->key_size);
-    atomic_fetch_add(&lib->domains, 1);
-    *out = domain;
-    return 0;
-
-free_domain:
-    free(domain);
-destroy_self:
-    full.destroy(self);
-    return rc;
-}
-
-static int check_closed(const struct hmreg_domain *domain)
-{
-    const struct {
-        unsigned count;
-        const char *what;
-    } open[] = {
-        {atomic_load(&domain->regions), "regions"},
-        {cache_set_held(domain->caches), "cached regions"},
-        {atomic_load(&domain->remotes), "remotes"},
-        {atomic_load(&domain->objects), "endpoints, counters or queues"},
-        {atomic_load(&domain->mapped_keys), "mapped keys"},
-    };
-
-    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
-        if (open[i].count)
-            return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count, open[i].what);
-    return 0;
-}
-
-int hmreg_domain_close(struct hmreg_domain *domain)
-{
-    unsigned busy;
-    int rc;
-
-    if (!domain)
-        return 0;
-    rc = domain_check(domain);
-    if (rc)
-        return rc;
-    rc = check_closed(domain);
-    if (rc)
-        return rc;
-    busy = cache_set_flush(domain->caches);
-    if (busy)
-        return hmreg_fail(-EBUSY,
-                          "%u cached regions of this domain are still in use below: the fabric "
-                          "does not deregister them yet",
-                          busy);
-    cache_set_free(domain->caches);
-    keys_destroy(&domain->keys);
-    domain->ops.destroy(domain->self);
-    atomic_fetch_sub(&domain->lib->domains, 1);
-    free(domain);
-    return 0;
-}
-
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name)
 {
     return domain && !strcmp(domain->ops.name, provider_name) ? domain->self : NULL;
@@ -324,89 +245,4 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
         rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_REG_MR",
                         (unsigned long long)flags);
     return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
-}
-
-/* ---- asking ----------------------------------------------------------------------------- */
-
-int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
-{
-    struct hmreg_domain_info info = {0};
-    int rc = domain_check(domain);
-
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_domain_info");
-    if (rc)
-        return rc;
-    snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
-    snprintf(info.fabric, sizeof(info.fabric), "%s", domain->caps.fabric);
-    info.mr_mode = domain->caps.mr_mode;
-    info.key_size = domain->caps.key_size;
-    info.iov_limit = domain->caps.iov_limit;
-    info.max_len = domain->caps.max_len;
-    cache_set_limits(domain->caches, &info.max_regions, &info.max_bytes);
-    validate_copy_out(out, &info, sizeof(info));
-    return 0;
-}
-
-int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes)
-{
-    int rc = domain_check(domain);
-
-    if (rc)
-        return rc;
-    if (domain->flags & HMREG_DOMAIN_NO_CACHE)
-        return hmreg_fail(-EINVAL, "this domain was opened without a cache: by its flags, by a "
-                                   "limit of 0, or because its fabric has a cache of its own");
-    cache_set_change_limits(domain->caches, max_regions, max_bytes);
-    return 0;
-}
-
-int hmreg_domain_flush(struct hmreg_domain *domain)
-{
-    int rc = domain_check(domain);
-
-    if (!rc)
-        cache_set_flush(domain->caches);
-    return rc;
-}
-
-/* Of the first version; later callers have more. */
-#define LEAST_STATS offsetof(struct hmreg_stats, caches)
-
-static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
-{
-    int rc = domain_check(domain);
-
-    rc = rc ? rc : validate_pointer(out, "out");
-    return rc ? rc : validate_out_size(out->size, LEAST_STATS, "struct hmreg_stats");
-}
-
-int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
-{
-    struct hmreg_stats stats = {0};
-    int rc = check_stats(domain, out);
-
-    if (rc)
-        return rc;
-    cache_set_stats(domain->caches, &stats);
-    validate_copy_out(out, &stats, sizeof(stats));
-    return 0;
-}
-
-int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
-                      struct hmreg_stats *out)
-{
-    struct hmreg_stats stats = {0};
-    int rc = check_stats(domain, out);
-
-    rc = rc ? rc : validate_iface(iface);
-    if (!rc && device != -1)
-        rc = domain_check_device(domain, iface, device);
-    if (rc)
-        return rc;
-    if (iface == HMREG_IFACE_SYSTEM)
-        device = -1;
-    cache_stats(cache_set_at(domain->caches, iface, device), &stats);
-    validate_copy_out(out, &stats, sizeof(stats));
-    return 0;
 }

@@ -31,6 +31,12 @@ struct hmreg_domain {
     atomic_uint mapped_keys; /* of hmreg_mr_map_raw() */
 };
 
+/* Fills a zeroed domain, but for its keys and caches. config: NULL for the defaults. -EINVAL,
+ * -HMREG_EBADFLAGS; self stays the caller's. */
+int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct provider_ops *ops,
+                const struct provider_caps *caps, void *self,
+                const struct hmreg_domain_config *config);
+
 /* domain is not NULL and belongs to this process: 0, -EINVAL or -EPERM. */
 int domain_check(const struct hmreg_domain *domain);
 /* iface, a valid one, has this device; host memory of the system has -1 and 0. -ENODEV. */

@@ -7,7 +7,6 @@
  * A region's own fields are its registrar's until it is published, and again whoever's that
  * deregisters it: they are read only in between.
  */
-#include "core/cache_inner.h"
 #include "core/cache_set.h"
 #include "core/quiet.h"
 
@@ -48,7 +47,7 @@ static bool is_whole(const struct cache_entry *entry)
 /* Threads count pins for each other, so that a sum taken while they do may be of no moment. */
 static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_entry *entry)
 {
-    int32_t pins = (int32_t)pins_of(pool, entry);
+    int32_t pins = (int32_t)entry_pins(pool, entry);
 
     return pins > 0 ? (uint64_t)pins : 0;
 }
@@ -57,7 +56,7 @@ static uint64_t age_of(const struct cache_pool *pool, const struct cache_entry *
 {
     uint32_t number = entry->mr.number, now = clock_now(pool);
     uint32_t last =
-        hot_last_use(&pool->hot, number, lru_stamp(&cache_of(pool, entry)->lru, number));
+        hot_last_use(&pool->hot, number, lru_stamp(&entry_cache(pool, entry)->lru, number));
 
     return lru_is_later(last, now) ? 0 : (now - last) / CLOCK_STEP;
 }
@@ -65,7 +64,7 @@ static uint64_t age_of(const struct cache_pool *pool, const struct cache_entry *
 static void describe(const struct cache_pool *pool, const struct cache_entry *entry,
                      struct hmreg_entry_info *out)
 {
-    const struct ledger *ledger = &cache_of(pool, entry)->ledger;
+    const struct ledger *ledger = &entry_cache(pool, entry)->ledger;
 
     *out = (struct hmreg_entry_info){
         .size = sizeof(*out),

@@ -9,7 +9,8 @@
  * tables. Some leave together, so that one barrier does for many misses; until they are evicted
  * they serve by the tree, and return to the tables if they are asked for.
  */
-#include "core/cache_inner.h"
+#include "core/evict.h"
+
 #include "core/quiet.h"
 
 /* ---- order ------------------------------------------------------------ */
@@ -24,7 +25,7 @@ static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, 
     struct cache_pool *pool = cache->pool;
     uint32_t last = hot_last_use(&pool->hot, entry->mr.number, stamp);
 
-    if (pins_of(pool, entry)) {
+    if (entry_pins(pool, entry)) {
         last = clock_now(pool) + 1;
         cache->marked = true;
     }
@@ -59,11 +60,11 @@ static enum cache_pick first_in_order(struct cache *cache, unsigned *work, struc
 /* Out of the threads' tables; it still serves, by the tree. */
 static void cool(struct cache_stir *stir, struct cache_entry *entry, uint32_t stamp)
 {
-    if (is_hot(entry))
-        next_sequence(entry);
+    if (entry_is_hot(entry))
+        entry_next_sequence(entry);
     stir->barrier |= !entry->mr.cold;
     stir->cooled[stir->count].number = entry->mr.number;
-    stir->cooled[stir->count].sequence = sequence_of(entry);
+    stir->cooled[stir->count].sequence = entry_sequence(entry);
     stir->cooled[stir->count++].stamp = stamp;
 }
 
@@ -118,7 +119,7 @@ void cache_settle(struct cache_pool *pool, struct cache_stir *stir)
     for (unsigned i = 0; i < stir->count; i++) {
         struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
 
-        if (entry->mr.state == CACHE_LIVE && sequence_of(entry) == stir->cooled[i].sequence)
+        if (entry->mr.state == CACHE_LIVE && entry_sequence(entry) == stir->cooled[i].sequence)
             entry->mr.cold = true;
     }
     quiet_unlock(&pool->lock);
@@ -169,7 +170,7 @@ static bool is_worth_it(const struct cache *cache, const struct victims *victims
     for (uint32_t i = 0; i < cache->lru.count; i++) {
         const struct cache_entry *entry = cache_entry_at(cache->pool, lru_any(&cache->lru, i));
 
-        if (!pins_of(cache->pool, entry))
+        if (!entry_pins(cache->pool, entry))
             cache_use_subtract(&left, entry);
     }
     return fits(&left, &cache->limit, bytes);
@@ -296,8 +297,8 @@ static void kill_idle(struct cache_pool *pool, const struct cache_stir *stir)
     for (unsigned i = 0; i < stir->count; i++) {
         struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
 
-        if (entry->mr.state == CACHE_LIVE && entry->mr.cold && !pins_of(pool, entry))
-            cache_kill(cache_of(pool, entry), entry);
+        if (entry->mr.state == CACHE_LIVE && entry->mr.cold && !entry_pins(pool, entry))
+            cache_kill(entry_cache(pool, entry), entry);
     }
     quiet_unlock(&pool->lock);
 }

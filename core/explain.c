@@ -3,8 +3,10 @@
  * Why a region has its path, why a registration had none, and what would be tried: reasons as
  * data, for people and for programs.
  */
+#include "core/explain.h"
+
 #include "core/error.h"
-#include "core/register.h"
+#include "core/mr.h"
 #include "core/validate.h"
 
 #include <errno.h>

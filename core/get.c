@@ -13,9 +13,11 @@
  * Everything slow is done here, with no lock held: vendors, fabrics, the monitor's system calls,
  * allocation.
  */
+#include "core/get.h"
+
 #include "core/cache_set.h"
 #include "core/error.h"
-#include "core/register.h"
+#include "core/region.h"
 #include "core/validate.h"
 
 #include <errno.h>

@@ -13,6 +13,7 @@
  */
 #include "core/cache_set.h"
 #include "core/error.h"
+#include "core/get.h"
 #include "core/validate.h"
 
 #define likely(condition)   __builtin_expect(!!(condition), 1)

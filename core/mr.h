@@ -102,6 +102,9 @@ static inline bool mr_is_pending(const struct hmreg_mr *mr)
     return mr->more && atomic_load(&mr->more->pending);
 }
 
+/* An explicit region is in its caller's hands: counts it, and tells the provider. */
+void mr_publish(struct hmreg_mr *mr);
+
 /* Where registrations complete in a queue of the fabric's, the event may be read before the call
  * that registered has stored what it got: waits for that. */
 void mr_settle(const struct hmreg_mr *mr);

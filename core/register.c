@@ -7,6 +7,7 @@
 #include "core/register.h"
 
 #include "core/error.h"
+#include "core/explain.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,86 +16,6 @@
 #include <unistd.h>
 
 #define KEY_TRIES 64
-
-/* ---- resolve ---------------------------------------------------------------------------- */
-
-static int check_claim(const struct request *request, const struct resolved *found)
-{
-    const struct hmem_range *range = &found->range;
-
-    if (request->claimed && request->claimed_iface != found->iface)
-        return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
-                          hmreg_iface_name(request->claimed_iface), hmreg_iface_name(found->iface));
-    if (request->claimed && request->claimed_device != HMREG_DEVICE_ANY &&
-        request->claimed_device != range->device)
-        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d",
-                          request->claimed_device, range->device);
-    if ((request->flags & HMREG_HMEM_DEVICE_ONLY) && range->kind != HMREG_MEM_DEVICE)
-        return hmreg_fail(-EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is %s",
-                          hmreg_mem_kind_name(range->kind));
-    if ((request->flags & HMREG_HMEM_HOST_ALLOC) && range->kind != HMREG_MEM_HOST_PINNED)
-        return hmreg_fail(-EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is %s",
-                          hmreg_mem_kind_name(range->kind));
-    return 0;
-}
-
-static int check_same(const struct resolved *first, const struct resolved *other, size_t index)
-{
-    if (first->iface == other->iface && first->range.device == other->range.device &&
-        first->range.kind == other->range.kind)
-        return 0;
-    return hmreg_fail(-EINVAL,
-                      "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
-                      "one region has one kind",
-                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
-                      other->range.device, hmreg_mem_kind_name(first->range.kind),
-                      hmreg_iface_name(first->iface), first->range.device);
-}
-
-/* A caller's descriptor: what it is of, as far as its address or the caller tells. */
-static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
-                           struct resolved *found)
-{
-    uint64_t addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
-    struct hmreg_error before;
-    struct resolved known;
-
-    *found = (struct resolved){.iface = HMREG_IFACE_SYSTEM,
-                               .range = {.device = -1, .kind = HMREG_MEM_DEVICE, .segments = 1}};
-    if (request->claimed) {
-        found->iface = request->claimed_iface;
-        found->range.device = request->claimed_device;
-    }
-    hmreg_error_save(&before);
-    if (request->dmabuf->base_addr &&
-        resolve(domain->lib, addr, request->iov[0].iov_len, &known) == 0 &&
-        known.iface != HMREG_IFACE_SYSTEM)
-        *found = known;
-    hmreg_error_restore(&before);
-    found->range.kind = HMREG_MEM_DEVICE;
-}
-
-int request_resolve(struct hmreg_domain *domain, const struct request *request,
-                    struct resolved *found)
-{
-    bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
-
-    if (request->dmabuf) {
-        resolve_dmabuf(domain, request, found);
-        return check_claim(request, found);
-    }
-    for (size_t i = 0; i < request->count; i++) {
-        uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
-        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
-                                                        &found[i]);
-
-        rc = rc ? rc : check_claim(request, &found[i]);
-        rc = rc ? rc : check_same(&found[0], &found[i], i);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
 
 /* ---- one path --------------------------------------------------------------------------- */
 
@@ -524,14 +445,6 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* Of host memory under its own address, with nothing to remember of it. */
-static bool is_plain(const struct request *request, const struct resolved *found)
-{
-    return found->iface == HMREG_IFACE_SYSTEM && found->range.device == -1 &&
-           !found->range.identity &&
-           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
-}
-
 /* A fabric may give a region another key than it was asked for. */
 static bool is_plain_still(const struct hmreg_mr *mr)
 {
@@ -561,18 +474,19 @@ static int keep_more(struct hmreg_mr *mr)
     return 0;
 }
 
-static int region_make_plain(struct attempt *attempt)
+int region_make_plain(struct hmreg_domain *domain, const struct request *request,
+                      const struct resolved *found, struct hmreg_mr *mr)
 {
+    struct attempt attempt = {.domain = domain, .request = request, .found = found, .mr = mr};
     struct {
         struct mr_more more;
         struct iovec iov[2];
     } plain = {.more = {.refused = 0}};
-    struct hmreg_mr *mr = attempt->mr;
     int rc;
 
     mr->more = &plain.more;
-    fill_more(mr->more, attempt->request, attempt->found);
-    rc = register_attempt(attempt);
+    fill_more(mr->more, request, found);
+    rc = register_attempt(&attempt);
     free(plain.more.reasons);
     plain.more.reasons = NULL;
     plain.more.refused = 0;
@@ -580,34 +494,6 @@ static int region_make_plain(struct attempt *attempt)
         return keep_more(mr);
     mr->more = NULL;
     return rc;
-}
-
-/* A region made by itself moves in. */
-static int region_make_whole(struct hmreg_domain *domain, const struct request *request,
-                             const struct resolved *found, struct hmreg_mr *mr)
-{
-    struct hmreg_mr *whole = NULL;
-    int rc = region_create(domain, request, found, &whole);
-
-    if (rc)
-        return rc;
-    mr->made = whole->made;
-    mr->more = whole->more;
-    mr->path = whole->path;
-    mr->key_taken = whole->key_taken;
-    free(whole);
-    return 0;
-}
-
-int region_make(struct hmreg_domain *domain, const struct request *request,
-                const struct resolved *found, struct hmreg_mr *mr)
-{
-    struct attempt attempt = {.domain = domain, .request = request, .found = found, .mr = mr};
-
-    mr->key_taken = false;
-    if (is_plain(request, found))
-        return region_make_plain(&attempt);
-    return region_make_whole(domain, request, found, mr);
 }
 
 int region_destroy_one(struct hmreg_mr *mr)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The checks that every form of registration shares, once its ranges are checked.
+ * The checks that every form of registration shares, once its ranges are checked; and what memory
+ * the ranges are.
  */
+#include "core/request.h"
+
 #include "core/error.h"
-#include "core/register.h"
 #include "core/validate.h"
 #include "hmem/dmabuf.h"
 
@@ -12,6 +14,8 @@
 #include <inttypes.h>
 
 #define CLAIMS (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY)
+
+/* ---- checks ------------------------------------------------------------------------------ */
 
 static int check_key(const struct hmreg_domain *domain, const struct request *request)
 {
@@ -23,8 +27,7 @@ static int check_key(const struct hmreg_domain *domain, const struct request *re
     return 0;
 }
 
-int request_check(const struct hmreg_domain *domain, const struct request *request,
-                  uint64_t offset)
+int request_check(const struct hmreg_domain *domain, const struct request *request, uint64_t offset)
 {
     int rc = validate_access(request->access);
 
@@ -40,7 +43,8 @@ int request_check_length(const struct hmreg_domain *domain, const struct iovec *
 
     for (size_t i = 0; i < count; i++)
         if (__builtin_add_overflow(total, iov[i].iov_len, &total) || total > domain->caps.max_len)
-            return hmreg_fail(-EMSGSIZE, "the region is longer than this domain's %" PRIu64 " bytes",
+            return hmreg_fail(-EMSGSIZE,
+                              "the region is longer than this domain's %" PRIu64 " bytes",
                               domain->caps.max_len);
     return 0;
 }
@@ -62,9 +66,89 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
         return hmreg_fail(-EBADF, "dmabuf: fd %d is not an open descriptor", dmabuf->fd);
     bytes = dmabuf_length(dmabuf->fd);
     if (bytes >= 0 && dmabuf->offset + dmabuf->len > (uint64_t)bytes)
-        return hmreg_fail(-EINVAL, "dmabuf: offset %" PRIu64 " + len %zu is beyond its %" PRId64
-                                   " bytes",
+        return hmreg_fail(-EINVAL,
+                          "dmabuf: offset %" PRIu64 " + len %zu is beyond its %" PRId64 " bytes",
                           dmabuf->offset, dmabuf->len, bytes);
     *out = (struct iovec){(void *)(uintptr_t)start, dmabuf->len};
+    return 0;
+}
+
+/* ---- what the memory is ----------------------------------------------------------------- */
+
+static int check_claim(const struct request *request, const struct resolved *found)
+{
+    const struct hmem_range *range = &found->range;
+
+    if (request->claimed && request->claimed_iface != found->iface)
+        return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
+                          hmreg_iface_name(request->claimed_iface), hmreg_iface_name(found->iface));
+    if (request->claimed && request->claimed_device != HMREG_DEVICE_ANY &&
+        request->claimed_device != range->device)
+        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d",
+                          request->claimed_device, range->device);
+    if ((request->flags & HMREG_HMEM_DEVICE_ONLY) && range->kind != HMREG_MEM_DEVICE)
+        return hmreg_fail(-EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is %s",
+                          hmreg_mem_kind_name(range->kind));
+    if ((request->flags & HMREG_HMEM_HOST_ALLOC) && range->kind != HMREG_MEM_HOST_PINNED)
+        return hmreg_fail(-EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is %s",
+                          hmreg_mem_kind_name(range->kind));
+    return 0;
+}
+
+static int check_same(const struct resolved *first, const struct resolved *other, size_t index)
+{
+    if (first->iface == other->iface && first->range.device == other->range.device &&
+        first->range.kind == other->range.kind)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
+                      "one region has one kind",
+                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+                      other->range.device, hmreg_mem_kind_name(first->range.kind),
+                      hmreg_iface_name(first->iface), first->range.device);
+}
+
+/* A caller's descriptor: what it is of, as far as its address or the caller tells. */
+static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
+                           struct resolved *found)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    struct hmreg_error before;
+    struct resolved known;
+
+    *found = (struct resolved){.iface = HMREG_IFACE_SYSTEM,
+                               .range = {.device = -1, .kind = HMREG_MEM_DEVICE, .segments = 1}};
+    if (request->claimed) {
+        found->iface = request->claimed_iface;
+        found->range.device = request->claimed_device;
+    }
+    hmreg_error_save(&before);
+    if (request->dmabuf->base_addr &&
+        resolve(domain->lib, addr, request->iov[0].iov_len, &known) == 0 &&
+        known.iface != HMREG_IFACE_SYSTEM)
+        *found = known;
+    hmreg_error_restore(&before);
+    found->range.kind = HMREG_MEM_DEVICE;
+}
+
+int request_resolve(struct hmreg_domain *domain, const struct request *request,
+                    struct resolved *found)
+{
+    bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
+
+    if (request->dmabuf) {
+        resolve_dmabuf(domain, request, found);
+        return check_claim(request, found);
+    }
+    for (size_t i = 0; i < request->count; i++) {
+        uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
+        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
+                                                        &found[i]);
+
+        rc = rc ? rc : check_claim(request, &found[i]);
+        rc = rc ? rc : check_same(&found[0], &found[i], i);
+        if (rc)
+            return rc;
+    }
     return 0;
 }

@@ -4,9 +4,9 @@
  * registration becomes one; everything else a composite, a registration for each segment: device
  * memory because each piece then takes its own best path, dmabufs because a fabric takes one.
  */
+#include "core/composite.h"
 #include "core/error.h"
-#include "core/mr.h"
-#include "core/register.h"
+#include "core/region.h"
 #include "core/validate.h"
 
 #include <errno.h>
@@ -183,7 +183,7 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
     rc = rc ? rc : request_check(domain, &gathering.request, offset);
     rc = rc ? rc : gather(&gathering, mr);
     if (!rc)
-        region_publish(*mr);
+        mr_publish(*mr);
     return rc;
 }
 

@@ -19,11 +19,6 @@ json_t *nvidia_facts(const json_t *runtimes);
 json_t *nics_facts(void);  /* the kernel's RDMA devices, whether a library opens them or not */
 json_t *peers_facts(void); /* peer memory */
 
-/* Is there something to prove on a fabric? While it is open: the proof for one of its memories. */
-bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric);
-json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
-                  struct hmreg_domain *domain, const json_t *memory);
-
 /* ---- what follows from the facts -------------------------------------------------------- */
 
 /* One for each RDMA device and each device of a runtime: the path, and how it was proven. */

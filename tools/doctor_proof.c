@@ -4,8 +4,8 @@
  * writes to it and reads from it, and each time the bytes are compared with what the device's own
  * copies say. It ends in one of four results: "proven", "failed", "wrong-bytes", "untried".
  */
-#include "tools/doctor.h"
-#include "tools/findings.h"
+#include "tools/doctor_proof.h"
+
 #include "tools/loop.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "tools/prover.h"
 
 #include "tools/command.h"
-#include "tools/doctor.h"
+#include "tools/doctor_proof.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Registrations as the core keeps them: claims against findings, keys, closing, composites, and
  * the making of domains. */
-#include "core/register.h"
+#include "core/region.h"
 
 #include "core/token.h"
 #include "tests/support/script.h"

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache_pool.h. Invariants, true whenever the lock is free:
+ *
+ *  - An entry is in a cache's tree if and only if it is pending or live; then, and only then, it
+ *    counts as used, and used never exceeds the limit.
+ *  - A pending entry is pinned by the thread that registers it, which alone ends that state.
+ *  - Threads that want the same do not register it twice: whoever claims has looked for a live
+ *    entry and a pending one (whose memory has not changed since) under the same lock.
+ *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
+ *    have passed a barrier since it became so: nobody pins it without the lock, and a sum of its
+ *    pins that is 0 is true. Only cold entries are taken from their users' reach.
+ *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
+ *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
+ *
+ * Lock order: the pool's lock is the innermost but for the ledger's. Under it nothing is allocated
+ * or freed, no vendor, fabric or user is called, and no wait is for a thread that does so while
+ * holding it: the thread that reads the kernel's events takes it (see userfault.h, and
+ * quiet.h).
+ */
+#include "core/cache_pool.h"
+
+#include "core/quiet.h"
+
+#include <assert.h>
+
+#define FIRST_SEQUENCE 2 /* 0 comes last */
+
+#define BATCH 16 /* entries that are looked at under one hold of the lock */
+
+/* ---- lists ------------------------------------------------------------------------------ */
+
+static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
+{
+    cache_entry_at(pool, number)->place = 0;
+    if (list->last)
+        cache_entry_at(pool, list->last)->place = number;
+    else
+        list->first = number;
+    list->last = number;
+    atomic_fetch_add(&list->count, 1);
+    atomic_fetch_or(&pool->hot.pulse->state, PULSE_REAP);
+}
+
+static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
+{
+    struct cache_entry *entry;
+
+    if (!list->first)
+        return NULL;
+    entry = cache_entry_at(pool, list->first);
+    list->first = entry->place;
+    if (!list->first)
+        list->last = 0;
+    atomic_fetch_sub(&list->count, 1);
+    if (!pool->dying.first && !pool->dead.first && !pool->busy.first)
+        atomic_fetch_and(&pool->hot.pulse->state, ~PULSE_REAP);
+    return entry;
+}
+
+/* ---- accounts, all with the lock held --------------------------------------------------- */
+
+static void count_used(struct cache *cache)
+{
+    ledger_used(&cache->ledger, cache->used.regions, cache->used.bytes);
+}
+
+void cache_link(struct cache *cache, struct cache_entry *entry)
+{
+    itree_insert(&cache->tree, entry->mr.number);
+    cache_use_add(&cache->used, entry);
+    count_used(cache);
+}
+
+void cache_unlink(struct cache *cache, struct cache_entry *entry)
+{
+    itree_remove(&cache->tree, entry->mr.number);
+    quota_give(cache->pool->quota, mr_len(&entry->mr));
+    cache_use_subtract(&cache->used, entry);
+    count_used(cache);
+}
+
+static void become_zombie(struct cache *cache, struct cache_entry *entry)
+{
+    if (!entry->mr.zombie)
+        ledger_set(&cache->ledger, STATS_ZOMBIES, ++cache->zombies);
+    entry->mr.zombie = true;
+}
+
+/* A cold entry that serves no more: its users keep it, or the next that comes deregisters it. */
+static void lay_out(struct cache *cache, struct cache_entry *entry)
+{
+    struct cache_pool *pool = cache->pool;
+
+    if (entry_pins(pool, entry)) {
+        entry->mr.state = CACHE_HELD;
+        become_zombie(cache, entry);
+        return;
+    }
+    entry->mr.state = CACHE_ENDING;
+    list_append(pool, &pool->dead, entry->mr.number);
+}
+
+void cache_bury(struct cache *cache, struct cache_entry *entry)
+{
+    cache_unlink(cache, entry);
+    if (entry_is_hot(entry))
+        entry_next_sequence(entry);
+    if (entry->mr.cold) {
+        lay_out(cache, entry);
+        return;
+    }
+    entry->mr.state = CACHE_DYING;
+    list_append(cache->pool, &cache->pool->dying, entry->mr.number);
+}
+
+void cache_kill(struct cache *cache, struct cache_entry *entry)
+{
+    lru_remove(&cache->lru, entry->mr.number);
+    cache_bury(cache, entry);
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
+                     struct quota *quota)
+{
+    *pool = (struct cache_pool){.caches = caches, .quota = quota, .fresh = SHELF_FIRST};
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->decided, NULL);
+    shelf_init(&pool->entries, sizeof(struct cache_entry));
+    if (shelf_grow(&pool->entries, SHELF_FIRST, &pool->lock) &&
+        hot_set_open(&pool->hot, &pool->entries, &pool->lock, count, exact))
+        return true;
+    shelf_free(&pool->entries);
+    pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->lock);
+    return false;
+}
+
+static struct ledger *ledger_of(struct hot_set *hot, unsigned index)
+{
+    struct cache_pool *pool = (struct cache_pool *)((char *)hot - offsetof(struct cache_pool, hot));
+
+    return &pool->caches[index].ledger;
+}
+
+void cache_pool_close(struct cache_pool *pool)
+{
+    unsigned count = pool->hot.caches;
+
+    assert(!pool->count);
+    hot_set_close(&pool->hot, ledger_of);
+    for (unsigned i = 0; i < count; i++)
+        lru_free(&pool->caches[i].lru);
+    shelf_free(&pool->entries);
+    pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
+                uint64_t max_bytes)
+{
+    *cache = (struct cache){.pool = pool,
+                            .index = (uint16_t)index,
+                            .tree = {&pool->entries, offsetof(struct cache_entry, mr.node), 0},
+                            .limit = {max_regions, max_bytes}};
+    lru_init(&cache->lru, &pool->entries, offsetof(struct cache_entry, place));
+}
+
+bool cache_grow(struct cache *cache)
+{
+    struct cache_pool *pool = cache->pool;
+    uint32_t end;
+    bool entries, order;
+
+    quiet_lock(&pool->lock);
+    end = pool->entries.end;
+    entries = !pool->free && pool->fresh == end;
+    order = cache->used.regions >= lru_room(&cache->lru);
+    quiet_unlock(&pool->lock);
+    return (!entries || shelf_grow(&pool->entries, end, &pool->lock)) &&
+           (!order || lru_grow(&cache->lru, &pool->lock));
+}
+
+struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
+                                     const struct hmreg_mr *like)
+{
+    struct cache_pool *pool = cache->pool;
+    struct cache_entry *entry;
+    uint32_t number = pool->free;
+
+    if (!number && pool->fresh == pool->entries.end)
+        return NULL;
+    entry = cache_entry_at(pool, number ? number : pool->fresh);
+    if (number) {
+        pool->free = entry->place;
+    } else { /* once and for all: threads read the number of what they remember */
+        entry->mr.number = pool->fresh++;
+        atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
+    }
+    entry->mr.domain = like->domain;
+    entry->mr.node.start = want->start;
+    entry->mr.node.end = want->end;
+    entry->mr.access = like->access;
+    entry->mr.iface = like->iface;
+    entry->mr.cached = entry->mr.registered = entry->mr.monitored = entry->mr.watched = false;
+    entry->mr.ask_monitor = entry->mr.ask_identity = false;
+    entry->mr.state = CACHE_HELD;
+    entry->mr.cold = true;
+    entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
+    entry->mr.cache = cache->index;
+    entry->pins++; /* to what, together with the threads' cells, is 0 */
+    pool->count++;
+    return entry;
+}
+
+void cache_forget(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache *cache;
+
+    quiet_lock(&pool->lock);
+    cache = entry_cache(pool, entry);
+    if (entry->mr.zombie)
+        ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
+    entry->mr.state = CACHE_FREE;
+    pool->count--;
+    if (entry_sequence(entry)) { /* else it has had all there are, and is not used again */
+        entry->place = pool->free;
+        pool->free = entry->mr.number;
+    }
+    quiet_unlock(&pool->lock);
+}
+
+/* ---- what is left to do ----------------------------------------------------------------- */
+
+static struct cache_list take_dying(struct cache_pool *pool)
+{
+    struct cache_list dying;
+
+    quiet_lock(&pool->lock);
+    dying.first = pool->dying.first;
+    dying.last = pool->dying.last;
+    atomic_init(&dying.count, atomic_load(&pool->dying.count));
+    pool->dying.first = pool->dying.last = 0;
+    atomic_store(&pool->dying.count, 0);
+    quiet_unlock(&pool->lock);
+    return dying;
+}
+
+static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
+{
+    struct cache_entry *entry;
+
+    quiet_lock(&pool->lock);
+    for (unsigned i = 0; i < BATCH && (entry = list_take(pool, dying)); i++) {
+        entry->mr.cold = true;
+        lay_out(entry_cache(pool, entry), entry);
+    }
+    quiet_unlock(&pool->lock);
+}
+
+void cache_examine(struct cache_pool *pool)
+{
+    struct cache_list dying;
+
+    if (!atomic_load(&pool->dying.count))
+        return;
+    dying = take_dying(pool);
+    barrier_everywhere();
+    while (dying.first)
+        lay_out_some(pool, &dying);
+}
+
+struct cache_entry *cache_take(struct cache_pool *pool, struct cache_list *list)
+{
+    struct cache_entry *entry;
+
+    if (!atomic_load(&list->count))
+        return NULL;
+    quiet_lock(&pool->lock);
+    entry = list_take(pool, list);
+    quiet_unlock(&pool->lock);
+    return entry;
+}
+
+void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
+{
+    quiet_lock(&pool->lock);
+    entry->mr.watched = false; /* that has been seen to */
+    become_zombie(entry_cache(pool, entry), entry);
+    list_append(pool, &pool->busy, entry->mr.number);
+    quiet_unlock(&pool->lock);
+}
+
+/* ---- accounts --------------------------------------------------------------------------- */
+
+unsigned cache_entries(struct cache_pool *pool)
+{
+    unsigned entries;
+
+    quiet_lock(&pool->lock);
+    entries = pool->count;
+    quiet_unlock(&pool->lock);
+    return entries;
+}
+
+unsigned cache_held(struct cache_pool *pool)
+{
+    unsigned held = 0;
+
+    quiet_lock(&pool->lock);
+    for (uint32_t i = SHELF_FIRST; i < pool->fresh; i++) {
+        const struct cache_entry *entry = cache_entry_at(pool, i);
+
+        held += entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
+    }
+    quiet_unlock(&pool->lock);
+    return held;
+}

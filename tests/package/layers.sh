@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Who includes whom: in one direction, without circles, as docs/architecture.md says. A noun is a
+# source and the header of its name.
+. "$(dirname "$0")/cases.sh"
+cd "$SOURCE_DIR" || exit 1
+
+# FOLDER: a line for each noun of ours that one of its nouns includes.
+includes() {
+    grep -H '^#include "' "$1"/*.[ch] |
+        sed -E 's/^([^:]*)\.[ch]:#include "(.*)\.h"$/\1 \2/' | awk '$1 != $2' | sort -u
+}
+
+# FOLDER...: no noun includes itself by way of others.
+no_circle() {
+    local loop
+    loop=$(for folder; do includes "$folder"; done | tsort 2>&1 >/dev/null) || {
+        printf '%s\n' "$loop"
+        return 1
+    }
+}
+
+# The nouns of core as docs/architecture.md lists them, in its order.
+listed() {
+    sed -n '/^| what one comes for/,/^$/p' docs/architecture.md | cut -d'|' -f3 |
+        grep -o '`[a-z_]*`' | tr -d '`'
+}
+
+every_noun_is_listed_once() {
+    diff <(listed | sort) <(basename -a core/*.[ch] | sed 's/\.[ch]$//' | sort -u)
+}
+
+listed_from_the_roof_down() {
+    awk 'NR == FNR { place["core/" $1] = NR; next }
+         $2 in place && place[$1] > place[$2] {
+             print $1 " includes " $2 ", which is listed before it"; bad = 1
+         }
+         END { exit bad }' <(listed) <(includes core)
+}
+
+# FOLDER PATTERN: of the other folders a folder's nouns include only what matches.
+includes_only() {
+    ! includes "$1" | grep -vE " ($1/[a-z_]*|$2)\$"
+}
+
+fabrics_know_errors_only() { # but for the loopback, which is inside the library
+    ! includes providers | grep -v '^providers/loopback' | grep -vE ' (providers/[a-z_]*|core/error)$'
+}
+
+check layers__core_without_circles no_circle core hmem providers
+for folder in tools bench tests/support tests/support/fake tests/tools; do
+    check "layers__${folder//\//_}_without_circles" no_circle "$folder"
+done
+check layers__each_noun_of_core_in_the_map every_noun_is_listed_once
+check layers__core_from_the_roof_down listed_from_the_roof_down
+check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
+check layers__vendors_know_errors_only includes_only hmem core/error
+check layers__fabrics_know_errors_only fabrics_know_errors_only
+check layers__tools_know_a_layout_only includes_only tools core/stats_page
+finish
