@@ -43,8 +43,11 @@ static struct cache_entry *serving(const struct cache *cache, const struct cache
     return pending_too ? pending : NULL;
 }
 
+/* One that has had all sequences there are serves by the tree alone, as long as it lives. */
 static void heat_entry(struct cache_entry *entry)
 {
+    if (!entry_sequence(entry))
+        return;
     if (!entry_is_hot(entry))
         entry_next_sequence(entry);
     entry->mr.cold = false;

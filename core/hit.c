@@ -258,7 +258,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     struct cell *cell;
     uint32_t check;
 
-    if (unlikely(!domain) || unlikely(!out))
+    /* Bits that are no rights would be taken for a sequence's. */
+    if (unlikely(!domain) || unlikely(!out) || unlikely(access & ~HMREG_ACCESS_ALL))
         return get_aside(domain, addr, len, access, out);
     place = hot_place(domain->place);
     if (unlikely(place->serial != domain->serial))

@@ -6,6 +6,8 @@
 #include "tests/support/cache_bed.h"
 #include "tests/support/vendors.h"
 
+#include "core/hot.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,24 @@ static void get__same_identity__same_region(void **state)
     assert_int_equal(key_of(&bed, memory), 1);
     assert_int_equal(bed_stats(&bed).hits, 1);
     assert_int_equal(cuda->resolves, 1); /* a hit does not resolve */
+    bed_close(&bed);
+}
+
+/* The mark of what must be asked at each hit is no right. */
+static void get__rights_that_look_like_the_mark__refused(void **state)
+{
+    struct vendor_claim *memory;
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    memory = claim(0, HMREG_MEM_DEVICE);
+    assert_int_equal(key_of(&bed, memory), 1);
+    vendor_renew(memory);
+    assert_fails(hmreg_mr_get(bed.domain, (void *)(uintptr_t)memory->addr, LEN,
+                              HMREG_ACCESS_REMOTE | HOT_ASIDE, &mr),
+                 -EINVAL, "unknown bits");
+    assert_null(mr);
     bed_close(&bed);
 }
 
@@ -418,7 +438,8 @@ static void reuse__ten_thousand_times__never_a_stale_hit(void **state)
     bed_close(&bed);
 }
 
-TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__address_reused__registered_anew),
+TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__rights_that_look_like_the_mark__refused),
+          TEST(get__address_reused__registered_anew),
           TEST(get__address_reused_while_held__held_one_ends_with_its_put),
           TEST(get__part_of_a_region_whose_tail_changed__registered_anew),
           TEST(get__memory_freed_and_now_the_systems__not_the_devices_region),

@@ -153,6 +153,60 @@ static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **st
     bed_close(&bed);
 }
 
+/* Bits that a slot compares with an entry's sequence are no rights either. */
+static void get__rights_that_look_like_a_sequence__refused(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    uint32_t remembered;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    mr = bed_get(&bed, memory[0], LEN);
+    remembered = atomic_load(&mr->sequence);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
+    assert_ok(hmreg_domain_flush(bed.domain));
+    remembered ^= atomic_load(&mr->sequence); /* what it is now, without a region */
+    mr = NULL;
+    assert_true(remembered);
+    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, HMREG_ACCESS_REMOTE ^ remembered, &mr),
+                 -EINVAL, "unknown bits");
+    assert_null(mr);
+    bed_close(&bed);
+}
+
+/* ---- sequences -------------------------------------------------------------------------- */
+
+#define FULL 32
+
+/* Another thread may still remember what it was the first time round. */
+static void sequence__all_used_while_it_lives__not_remembered_again(void **state)
+{
+    struct hmreg_mr *worn;
+    struct bed bed;
+
+    open_bed(&bed, FULL);
+    bed_key(&bed, memory[0], LEN);
+    worn = bed_get(&bed, memory[1], LEN);
+    hmreg_mr_put(worn);
+    atomic_store(&worn->sequence, ~(HOT_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
+    for (unsigned i = 2; i < FULL; i++)
+        bed_key(&bed, memory[i], LEN);
+    bed_key(&bed, memory[FULL], LEN); /* 0 goes, 1 leaves the threads' tables */
+    assert_int_equal(atomic_load(&worn->sequence), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bed_key(&bed, memory[1], LEN), 2); /* it serves all the same */
+    assert_int_equal(atomic_load(&worn->sequence), 0);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    for (unsigned i = 0; i < FULL; i++) {
+        struct hmreg_mr *mr = bed_get(&bed, memory[i], LEN);
+
+        assert_ptr_not_equal(mr, worn);
+        hmreg_mr_put(mr);
+    }
+    bed_close(&bed);
+}
+
 /* ---- threads ---------------------------------------------------------------------------- */
 
 #define HELD 100
@@ -315,6 +369,8 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(entry__used_again__not_served_for_what_it_was),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
+          TEST(get__rights_that_look_like_a_sequence__refused),
+          TEST(sequence__all_used_while_it_lives__not_remembered_again),
           TEST(put__by_a_thread_that_never_got__counts),
           TEST(thread_ends__its_pins_stay_until_they_are_put),
           TEST(thread_after_thread__one_part_for_all),
