@@ -600,7 +600,8 @@ static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
 /* A config too short to say so is refused by who knows its size. */
 static bool is_async(const struct hmreg_domain_config *config)
 {
-    return config && config->size >= sizeof(*config) && (config->flags & HMREG_OFI_ASYNC);
+    return config && config->size >= offsetof(struct hmreg_domain_config, order) &&
+           (config->flags & HMREG_OFI_ASYNC);
 }
 
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,

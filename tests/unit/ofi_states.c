@@ -356,6 +356,22 @@ static void async__get_and_composites__opnotsupp(void **state)
     end(&bed);
 }
 
+/* Built before a config had its last fields. */
+static void async__an_older_callers_config__is_asynchronous_too(void **state)
+{
+    struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
+                                         .flags = HMREG_OFI_ASYNC};
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    assert_ok(open_as(&bed, 0, FI_RMA, 0));
+    assert_ok(hmreg_domain_close(bed.domain));
+    assert_ok(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config,
+                                    &bed.domain));
+    assert_fails(hmreg_mr_get(bed.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
+    end(&bed);
+}
+
 static void async__flag_where_no_provider_takes_it__badflags(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
@@ -377,5 +393,7 @@ TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then
           TEST(refresh__as_the_mode_says), TEST(flags__only_those_of_the_infos_capabilities),
           TEST(async__key_comes_with_the_event),
           TEST(async__event_is_read_before_the_call_returns__region_is_there),
-          TEST(async__failure__output_untouched), TEST(async__get_and_composites__opnotsupp),
+          TEST(async__failure__output_untouched),
+          TEST(async__an_older_callers_config__is_asynchronous_too),
+          TEST(async__get_and_composites__opnotsupp),
           TEST(async__flag_where_no_provider_takes_it__badflags))
