@@ -78,7 +78,7 @@ static void close_ledgers(struct cache_set *set)
     board_end_domain(&set->domain->lib->board, set->shown);
 }
 
-static void join_library(struct cache_set *set)
+void cache_set_join(struct cache_set *set)
 {
     struct hmreg *lib = set->domain->lib;
 
@@ -88,7 +88,7 @@ static void join_library(struct cache_set *set)
     pthread_mutex_unlock(&lib->sets_lock);
 }
 
-static void leave_library(struct cache_set *set)
+void cache_set_leave(struct cache_set *set)
 {
     struct hmreg *lib = set->domain->lib;
     struct cache_set **link = &lib->sets;
@@ -132,13 +132,12 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         .state = &set->pool.hot.pulse->state, .changed = on_change, .needs = needs};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
-    join_library(set);
+    cache_set_join(set);
     return set;
 }
 
 void cache_set_free(struct cache_set *set)
 {
-    leave_library(set);
     monitor_detach(set->monitor, &set->listener);
     cache_pool_close(&set->pool);
     close_ledgers(set);

@@ -30,7 +30,7 @@ static inline struct cache_set *cache_set_of(struct hot_set *hot)
     return (struct cache_set *)((char *)hot - offsetof(struct cache_set, pool.hot));
 }
 
-/* The caches of a domain, made empty with it; its limits are set. NULL: no memory. */
+/* The caches of a domain, made empty with it, and joined; its limits are set. NULL: no memory. */
 struct cache_set *cache_set_new(struct hmreg_domain *domain);
 
 /* One of them; device -1 is memory of no device. */
@@ -42,7 +42,12 @@ unsigned cache_set_held(struct cache_set *set);
 /* Deregisters what nobody holds. Returns how many regions are left, in use or busy below. */
 unsigned cache_set_flush(struct cache_set *set);
 
-/* After a flush that left none. */
+/* Other domains evict here when all caches together are full: from the first on; not after the
+ * second, which waits for those that do. */
+void cache_set_join(struct cache_set *set);
+void cache_set_leave(struct cache_set *set);
+
+/* After it was left, and a flush that left none. */
 void cache_set_free(struct cache_set *set);
 
 /* Adds up. */

@@ -81,12 +81,15 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     rc = check_closed(domain);
     if (rc)
         return rc;
+    cache_set_leave(domain->caches); /* what others deregister there is in nobody's use */
     busy = cache_set_flush(domain->caches);
-    if (busy)
+    if (busy) {
+        cache_set_join(domain->caches);
         return hmreg_fail(-EBUSY,
                           "%u cached regions of this domain are still in use below: the fabric "
                           "does not deregister them yet",
                           busy);
+    }
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
     domain->ops.destroy(domain->self);

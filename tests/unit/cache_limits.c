@@ -9,6 +9,8 @@
 #include "core/settings.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -135,6 +137,65 @@ static void set_limits__of_all__own_ones_go_first_then_other_domains(void **stat
     assert_int_equal(atomic_load(&counter.most), 6);
     assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
     assert_ok(hmreg_domain_close(other));
+    bed_close(&bed);
+}
+
+/* ---- one closes while another evicts there ---------------------------------------------- */
+
+static sem_t visiting, leave;
+
+static void stay_a_while(uint64_t key)
+{
+    counter.dereg_hook = NULL;
+    sem_post(&visiting);
+    sem_wait(&leave);
+}
+
+static void *get_thirteenth(void *domain)
+{
+    get_in(domain, memory[13]);
+    return NULL;
+}
+
+struct closer {
+    struct hmreg_domain *domain;
+    atomic_bool done;
+    int rc;
+};
+
+static void *close_it(void *arg)
+{
+    struct closer *closer = arg;
+
+    closer->rc = hmreg_domain_close(closer->domain);
+    atomic_store(&closer->done, true);
+    return NULL;
+}
+
+static void close__another_domain_evicts_there__waits_for_it(void **state)
+{
+    pthread_t getter, closing;
+    struct closer closer = {.done = false};
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    closer.domain = counter_open_more(bed.lib, NULL);
+    sem_init(&visiting, 0, 0);
+    sem_init(&leave, 0, 0);
+    assert_ok(hmreg_set_limits(bed.lib, 1, HMREG_LIMIT_NONE));
+    get_in(closer.domain, memory[10]);
+    counter.dereg_hook = stay_a_while;
+    assert_int_equal(pthread_create(&getter, NULL, get_thirteenth, bed.domain), 0);
+    sem_wait(&visiting);
+    assert_int_equal(pthread_create(&closing, NULL, close_it, &closer), 0);
+    for (int i = 0; i < 200 && !atomic_load(&closer.done); i++)
+        usleep(1000); /* time to go wrong in; what is right needs none */
+    assert_false(atomic_load(&closer.done));
+    sem_post(&leave);
+    pthread_join(getter, NULL);
+    pthread_join(closing, NULL);
+    assert_int_equal(closer.rc, 0);
+    assert_int_equal(regions(&bed), 1);
     bed_close(&bed);
 }
 
@@ -288,6 +349,7 @@ TEST_MAIN(TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
           TEST(set_limits__raised__more_is_remembered),
           TEST(set_limits__zero__nothing_is_remembered),
           TEST(set_limits__of_all__own_ones_go_first_then_other_domains),
+          TEST(close__another_domain_evicts_there__waits_for_it),
           TEST(set_limits__of_all_lowered__idle_ones_go_everywhere),
           TEST(set_limits__of_all_in_the_environment__hold),
           TEST(set_limits__wrong_arguments__einval), TEST(set_limits__in_a_forked_child__eperm),
