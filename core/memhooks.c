@@ -77,12 +77,14 @@ static bool is_watched(uint64_t start, uint64_t end)
     return false;
 }
 
-/* [start, start + len) is about to change; one that wraps ends at the top. */
+/* [start, start + len) is about to change, to the end of its last page; one that wraps, to the
+ * top. */
 static void tell(uint64_t start, uint64_t len)
 {
-    uint64_t end = start + len < start ? UINT64_MAX : start + len;
+    uint64_t mask = hooks.page_size - 1;
+    uint64_t end = len > UINT64_MAX - mask - start ? UINT64_MAX : (start + len + mask) & ~mask;
 
-    if (start == end || !is_watched(start, end))
+    if (!len || !is_watched(start, end))
         return;
     atomic_fetch_add(&hooks.calls, 1);
     if (quiet_depth) {

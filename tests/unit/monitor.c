@@ -113,6 +113,30 @@ static void munmap__by_syscall__registered_anew(void **state)
     bed_close(&bed);
 }
 
+/* The kernel takes whole pages, wherever in the last one the length ends. */
+static void call__ends_within_a_page__all_of_it_is_told(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(2), *end = memory + 2 * page - 64; /* what is registered */
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, end, 64), 1);
+    assert_int_equal(madvise(memory, page + 1, MADV_DONTNEED), 0);
+    assert_int_equal(bed_key(&bed, end, 64), 2);
+    assert_ptr_equal(mmap(memory, page + 1, PROT_READ | PROT_WRITE, MAP_FIXED | ANONYMOUS, -1, 0),
+                     memory);
+    assert_int_equal(bed_key(&bed, end, 64), 3);
+    assert_ptr_equal(mremap(memory, page + 1, 1, 0), memory);
+    map_at(memory + page, page);
+    assert_int_equal(bed_key(&bed, end, 64), 4);
+    munmap(memory, page + 1);
+    map_at(memory, 2 * page);
+    assert_int_equal(bed_key(&bed, end, 64), 5);
+    munmap(memory, 2 * page);
+    bed_close(&bed);
+}
+
 static void munmap__a_page_in_the_middle__only_what_touches_it_goes(void **state)
 {
     size_t page = bed_page();
@@ -491,6 +515,7 @@ static void get__heap_stack_and_several_mappings__cached(void **state)
 
 TEST_MAIN(TEST(munmap__mapped_anew__registered_anew), TEST(munmap__past_libc__registered_anew),
           TEST(munmap__by_syscall__registered_anew),
+          TEST(call__ends_within_a_page__all_of_it_is_told),
           TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes),
           TEST(madvise__dontneed__registered_anew), TEST(madvise__free__registered_anew),
           TEST(mmap__fixed_over_it__registered_anew),
