@@ -231,6 +231,11 @@ int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface ifac
     return 0;
 }
 
+int hmreg_lib_check(const struct hmreg *lib)
+{
+    return context_check(lib);
+}
+
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name)
 {
     return domain && !strcmp(domain->ops.name, provider_name) ? domain->self : NULL;

@@ -124,6 +124,10 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
+/* lib is not NULL and belongs to this process: 0, -EINVAL or -EPERM. Asked before anything of the
+ * fabric is, which in a forked child is the parent's. */
+int hmreg_lib_check(const struct hmreg *lib);
+
 /* The provider's own part of a domain; NULL if it is not this provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
 

@@ -499,10 +499,12 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     struct ibv_device_attr limits = {.max_mr_size = 0};
     struct provider_caps caps;
     struct verbs *verbs;
-    int rc;
+    int rc = hmreg_lib_check(lib);
 
-    if (!lib || !pd || !out)
-        return hmreg_fail(-EINVAL, "%s is NULL", !lib ? "lib" : !pd ? "pd" : "out");
+    if (rc)
+        return rc;
+    if (!pd || !out)
+        return hmreg_fail(-EINVAL, "%s is NULL", !pd ? "pd" : "out");
     rc = ibv_query_device(pd->context, &limits);
     if (rc)
         return hmreg_fail_vendor(-EIO, "verbs", rc, hmreg_strerror(rc),

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char memory[8192];
@@ -54,6 +55,34 @@ static void open__null_argument__inval(void **state)
     assert_fails(hmreg_domain_open_verbs(lib, NULL, NULL, &domain), -EINVAL, "pd");
     assert_fails(hmreg_domain_open_verbs(lib, pd, NULL, NULL), -EINVAL, "out");
     assert_ptr_equal(domain, (void *)1);
+    assert_ok(hmreg_close(lib));
+}
+
+/* Exits with 0 if the call answers EPERM and asks the device nothing. */
+static int open_in_child(struct hmreg *lib, struct ibv_pd *pd)
+{
+    struct hmreg_domain *domain = (void *)1;
+    unsigned probes = fake_verbs.probes;
+
+    fake_verbs.query_error = EIO;
+    if (hmreg_domain_open_verbs(lib, pd, NULL, &domain) != -EPERM)
+        return 1;
+    return domain != (void *)1 || fake_verbs.probes != probes;
+}
+
+static void open__in_a_forked_child__eperm_before_the_device_is_asked(void **state)
+{
+    struct ibv_pd *pd = fake_verbs_reset();
+    struct hmreg *lib;
+    int status = -1;
+    pid_t child;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    child = fork();
+    if (child == 0)
+        _exit(open_in_child(lib, pd));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
     assert_ok(hmreg_close(lib));
 }
 
@@ -484,6 +513,7 @@ static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
 }
 
 TEST_MAIN(TEST(bind__verbs_ties_nothing_to_regions__opnotsupp), TEST(open__null_argument__inval),
+          TEST(open__in_a_forked_child__eperm_before_the_device_is_asked),
           TEST(open__bad_config__refused), TEST(open__device_does_not_tell_its_limits__io),
           TEST(query__says_what_the_device_demands),
           TEST(query__device_without_max_mr_size__no_limit),
