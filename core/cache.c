@@ -53,13 +53,14 @@ static void heat_entry(struct cache_entry *entry)
     entry->mr.cold = false;
 }
 
-struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want, bool heat)
+struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
+                               const struct cache_want *want, bool heat)
 {
-    struct cache_pool *pool = cache->pool;
-    struct cache_entry *entry;
+    struct cache_entry *entry = NULL;
 
     quiet_lock(&pool->lock);
-    entry = serving(cache, want, false);
+    for (unsigned i = from; i < to && !entry; i++)
+        entry = serving(&pool->caches[i], want, false);
     if (entry) {
         entry->pins++;
         if (heat)
@@ -102,10 +103,14 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     room = cache_make_room(cache, bytes, stir, evicted);
     if (room == CACHE_LATER)
         return CACHE_STIRRED;
-    if (room != CACHE_NOTHING && !quota_could_take(quota, bytes))
-        room = CACHE_NOTHING;
-    if (room != CACHE_NOTHING && !quota_take(quota, bytes))
-        return CACHE_SQUEEZED;
+    if (room != CACHE_NOTHING) {
+        enum quota_answer answer = quota_take(quota, bytes);
+
+        if (answer == QUOTA_FULL)
+            return CACHE_SQUEEZED;
+        if (answer == QUOTA_NEVER)
+            room = CACHE_NOTHING;
+    }
     *entry = cache_take_entry(cache, want, like);
     if (!*entry && room != CACHE_NOTHING)
         quota_give(quota, bytes);

@@ -11,9 +11,10 @@
 #include "core/evict.h"
 #include "core/userfault.h"
 
-/* A live entry that serves, pinned; NULL: none. Threads may remember it from now on, if so asked.
- */
-struct cache_entry *cache_find(struct cache *cache, const struct cache_want *want, bool heat);
+/* A live entry that serves, pinned, of the first of these caches that has one; NULL: none. Threads
+ * may remember it from now on, if so asked. */
+struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
+                               const struct cache_want *want, bool heat);
 
 enum cache_claim {
     CACHE_CLAIMED,  /* *entry is pending, and the caller's: register, then publish or abandon it */

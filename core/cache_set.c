@@ -150,15 +150,15 @@ void cache_set_free(struct cache_set *set)
 void cache_set_end(struct cache_set *set, struct cache_entry *entry)
 {
     struct hmreg_mr *mr = &entry->mr;
-    struct hmreg_error before;
+    struct hmreg_error_guard guard;
     int rc = 0;
 
-    hmreg_error_save(&before);
+    hmreg_error_guard(&guard);
     if (mr->watched)
         monitor_unwatch(set->monitor, mr->node.start, mr->node.end, mr->unmapped);
     if (mr->registered)
         rc = region_destroy(mr);
-    hmreg_error_restore(&before);
+    hmreg_error_unguard(&guard, true);
     if (rc == -EBUSY)
         cache_keep_busy(&set->pool, entry);
     else
@@ -298,13 +298,12 @@ bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t s
                        uint64_t identity)
 {
     struct runtime *runtime = context_runtime(set->domain->lib, iface);
-    struct hmreg_error before;
+    struct hmreg_error_guard guard;
     uint64_t now = 0;
     int rc;
 
-    hmreg_error_save(&before);
+    hmreg_error_guard(&guard);
     rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
-    if (rc)
-        hmreg_error_restore(&before);
+    hmreg_error_unguard(&guard, rc);
     return !rc && now == identity;
 }

@@ -10,11 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local struct hmreg_error last = {.source = "hmreg"};
+static _Thread_local struct {
+    struct hmreg_error last;
+    struct hmreg_error_guard
+        *guards; /* the latest; whoever was overwritten, so were those outside */
+} thread = {.last = {.source = "hmreg"}};
 
 const struct hmreg_error *hmreg_last_error(void)
 {
-    return &last;
+    return &thread.last;
+}
+
+static void overwrite(const struct hmreg_error *next)
+{
+    struct hmreg_error_guard *guard = thread.guards;
+
+    for (; guard && !guard->overwritten; guard = guard->outer) {
+        guard->before = thread.last;
+        guard->overwritten = true;
+    }
+    thread.last = *next;
 }
 
 static void record(int code, const char *source, int64_t vendor_code, const char *vendor_text,
@@ -26,7 +41,7 @@ static void record(int code, const char *source, int64_t vendor_code, const char
     vsnprintf(next.text, sizeof(next.text), format, args);
     if (vendor_text)
         snprintf(next.vendor_text, sizeof(next.vendor_text), "%s", vendor_text);
-    last = next;
+    overwrite(&next);
 }
 
 int hmreg_fail(int code, const char *format, ...)
@@ -74,12 +89,26 @@ int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const cha
 
 void hmreg_error_save(struct hmreg_error *out)
 {
-    *out = last;
+    *out = thread.last;
 }
 
 void hmreg_error_restore(const struct hmreg_error *saved)
 {
-    last = *saved;
+    overwrite(saved);
+}
+
+void hmreg_error_guard(struct hmreg_error_guard *guard)
+{
+    guard->outer = thread.guards;
+    guard->overwritten = false;
+    thread.guards = guard;
+}
+
+void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore)
+{
+    thread.guards = guard->outer;
+    if (restore && guard->overwritten)
+        thread.last = guard->before;
 }
 
 const char *hmreg_strerror(int code)

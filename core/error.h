@@ -7,6 +7,7 @@
 #define HMREG_CORE_ERROR_H
 
 #include <hmreg/hmreg.h>
+#include <stdbool.h>
 
 #pragma GCC visibility push(default) /* libhmreg-ofi and -verbs call these */
 
@@ -30,5 +31,15 @@ void hmreg_error_save(struct hmreg_error *out);
 void hmreg_error_restore(const struct hmreg_error *saved);
 
 #pragma GCC visibility pop
+
+/* The same where a failure is rare: what the error was is copied only when it is overwritten. Each
+ * guard is ended once, the latest begun first, by the thread that began it. */
+struct hmreg_error_guard {
+    struct hmreg_error_guard *outer;
+    bool overwritten;
+    struct hmreg_error before; /* if overwritten */
+};
+void hmreg_error_guard(struct hmreg_error_guard *guard);
+void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore);
 
 #endif

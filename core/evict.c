@@ -179,11 +179,12 @@ static bool is_worth_it(const struct cache *cache, const struct victims *victims
 enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cache_stir *stir,
                                 bool *evicted)
 {
-    struct victims victims = {.count = 0};
+    struct victims victims;
     struct cache_use left = cache->used;
     unsigned work = WORK;
     enum cache_pick result = CACHE_PICKED;
 
+    victims.count = 0;
     if (!cache->limit.regions || bytes > cache->limit.bytes)
         return CACHE_NOTHING;
     if (!fits(&left, &cache->limit, bytes))
@@ -222,10 +223,11 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 unsigned cache_evict(struct cache *cache, unsigned count, int code)
 {
     struct cache_pool *pool = cache->pool;
-    struct cache_stir stir = {.begun = false};
+    struct cache_stir stir;
     enum cache_pick result = CACHE_PICKED;
     unsigned done = 0;
 
+    cache_stir_init(&stir);
     let_time_pass(pool);
     while (done < count && result != CACHE_NOTHING) {
         struct cache_entry *entry;
@@ -305,14 +307,15 @@ static void kill_idle(struct cache_pool *pool, const struct cache_stir *stir)
 
 void cache_empty(struct cache_pool *pool)
 {
-    struct cache_stir stir = {.count = 0};
+    struct cache_stir stir;
     uint32_t next = SHELF_FIRST;
 
+    cache_stir_init(&stir);
     while (cool_next(pool, &next, &stir)) {
         if (stir.count) {
             cache_settle(pool, &stir);
             kill_idle(pool, &stir);
         }
-        stir = (struct cache_stir){.count = 0};
+        stir.count = 0;
     }
 }

@@ -20,6 +20,12 @@ struct cache_stir {
 };
 void cache_settle(struct cache_pool *pool, struct cache_stir *stir);
 
+static inline void cache_stir_init(struct cache_stir *stir)
+{
+    stir->begun = stir->barrier = false;
+    stir->count = 0; /* what is beyond is never looked at */
+}
+
 enum cache_pick {
     CACHE_PICKED,
     CACHE_NOTHING, /* all are in use */

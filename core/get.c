@@ -90,21 +90,15 @@ static bool keep_if_right(struct get *get, struct cache_entry *entry)
     return false;
 }
 
-static struct cache_entry *find_right(struct get *get, struct cache *cache)
-{
-    struct cache_entry *entry = cache_find(cache, &get->want, get->hot);
-
-    while (entry && !keep_if_right(get, entry))
-        entry = cache_find(cache, &get->want, get->hot);
-    return entry;
-}
-
 static struct cache_entry *find_among(struct get *get, unsigned from, unsigned to)
 {
     struct cache_entry *entry = NULL;
 
-    for (unsigned i = from; i < to && !entry; i++)
-        entry = find_right(get, &get->set->caches[i]);
+    if (from == to)
+        return NULL;
+    do
+        entry = cache_find(&get->set->pool, from, to, &get->want, get->hot);
+    while (entry && !keep_if_right(get, entry));
     return entry;
 }
 
@@ -155,17 +149,16 @@ static int create_once(struct get *get, struct cache *cache, struct cache_entry 
 static int create(struct get *get, struct cache_entry *entry)
 {
     struct cache *cache = cache_of(get, entry);
-    struct hmreg_error before;
+    struct hmreg_error_guard guard;
     int rc;
 
-    hmreg_error_save(&before);
+    hmreg_error_guard(&guard);
     rc = create_once(get, cache, entry);
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
+    hmreg_error_unguard(&guard, !rc);
     entry->mr.registered = !rc;
-    if (!rc)
-        hmreg_error_restore(&before);
-    else
+    if (rc)
         ledger_add(&cache->ledger, STATS_FAILURES, 1);
     return rc;
 }
@@ -222,12 +215,13 @@ static bool is_anonymous(struct get *get)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
     struct hmem_range range = {.anonymous = false};
-    struct hmreg_error before;
+    struct hmreg_error_guard guard;
+    int rc;
 
-    hmreg_error_save(&before);
-    if (system->ops->resolve(system->self, get->want.start,
-                             (size_t)(get->want.end - get->want.start), &range))
-        hmreg_error_restore(&before);
+    hmreg_error_guard(&guard);
+    rc = system->ops->resolve(system->self, get->want.start,
+                              (size_t)(get->want.end - get->want.start), &range);
+    hmreg_error_unguard(&guard, rc);
     return range.anonymous;
 }
 
@@ -307,10 +301,11 @@ static int miss(struct get *get, struct hmreg_mr **out)
     struct cache *cache = cache_for(get);
     struct cache_entry *entry = NULL;
     struct hmreg_mr like;
-    struct cache_stir stir = {.begun = false};
+    struct cache_stir stir;
     bool evicted = false;
     unsigned stirs = 0;
 
+    cache_stir_init(&stir);
     region_init(&like, get->domain, &get->request, &get->found);
     while (stirs < MAX_STIRS) {
         stir.count = 0;

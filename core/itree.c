@@ -111,9 +111,16 @@ static uint32_t without(const struct itree *tree, uint32_t root, uint32_t number
     return root;
 }
 
+/* What reaches further than the node does so without it: there only the way is looked for. */
 void itree_remove(struct itree *tree, uint32_t number)
 {
-    tree->root = without(tree, tree->root, number);
+    uint64_t end = itree_at(tree, number)->end;
+    uint32_t *link = &tree->root;
+    struct itree_node *node;
+
+    while (*link != number && (node = itree_at(tree, *link))->last > end)
+        link = before(tree, number, *link) ? &node->left : &node->right;
+    *link = without(tree, *link, number);
 }
 
 static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,

@@ -25,19 +25,28 @@ void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
     quiet_unlock(&quota->lock);
 }
 
-bool quota_take(struct quota *quota, uint64_t bytes)
+/* With the lock held. */
+static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
 {
-    bool fits;
+    if (!quota->max_regions || bytes > quota->max_bytes)
+        return QUOTA_NEVER;
+    if (quota->regions >= quota->max_regions || quota->bytes > quota->max_bytes - bytes)
+        return QUOTA_FULL;
+    return QUOTA_TAKEN;
+}
+
+enum quota_answer quota_take(struct quota *quota, uint64_t bytes)
+{
+    enum quota_answer answer;
 
     quiet_lock(&quota->lock);
-    fits = quota->regions < quota->max_regions && bytes <= quota->max_bytes &&
-           quota->bytes <= quota->max_bytes - bytes;
-    if (fits) {
+    answer = ask(quota, bytes);
+    if (answer == QUOTA_TAKEN) {
         quota->regions++;
         quota->bytes += bytes;
     }
     quiet_unlock(&quota->lock);
-    return fits;
+    return answer;
 }
 
 void quota_give(struct quota *quota, uint64_t bytes)
@@ -56,14 +65,4 @@ bool quota_is_exceeded(struct quota *quota)
     exceeded = quota->regions > quota->max_regions || quota->bytes > quota->max_bytes;
     quiet_unlock(&quota->lock);
     return exceeded;
-}
-
-bool quota_could_take(struct quota *quota, uint64_t bytes)
-{
-    bool could;
-
-    quiet_lock(&quota->lock);
-    could = quota->max_regions && bytes <= quota->max_bytes;
-    quiet_unlock(&quota->lock);
-    return could;
 }

@@ -20,12 +20,17 @@ void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
 void quota_destroy(struct quota *quota);
 void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
 
+enum quota_answer {
+    QUOTA_TAKEN,
+    QUOTA_FULL,  /* not while so much is held */
+    QUOTA_NEVER, /* with this limit */
+};
+
 /* A region of so many bytes is remembered, if there is room; and no more. */
-bool quota_take(struct quota *quota, uint64_t bytes);
+enum quota_answer quota_take(struct quota *quota, uint64_t bytes);
 void quota_give(struct quota *quota, uint64_t bytes);
 
-/* Is more held than may be? Could so many bytes ever be? */
+/* Is more held than may be? */
 bool quota_is_exceeded(struct quota *quota);
-bool quota_could_take(struct quota *quota, uint64_t bytes);
 
 #endif

@@ -11,22 +11,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int region_create(struct hmreg_domain *domain, const struct request *request,
-                  const struct resolved *found, struct hmreg_mr **out)
+static int create_whole_or_split(struct hmreg_domain *domain, const struct request *request,
+                                 const struct resolved *found, struct hmreg_mr **out)
 {
-    struct hmreg_error before;
     struct refusals whole;
-    int rc;
+    int rc = region_create_one(domain, request, found, &whole, out);
 
-    hmreg_error_save(&before);
-    rc = region_create_one(domain, request, found, &whole, out);
     if (rc != -EXDEV)
         return rc;
     rc = composite_split(domain, request, found, &whole, out);
-    if (rc == -EXDEV)
-        return refuse_all(domain, found, whole.reasons, whole.count);
-    if (!rc) /* that the whole was refused is no failure of the call */
-        hmreg_error_restore(&before);
+    return rc == -EXDEV ? refuse_all(domain, found, whole.reasons, whole.count) : rc;
+}
+
+int region_create(struct hmreg_domain *domain, const struct request *request,
+                  const struct resolved *found, struct hmreg_mr **out)
+{
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = create_whole_or_split(domain, request, found, out);
+    hmreg_error_unguard(&guard, !rc); /* that the whole was refused is no failure of the call */
     return rc;
 }
 

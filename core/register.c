@@ -177,7 +177,9 @@ static int try_path(struct attempt *attempt, enum hmreg_path path)
     struct hmreg_domain *domain = attempt->domain;
     int rc = 0;
 
-    attempt->why = (struct hmreg_reason){.path = path};
+    if (attempt->why.code) /* of the path before */
+        attempt->why = (struct hmreg_reason){.code = 0};
+    attempt->why.path = path;
     if (path != HMREG_PATH_SYSTEM)
         rc = domain->ops.can(domain->self, path, attempt->found->iface,
                              attempt->found->range.device, &attempt->why);
@@ -409,14 +411,13 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
 
 static int register_attempt(struct attempt *attempt)
 {
-    struct hmreg_error error;
+    struct hmreg_error_guard guard;
     int rc;
 
-    hmreg_error_save(&error);
+    hmreg_error_guard(&guard);
     rc = wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
     /* Refused paths and keys on the way are no failure of the call. */
-    if (!rc)
-        hmreg_error_restore(&error);
+    hmreg_error_unguard(&guard, !rc);
     return rc;
 }
 

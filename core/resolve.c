@@ -28,15 +28,10 @@ static int settle(struct resolved *best, const struct resolved *claim, uint64_t 
     return 0;
 }
 
-int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+/* What the runtimes say, in *best. *failed: the first that could not answer, and why. */
+static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *best,
+                        int *failed, struct hmreg_error *failure)
 {
-    struct resolved best = {.iface = HMREG_IFACE_SYSTEM,
-                            .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1,
-                                      .host_addr = addr}};
-    struct hmreg_error before, failure;
-    int failed = 0;
-
-    hmreg_error_save(&before);
     for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++) {
         struct runtime *runtime = context_runtime(lib, iface);
         struct resolved claim = {.iface = iface};
@@ -45,22 +40,37 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 
         if (rc == -HMEM_NOT_MINE)
             continue;
-        if (rc && !failed)
-            hmreg_error_save(&failure);
+        if (rc && !*failed)
+            hmreg_error_save(failure);
         if (rc)
-            failed = failed ? failed : rc;
-        else if (best.iface == HMREG_IFACE_SYSTEM)
-            best = claim;
-        else if (settle(&best, &claim, addr))
+            *failed = *failed ? *failed : rc;
+        else if (best->iface == HMREG_IFACE_SYSTEM)
+            *best = claim;
+        else if (settle(best, &claim, addr))
             return -EEXIST;
     }
+    return 0;
+}
+
+int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+{
+    struct resolved best = {.iface = HMREG_IFACE_SYSTEM,
+                            .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1,
+                                      .host_addr = addr}};
+    struct hmreg_error_guard guard;
+    struct hmreg_error failure;
+    int failed = 0, rc;
+
+    hmreg_error_guard(&guard);
+    rc = ask_runtimes(lib, addr, len, &best, &failed, &failure);
+    hmreg_error_unguard(&guard, !rc);
+    if (rc)
+        return rc;
     /* A runtime that could not answer may own it, unless another surely does. */
     if (failed && (best.iface == HMREG_IFACE_SYSTEM || is_pinned_host(&best))) {
         hmreg_error_restore(&failure);
         return failed;
     }
-    if (failed)
-        hmreg_error_restore(&before);
     *out = best;
     return 0;
 }

@@ -55,6 +55,68 @@ static void strerror__knows_libfabrics_errors_in_both_signs(void **state)
     assert_string_equal(hmreg_strerror(INT32_MIN), "Unknown error");
 }
 
+static void guard__failure_that_is_not_the_callers__the_error_before(void **state)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_fail(-EINVAL, "ours");
+    hmreg_error_guard(&guard);
+    hmreg_fail(-EIO, "first");
+    hmreg_fail(-EIO, "second");
+    assert_string_equal(hmreg_last_error()->text, "second");
+    hmreg_error_unguard(&guard, true);
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    assert_string_equal(hmreg_last_error()->text, "ours");
+}
+
+static void guard__failure_that_is_the_callers__stays(void **state)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_fail(-EINVAL, "ours");
+    hmreg_error_guard(&guard);
+    hmreg_fail(-EIO, "theirs");
+    hmreg_error_unguard(&guard, false);
+    assert_string_equal(hmreg_last_error()->text, "theirs");
+}
+
+/* The inner one is overwritten before and after the outer one has been. */
+static void guard__inside_another__each_has_its_own_before(void **state)
+{
+    struct hmreg_error_guard outer, inner;
+
+    hmreg_fail(-EINVAL, "ours");
+    hmreg_error_guard(&outer);
+    for (int i = 0; i < 2; i++) {
+        hmreg_error_guard(&inner);
+        hmreg_fail(-EIO, "inner");
+        hmreg_error_unguard(&inner, true);
+        assert_string_equal(hmreg_last_error()->text, i ? "outer" : "ours");
+        hmreg_fail(-EIO, "outer");
+    }
+    hmreg_error_unguard(&outer, true);
+    assert_string_equal(hmreg_last_error()->text, "ours");
+}
+
+static void guard__error_put_back_inside__is_an_error_too(void **state)
+{
+    struct hmreg_error_guard guard;
+    struct hmreg_error other;
+
+    hmreg_fail(-EIO, "other");
+    hmreg_error_save(&other);
+    hmreg_fail(-EINVAL, "ours");
+    hmreg_error_guard(&guard);
+    hmreg_error_restore(&other);
+    assert_string_equal(hmreg_last_error()->text, "other");
+    hmreg_error_unguard(&guard, true);
+    assert_string_equal(hmreg_last_error()->text, "ours");
+}
+
 TEST_MAIN(TEST(fail__records_code_and_sentence), TEST(fail_vendor__keeps_vendor_words),
           TEST(fail__may_quote_the_error_it_replaces), TEST(last_error__is_per_thread),
+          TEST(guard__failure_that_is_not_the_callers__the_error_before),
+          TEST(guard__failure_that_is_the_callers__stays),
+          TEST(guard__inside_another__each_has_its_own_before),
+          TEST(guard__error_put_back_inside__is_an_error_too),
           TEST(strerror__knows_libfabrics_errors_in_both_signs))
