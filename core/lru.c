@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See lru.h. Four children a node: half the levels of two, and they share a cache line.
+ * See lru.h. Four children a node: half the levels of two, and they share a cache line, since the
+ * shelf begins with a page and the heap where that makes them.
  */
 #include "core/lru.h"
 
 #include "core/quiet.h"
 
 #define CHILDREN 4
+#define ROOT     (CHILDREN - 1u) /* on the shelf */
+
+_Static_assert(ROOT >= SHELF_FIRST, "the root has a place");
 
 struct item {
     uint32_t stamp, number;
@@ -15,7 +19,7 @@ struct item {
 /* Heap positions count from 0. */
 static struct item *item_at(const struct lru *lru, uint32_t at)
 {
-    return shelf_at(&lru->items, SHELF_FIRST + at);
+    return (struct item *)(void *)lru->items.base + ROOT + at;
 }
 
 static uint32_t *place_of(const struct lru *lru, uint32_t number)
@@ -42,7 +46,7 @@ void lru_free(struct lru *lru)
 
 uint32_t lru_room(const struct lru *lru)
 {
-    return lru->items.end - SHELF_FIRST;
+    return lru->items.end > ROOT ? lru->items.end - ROOT : 0;
 }
 
 bool lru_grow(struct lru *lru, pthread_mutex_t *lock)
@@ -70,12 +74,14 @@ static void rise(struct lru *lru, uint32_t at, struct item item)
 
 static uint32_t earliest_child(const struct lru *lru, uint32_t at)
 {
-    uint32_t first = at * CHILDREN + 1, best = first;
+    uint32_t first = at * CHILDREN + 1, left = lru->count - first, best = 0;
+    const struct item *children = item_at(lru, first);
 
-    for (uint32_t i = first + 1; i < first + CHILDREN && i < lru->count; i++)
-        if (lru_is_later(item_at(lru, best)->stamp, item_at(lru, i)->stamp))
+    /* Where nothing has been used since it came, the first of them. */
+    for (uint32_t i = 1; i < (left < CHILDREN ? left : CHILDREN); i++)
+        if (__builtin_expect(lru_is_later(children[best].stamp, children[i].stamp), 0))
             best = i;
-    return best;
+    return first + best;
 }
 
 static void sink(struct lru *lru, uint32_t at, struct item item)

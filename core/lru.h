@@ -12,7 +12,7 @@
 struct lru {
     const struct shelf *entries;
     size_t offset;      /* in an entry, of a uint32_t: its place in the heap while it is there */
-    struct shelf items; /* the heap; its first is SHELF_FIRST */
+    struct shelf items; /* the heap */
     uint32_t count;
 };
 
