@@ -536,11 +536,13 @@ static int place_jump(struct hooked *hook)
 
 int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 {
-    int rc = 0;
+    int rc;
 
     if (!can_make_all_fetch())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel's membarrier cannot synchronize "
                                        "code; use userfaultfd or import");
+    /* Stubs of an attempt that failed may not be executable yet. */
+    rc = protect_islands(PROT_READ | PROT_EXEC);
     for (size_t i = 0; !rc && i < sites->count; i++) {
         struct hooked *hook = find_hooked(&sites->site[i]);
 
