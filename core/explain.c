@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/mr.h"
+#include "core/process.h"
 #include "core/validate.h"
 
 #include <errno.h>
@@ -19,21 +20,19 @@
 /* Not thread-local itself: it is large, and a library that is loaded late has a kilobyte or so for
  * all that is (quiet.h says why it must be of the static kind). */
 static pthread_key_t kept_key;
-static bool has_key;
 
-static void make_key(void)
+static bool make_key(void)
 {
-    has_key = pthread_key_create(&kept_key, free) == 0;
+    return pthread_key_create(&kept_key, free) == 0;
 }
 
 /* NULL: none yet, or no memory for it. */
 static struct hmreg_explanation *kept(bool make)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_int made;
     struct hmreg_explanation *found;
 
-    pthread_once(&once, make_key);
-    if (!has_key)
+    if (!process_once(&made, make_key))
         return NULL;
     found = pthread_getspecific(kept_key);
     if (found || !make)

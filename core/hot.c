@@ -54,7 +54,6 @@ static struct registry *registry_open(void)
 static _Atomic uint64_t last_thread, last_serial;
 static _Thread_local uint64_t thread_number;
 static pthread_key_t leaving;
-static bool is_told_of_leaving;
 
 static void give_up(struct hot_set *set, uint64_t owner)
 {
@@ -75,18 +74,17 @@ static void leave(void *arg)
     pthread_mutex_unlock(&all->lock);
 }
 
-static void ask_to_be_told(void)
+static bool ask_to_be_told(void)
 {
-    is_told_of_leaving = pthread_key_create(&leaving, leave) == 0;
+    return pthread_key_create(&leaving, leave) == 0;
 }
 
 /* Names the thread, and makes sure that its end is noticed. */
 static bool thread_enter(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_int asked;
 
-    pthread_once(&once, ask_to_be_told);
-    if (!is_told_of_leaving || pthread_setspecific(leaving, &hot_places))
+    if (!process_once(&asked, ask_to_be_told) || pthread_setspecific(leaving, &hot_places))
         return false;
     if (!thread_number)
         thread_number = atomic_fetch_add(&last_thread, 1) + 1;

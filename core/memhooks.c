@@ -212,8 +212,6 @@ static void on_call(const struct hook_call *call)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-static bool forks_handled;
-
 static void before_fork(void)
 {
     pthread_mutex_lock(&open_lock);
@@ -224,9 +222,9 @@ static void after_fork(void)
     pthread_mutex_unlock(&open_lock);
 }
 
-static void handle_forks(void)
+static bool handle_forks(void)
 {
-    forks_handled = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+    return pthread_atfork(before_fork, after_fork, after_fork) == 0;
 }
 
 /* In this process nobody has hooked yet. */
@@ -265,13 +263,12 @@ static int join(struct memhooks_client *client, const struct hook_sites *sites, 
 
 int memhooks_open(struct memhooks_client *client)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_int handled;
     uint64_t epoch = process_epoch_start();
     struct hook_sites sites;
     int rc;
 
-    pthread_once(&once, handle_forks);
-    if (!epoch || !forks_handled)
+    if (!epoch || !process_once(&handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for memhooks");
     /* Without the lock: it asks the dynamic linker, whose locks a forking thread may hold. */
     rc = hook_sites_find(&sites);

@@ -12,20 +12,43 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
+/* ---- once -------------------------------------------------------------------------------- */
+
+#define DONE (-1)
+
+/* Nobody is at it: 0. Else who is, by its process: a child does not wait for a thread that it does
+ * not have. */
+bool process_once(atomic_int *who, bool (*make)(void))
+{
+    int process = (int)getpid(), at = atomic_load(who);
+    bool done;
+
+    while (at != DONE && (at == process || !atomic_compare_exchange_weak(who, &at, process))) {
+        sched_yield();
+        at = atomic_load(who);
+    }
+    if (at == DONE)
+        return true;
+    done = make();
+    atomic_store(who, done ? DONE : 0);
+    return done;
+}
+
 /* ---- pages ------------------------------------------------------------------------------ */
 
 /* Where the kernel does not wipe, these are left to the fork handler. A page ends with the link. */
 static struct {
     pthread_mutex_t lock;
-    pthread_once_t once;
+    atomic_int handled;
     _Atomic(void *) first;
-} unwiped = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+} unwiped = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t page_size(void)
 {
@@ -54,18 +77,20 @@ static void in_child(void)
     pthread_mutex_unlock(&unwiped.lock);
 }
 
-static void handle_forks(void)
+static bool handle_forks(void)
 {
-    pthread_atfork(before_fork, in_parent, in_child);
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
-static void wipe_ourselves(void *page)
+static bool wipe_ourselves(void *page)
 {
-    pthread_once(&unwiped.once, handle_forks);
+    if (!process_once(&unwiped.handled, handle_forks))
+        return false;
     pthread_mutex_lock(&unwiped.lock);
     *link_of(page) = atomic_load(&unwiped.first);
     atomic_store(&unwiped.first, page);
     pthread_mutex_unlock(&unwiped.lock);
+    return true;
 }
 
 void *process_page(void)
@@ -75,9 +100,10 @@ void *process_page(void)
 
     if (page == MAP_FAILED)
         return NULL;
-    if (madvise(page, page_size(), MADV_WIPEONFORK))
-        wipe_ourselves(page);
-    return page;
+    if (!madvise(page, page_size(), MADV_WIPEONFORK) || wipe_ourselves(page))
+        return page;
+    munmap(page, page_size());
+    return NULL;
 }
 
 static void forget_unwiped(void *page)

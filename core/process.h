@@ -27,6 +27,10 @@ static inline bool process_is(uint64_t epoch)
     return atomic_load_explicit(page, memory_order_relaxed) == epoch;
 }
 
+/* Once a process and its children, as pthread_once(3): but a failure is not for ever, whoever comes
+ * next tries again. make() is true when it is done. */
+bool process_once(atomic_int *who, bool (*make)(void));
+
 /* A page, all zero, that is so again in the child of a fork. NULL: no memory; nothing is recorded. */
 void *process_page(void);
 void process_page_free(void *page);

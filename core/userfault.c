@@ -27,6 +27,7 @@
 #include "core/userfault.h"
 
 #include "core/error.h"
+#include "core/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,12 +73,12 @@ static int enable(struct userfault *userfault, uint64_t start, uint64_t end)
     return ioctl(userfault->fd, UFFDIO_REGISTER, &range) ? -errno : 0;
 }
 
-/* What is mapped there now may be of a kind that cannot be watched: EINVAL, and nothing to do. */
-static void disable(struct userfault *userfault, uint64_t start, uint64_t end)
+/* What is mapped there now may be of a kind that cannot be watched: -EINVAL, and nothing to do. */
+static int disable(struct userfault *userfault, uint64_t start, uint64_t end)
 {
     struct uffdio_range range = {start, end - start};
 
-    (void)ioctl(userfault->fd, UFFDIO_UNREGISTER, &range);
+    return ioctl(userfault->fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
 }
 
 /* 0: every event is read. -EAGAIN: one is to come. Else there is no telling. */
@@ -210,24 +211,37 @@ static int open_descriptor(struct userfault *userfault)
 }
 
 /* Does this kernel do what we need of it? Tried on a page of our own. */
-static int try_watching(struct userfault *userfault)
+static int try_watching(struct userfault *userfault, void *page)
 {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t at = (uint64_t)(uintptr_t)page;
+    int rc = enable(userfault, at, at + userfault->page_size);
+
+    rc = rc ? rc : ask_changing(userfault);
+    rc = rc ? rc : disable(userfault, at, at + userfault->page_size);
+    if (rc)
+        return hmreg_fail(rc == -ENOMEM ? rc : -ENOSYS,
+                          "this kernel's userfaultfd does not watch memory: %s",
+                          hmreg_strerror(rc));
+    return 0;
+}
+
+/* A page that is still watched must not go before the descriptor: nobody reads the event. */
+static int open_watching(struct userfault *userfault)
+{
+    size_t size = userfault->page_size;
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int rc;
 
     if (page == MAP_FAILED)
         return hmreg_fail_os(errno, "no memory for the monitor");
-    userfault->page_size = size;
-    rc = enable(userfault, at, at + size);
-    rc = rc ? rc : ask_changing(userfault);
-    disable(userfault, at, at + size);
+    rc = open_descriptor(userfault);
+    if (!rc) {
+        rc = try_watching(userfault, page);
+        if (rc)
+            close(userfault->fd);
+    }
     munmap(page, size);
-    if (rc)
-        return hmreg_fail(-ENOSYS, "this kernel's userfaultfd does not watch memory: %s",
-                          hmreg_strerror(rc));
-    return 0;
+    return rc;
 }
 
 static int start(struct userfault **out)
@@ -237,12 +251,10 @@ static int start(struct userfault **out)
 
     if (!userfault)
         return hmreg_fail(-ENOMEM, "no memory for the monitor");
-    rc = open_descriptor(userfault);
+    userfault->page_size = (size_t)sysconf(_SC_PAGESIZE);
+    rc = open_watching(userfault);
     if (rc)
         goto free_userfault;
-    rc = try_watching(userfault);
-    if (rc)
-        goto close_descriptor;
     userfault->stop = eventfd(0, EFD_CLOEXEC);
     if (userfault->stop < 0) {
         rc = hmreg_fail_os(errno, "no descriptor for the monitor");
@@ -303,22 +315,19 @@ static void in_child(void)
     pthread_mutex_unlock(&shared_lock);
 }
 
-static bool forks_handled;
-
-static void handle_forks(void)
+static bool handle_forks(void)
 {
-    forks_handled = pthread_atfork(before_fork, in_parent, in_child) == 0;
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
 /* ---- clients ---------------------------------------------------------------------------- */
 
 int userfault_open(struct userfault_client *client, struct userfault **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static atomic_int handled;
     int rc = 0;
 
-    pthread_once(&once, handle_forks);
-    if (!forks_handled)
+    if (!process_once(&handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
     pthread_mutex_lock(&shared_lock);
     if (!shared)

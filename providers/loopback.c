@@ -7,6 +7,7 @@
 
 #include "core/domain.h"
 #include "core/error.h"
+#include "core/process.h"
 #include "core/resolve.h"
 #include "core/validate.h"
 
@@ -26,7 +27,6 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
 static uint64_t last_serial;
-static pthread_once_t list_once = PTHREAD_ONCE_INIT;
 
 /* A child must not find the list locked by a thread that it does not have. */
 static void lock_list(void)
@@ -39,9 +39,9 @@ static void unlock_list(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-static void keep_list_across_forks(void)
+static bool keep_list_across_forks(void)
 {
-    pthread_atfork(lock_list, unlock_list, unlock_list);
+    return pthread_atfork(lock_list, unlock_list, unlock_list) == 0;
 }
 
 /* ---- raw keys of peers ------------------------------------------------------------------ */
@@ -380,12 +380,17 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         out->key_size = LOOPBACK_RAW_BYTES;
 }
 
+/* NULL: no memory for it, or for the fork handlers. */
 static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
                                      const struct provider_caps *caps)
 {
-    struct loopback *loopback = calloc(1, sizeof(*loopback));
+    static atomic_int handled;
     uint32_t key_size = caps->key_size < 8 ? caps->key_size : 8;
+    struct loopback *loopback;
 
+    if (!process_once(&handled, keep_list_across_forks))
+        return NULL;
+    loopback = calloc(1, sizeof(*loopback));
     if (!loopback)
         return NULL;
     loopback->lib = lib;
@@ -396,7 +401,6 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
         memcpy(loopback->auth.bytes, config->auth_key, config->auth_key_size);
     pthread_mutex_init(&loopback->lock, NULL);
     pthread_cond_init(&loopback->idle, NULL);
-    pthread_once(&list_once, keep_list_across_forks);
     pthread_mutex_lock(&list_lock);
     loopback->serial = ++last_serial;
     loopback->next = list;

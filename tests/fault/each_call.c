@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * A way through the whole library, as often as it makes calls that can fail, each failing once:
- * it ends with a right code and its sentence, with nothing left behind, and the next time works. */
+ * it ends with a right code and its sentence, with nothing left behind, and the next time works.
+ * What is made once in a process: first.c. */
 #include "tests/fault/faults.h"
 #include "tests/fault/target.h"
 #include "tests/support/vendors.h"
@@ -335,40 +336,6 @@ static void each_call_fails__allocation(void **state)
     each_call_fails(allocating_way);
 }
 
-/* ---- the first time --------------------------------------------------------------------- */
-
-/* In a process that never opened a library before. */
-static int first_open(void)
-{
-    struct hmreg *lib = (void *)1;
-    int rc;
-
-    for (unsigned nth = 1; nth < 100; nth++) {
-        faults_arm(nth);
-        rc = hmreg_open(NULL, &lib);
-        if (!rc && !faults_fired())
-            return hmreg_close(lib) ? 1 : 0;
-        if (rc && (!is_want(rc) || lib != (void *)1 || hmreg_last_error()->code != rc))
-            return 2;
-        faults_arm(0);
-        if (!rc && hmreg_close(lib))
-            return 3;
-        lib = (void *)1;
-    }
-    return 4;
-}
-
-static void each_call_fails__first_open_of_a_process(void **state)
-{
-    pid_t child;
-
-    vendors_reset();
-    child = fork();
-    if (child == 0)
-        _exit(first_open());
-    assert_int_equal(status_of(child), 0);
-}
-
 /* ---- over the wire ---------------------------------------------------------------------- */
 
 static struct target target;
@@ -396,9 +363,7 @@ static void each_call_fails__to_another_process(void **state)
     target_end(&target);
 }
 
-/* The first forks before any test here has opened a library. */
-TEST_MAIN(TEST(each_call_fails__first_open_of_a_process), TEST(each_call_fails__host_memory),
-          TEST(each_call_fails__device_memory), TEST(each_call_fails__many_ranges),
-          TEST(each_call_fails__split_range), TEST(each_call_fails__cached),
-          TEST(each_call_fails__bound_objects), TEST(each_call_fails__allocation),
-          TEST(each_call_fails__to_another_process))
+TEST_MAIN(TEST(each_call_fails__host_memory), TEST(each_call_fails__device_memory),
+          TEST(each_call_fails__many_ranges), TEST(each_call_fails__split_range),
+          TEST(each_call_fails__cached), TEST(each_call_fails__bound_objects),
+          TEST(each_call_fails__allocation), TEST(each_call_fails__to_another_process))

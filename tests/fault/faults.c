@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static _Thread_local unsigned left;
@@ -123,6 +124,12 @@ WRAP(int, mprotect, void *at, size_t len, int protection)
     return fails("mprotect", ENOMEM) ? -1 : __real_mprotect(at, len, protection);
 }
 
+/* To what the memory of a process that forks becomes. */
+WRAP(int, madvise, void *at, size_t len, int advice)
+{
+    return fails("madvise", EINVAL) ? -1 : __real_madvise(at, len, advice);
+}
+
 WRAP(int, memfd_create, const char *name, unsigned flags)
 {
     return fails("memfd_create", EMFILE) ? -1 : __real_memfd_create(name, flags);
@@ -172,6 +179,56 @@ WRAP(int, pthread_create, pthread_t *out, const pthread_attr_t *attr, void *(*ru
      void *arg)
 {
     return fails("pthread_create", EAGAIN) ? EAGAIN : __real_pthread_create(out, attr, run, arg);
+}
+
+WRAP(int, pthread_key_create, pthread_key_t *out, void (*destroy)(void *))
+{
+    return fails("pthread_key_create", EAGAIN) ? EAGAIN : __real_pthread_key_create(out, destroy);
+}
+
+WRAP(int, pthread_setspecific, pthread_key_t key, const void *value)
+{
+    return fails("pthread_setspecific", ENOMEM) ? ENOMEM : __real_pthread_setspecific(key, value);
+}
+
+WRAP(int, pthread_atfork, void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    return fails("pthread_atfork", ENOMEM) ? ENOMEM
+                                           : __real_pthread_atfork(before, in_parent, in_child);
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+/* None of the library's has more than three. */
+long __wrap_syscall(long number, ...)
+{
+    va_list args;
+    long arg[3];
+
+    va_start(args, number);
+    for (int i = 0; i < 3; i++)
+        arg[i] = va_arg(args, long);
+    va_end(args);
+    if (number == SYS_userfaultfd && fails("syscall(userfaultfd)", EMFILE))
+        return -1;
+    if (number == SYS_membarrier && fails("syscall(membarrier)", ENOSYS))
+        return -1;
+    return __real_syscall(number, arg[0], arg[1], arg[2]);
+}
+
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+    va_list args;
+    void *arg;
+
+    va_start(args, request);
+    arg = va_arg(args, void *);
+    va_end(args);
+    return fails("ioctl", ENOMEM) ? -1 : __real_ioctl(fd, request, arg);
 }
 
 int __real_fcntl(int fd, int command, ...);

@@ -222,9 +222,88 @@ static void child__parents_library__perm_and_the_parents_pid(void **state)
     assert_ok(hmreg_close(lib));
 }
 
+/* ---- once -------------------------------------------------------------------------------- */
+
+static struct {
+    atomic_int who, made, at_it;
+    int failures;
+} once;
+
+static bool make_at_last(void)
+{
+    atomic_fetch_add(&once.made, 1);
+    return once.failures-- <= 0;
+}
+
+static void once__fails_at_first__tried_again_until_it_is_done(void **state)
+{
+    memset(&once, 0, sizeof(once));
+    once.failures = 2;
+    assert_false(process_once(&once.who, make_at_last));
+    assert_false(process_once(&once.who, make_at_last));
+    for (int i = 0; i < 3; i++)
+        assert_true(process_once(&once.who, make_at_last));
+    assert_int_equal(atomic_load(&once.made), 3);
+}
+
+/* Slowly enough that all the others come. */
+static bool make_while_others_wait(void)
+{
+    atomic_fetch_add(&once.made, 1);
+    while (atomic_load(&once.at_it) < THREADS)
+        sched_yield();
+    return true;
+}
+
+static void *make_once(void *arg)
+{
+    atomic_fetch_add(&once.at_it, 1);
+    return (void *)(uintptr_t)process_once(&once.who, make_while_others_wait);
+}
+
+static void once__threads_at_once__made_by_one(void **state)
+{
+    pthread_t threads[THREADS];
+    void *done;
+
+    memset(&once, 0, sizeof(once));
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, make_once, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &done);
+        assert_non_null(done);
+    }
+    assert_int_equal(atomic_load(&once.made), 1);
+}
+
+static void once__fork_while_a_thread_is_at_it__child_makes_its_own(void **state)
+{
+    pthread_t thread;
+    pid_t child;
+
+    memset(&once, 0, sizeof(once));
+    assert_int_equal(pthread_create(&thread, NULL, make_once, NULL), 0);
+    while (!atomic_load(&once.made))
+        sched_yield();
+    child = fork();
+    if (child == 0) {
+        alarm(60);
+        atomic_store(&once.at_it, THREADS);
+        _exit(process_once(&once.who, make_while_others_wait) ? atomic_load(&once.made) : 0);
+    }
+    assert_int_equal(status_of(child), 2);
+    atomic_store(&once.at_it, THREADS);
+    pthread_join(thread, NULL);
+    assert_true(process_once(&once.who, make_while_others_wait));
+    assert_int_equal(atomic_load(&once.made), 1);
+}
+
 TEST_MAIN(TEST(epoch_start__again__the_same), TEST(fork__child_has_another_epoch),
           TEST(fork__grandchild_has_a_third), TEST(clone__without_libc__child_has_another_epoch),
           TEST(epoch_start__threads_at_once__one_epoch),
           TEST(fork__while_a_thread_starts_the_epoch__child_does_not_hang),
           TEST(epoch__processes_with_the_same_pid__differ),
-          TEST(child__parents_library__perm_and_the_parents_pid))
+          TEST(child__parents_library__perm_and_the_parents_pid),
+          TEST(once__fails_at_first__tried_again_until_it_is_done),
+          TEST(once__threads_at_once__made_by_one),
+          TEST(once__fork_while_a_thread_is_at_it__child_makes_its_own))

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What is made once in a process (fork handlers, threads' keys, the epoch's page, the kernel's
+ * promise of barriers, the monitor) when it cannot be made: each call of a process's first way
+ * through the library fails in turn, in a process of its own. The error is right, nothing is left
+ * behind, and the next time everything is there, hits and the reasons of refusals too.
+ */
+#include "tests/fault/faults.h"
+#include "tests/fault/target.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char *memory;  /* of the host's, anonymous */
+static char *refused; /* of cuda's, which no path reaches */
+static enum hmreg_monitor monitor;
+
+/* ---- a way ------------------------------------------------------------------------------ */
+
+struct way {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    struct hmreg_remote *remote;
+    bool found_out; /* why there is no path, by hmreg_explain() */
+};
+
+static int open_way(struct way *way)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
+    struct hmreg_domain_config mapped = {.size = sizeof(mapped), .order = {HMREG_PATH_MAPPED}};
+    int rc = hmreg_open(&config, &way->lib);
+
+    return rc ? rc : hmreg_domain_open_loopback(way->lib, NULL, &mapped, &way->domain);
+}
+
+/* Twice: a miss, and a hit where somebody watches. */
+static int get_way(struct way *way)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = 0;
+
+    for (int i = 0; i < 2 && !rc; i++) {
+        rc = hmreg_mr_get(way->domain, memory, LEN, HMREG_ACCESS_REMOTE, &mr);
+        if (!rc)
+            hmreg_mr_put(mr);
+    }
+    return rc;
+}
+
+/* A token makes its domain serve peers, by a thread. */
+static int token_way(struct way *way)
+{
+    char token[4096];
+    size_t size = sizeof(token);
+    int rc = hmreg_mr_reg(way->domain, memory, LEN, HMREG_ACCESS_REMOTE, 0, 0, 0, &way->mr, NULL);
+
+    rc = rc ? rc : hmreg_mr_pack(way->mr, token, &size);
+    return rc ? rc : hmreg_remote_open(way->domain, token, size, &way->remote);
+}
+
+static int refused_way(struct way *way)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_reg(way->domain, refused, LEN, HMREG_ACCESS_REMOTE, 0, 1, 0, &mr, NULL);
+
+    if (rc != -EOPNOTSUPP)
+        return rc;
+    way->found_out = !hmreg_explain(NULL, &why) && why.refused == 1;
+    return 0;
+}
+
+static int go(struct way *way)
+{
+    int rc = open_way(way);
+
+    rc = rc ? rc : get_way(way);
+    rc = rc ? rc : token_way(way);
+    return rc ? rc : refused_way(way);
+}
+
+static int close_way(struct way *way)
+{
+    hmreg_remote_close(way->remote);
+    return hmreg_mr_close(way->mr) | hmreg_domain_close(way->domain) | hmreg_close(way->lib);
+}
+
+/* ---- in a process of its own ------------------------------------------------------------ */
+
+struct scales {
+    long blocks, mappings;
+    int fds;
+};
+
+/* What a process leaves for the test. */
+static struct report {
+    char fired[64]; /* the call that failed; empty: there are fewer */
+    char wrong[512];
+    bool opened; /* all the same */
+    struct scales left;
+} * report;
+
+static void wrong(const char *what, int rc)
+{
+    if (!report->wrong[0])
+        snprintf(report->wrong, sizeof(report->wrong), "%s: %d, %s", what, rc,
+                 hmreg_last_error()->text);
+}
+
+static bool is_want(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -EAGAIN || rc == -EADDRINUSE || rc == -ENOSYS ||
+           rc == -EOPNOTSUPP;
+}
+
+static void fail_first(unsigned nth)
+{
+    struct way way = {.lib = NULL};
+    int rc;
+
+    faults_arm(nth);
+    rc = go(&way);
+    snprintf(report->fired, sizeof(report->fired), "%s", faults_fired() ? faults_fired() : "");
+    faults_arm(0);
+    report->opened = !rc;
+    if (rc && (!report->fired[0] || !is_want(rc) || hmreg_last_error()->code != rc ||
+               !hmreg_last_error()->text[0]))
+        wrong("not an error of want", rc);
+    rc = close_way(&way);
+    if (rc)
+        wrong("closing what was open", rc);
+}
+
+static void succeed(void)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct way way = {.lib = NULL};
+    int rc = go(&way);
+
+    if (rc || !way.found_out)
+        wrong("the next time", rc);
+    rc = hmreg_domain_stats(way.domain, &stats);
+    if (rc || stats.misses != 1 || stats.hits != 1)
+        wrong("no hit the next time", rc);
+    rc = close_way(&way);
+    if (rc)
+        wrong("closing the next time", rc);
+}
+
+static void live(unsigned nth)
+{
+    fail_first(nth);
+    for (int i = 0; i < 2; i++)
+        succeed();
+    report->left = (struct scales){faults_blocks(), faults_mappings(), test_count_fds()};
+}
+
+static void run(unsigned nth)
+{
+    pid_t child;
+
+    *report = (struct report){.opened = false};
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a crash is a crash; cmocka's handler is for the test */
+        alarm(60);
+        live(nth);
+        _exit(0);
+    }
+    if (status_of(child))
+        fail_msg("with call %u failing (%s) the process died", nth, report->fired);
+}
+
+/* ---- cases ------------------------------------------------------------------------------ */
+
+static void *map(size_t len)
+{
+    void *made = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(made, MAP_FAILED);
+    return made;
+}
+
+static void start(enum hmreg_monitor choice)
+{
+    vendors_reset();
+    vendors[HMREG_IFACE_CUDA].export_code = -EIO;
+    monitor = choice;
+    memory = map(LEN);
+    refused = map(LEN);
+    vendor_claim(HMREG_IFACE_CUDA, refused, LEN, HMREG_MEM_DEVICE, 0);
+    report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(report, MAP_FAILED);
+}
+
+static void end(void)
+{
+    munmap(memory, LEN);
+    munmap(refused, LEN);
+    munmap(report, sizeof(*report));
+}
+
+/* Nothing fails: is there all it takes here? */
+static struct scales run_undisturbed(void)
+{
+    run(0);
+    if (!report->opened)
+        test_skip("there is no such monitor here: %s", report->wrong);
+    assert_string_equal(report->wrong, "");
+    return report->left;
+}
+
+static void each_fails(enum hmreg_monitor choice, const char *const *expected)
+{
+    unsigned seen = 0, count = 0, nth;
+    struct scales left;
+
+    start(choice);
+    left = run_undisturbed();
+    while (expected[count])
+        count++;
+    for (nth = 1; run(nth), report->fired[0]; nth++) {
+        for (unsigned i = 0; i < count; i++)
+            seen |= (unsigned)!strcmp(report->fired, expected[i]) << i;
+        if (report->wrong[0])
+            fail_msg("call %u (%s) failed: %s", nth, report->fired, report->wrong);
+        if (report->left.blocks != left.blocks || report->left.mappings != left.mappings ||
+            report->left.fds != left.fds)
+            fail_msg("call %u (%s) failed, and left %ld blocks, %ld mappings, %d descriptors more",
+                     nth, report->fired, report->left.blocks - left.blocks,
+                     report->left.mappings - left.mappings, report->left.fds - left.fds);
+    }
+    print_message("%u calls\n", nth - 1);
+    for (unsigned i = 0; i < count; i++)
+        if (!(seen & 1u << i))
+            fail_msg("%s was not among the calls", expected[i]);
+    end();
+}
+
+static const char *const with_kernel[] = {"pthread_atfork",
+                                          "pthread_key_create",
+                                          "pthread_setspecific",
+                                          "pthread_create",
+                                          "eventfd",
+                                          "memfd_create",
+                                          "syscall(userfaultfd)",
+                                          "syscall(membarrier)",
+                                          "ioctl",
+                                          "socket",
+                                          NULL};
+static const char *const with_hooks[] = {"pthread_atfork", "pthread_key_create", "mmap", NULL};
+
+static void first__userfaultfd__each_call_fails_once(void **state)
+{
+    each_fails(HMREG_MONITOR_USERFAULTFD, with_kernel);
+}
+
+static void first__whatever_there_is__each_call_fails_once(void **state)
+{
+    each_fails(HMREG_MONITOR_DEFAULT, with_kernel);
+}
+
+static void first__memhooks__each_call_fails_once(void **state)
+{
+    each_fails(HMREG_MONITOR_MEMHOOKS, with_hooks);
+}
+
+TEST_MAIN(TEST(first__userfaultfd__each_call_fails_once),
+          TEST(first__whatever_there_is__each_call_fails_once),
+          TEST(first__memhooks__each_call_fails_once))
