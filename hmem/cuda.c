@@ -2,45 +2,15 @@
  *
  * The CUDA vendor: loads libcuda.so.1, the driver's library, never the runtime above it (which
  * makes contexts by itself). Devices are read once, when it is opened; everything that a
- * pointer can be asked is asked each time. The files beside this one: cuda_look.c (one
- * address), cuda_resolve.c (a range), cuda_export.c (dmabuf), cuda_memory.c (what needs a
- * context).
+ * pointer can be asked is asked each time. cuda.h says what the files beside this one do.
  */
 #include "hmem/cuda.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- errors ----------------------------------------------------------------------------- */
-
-/* What a result of any call means, where its name does not say it. */
-static const char *hint(unsigned result)
-{
-    return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
-}
-
-int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
-{
-    const char *name = NULL;
-    char sentence[256];
-    va_list args;
-
-    if (result == CUDA_DEINITIALIZED) {
-        atomic_store(&self->gone, true);
-        return -ESHUTDOWN;
-    }
-    if (self->api.error_name(result, &name))
-        name = NULL;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
-    va_end(args);
-    return hmreg_fail_vendor(code, "cuda", result, name, "%s: %s (%u)%s", sentence,
-                             name ? name : "CUDA error", result, hint(result));
-}
 
 /* ---- opening ---------------------------------------------------------------------------- */
 

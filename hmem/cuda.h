@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the CUDA vendor share: the opened runtime, what it says about an address
- * and about a range, the context guard, errors.
+ * What the files of the CUDA vendor share: the opened runtime, and of each file what the others
+ * call. They stand here from the ground up; cuda.c is above them all.
  *
  * Results of the vendor are `unsigned` and named `result`; ours are `int` and named `rc`. Inside
  * the vendor a runtime that has shut down is -ESHUTDOWN, without a sentence: each operation of
@@ -33,14 +33,12 @@ struct hmem {
     atomic_bool gone;            /* the runtime has shut down: not to be called again */
 };
 
-/* ---- errors (cuda.c) -------------------------------------------------------------------- */
+/* ---- calls of the driver (cuda_call.c) -------------------------------------------------- */
 
 /* Records the failure of a call of the vendor: `code` with the vendor's name for result and the
  * sentence. A runtime that has shut down: remembered, -ESHUTDOWN, nothing recorded. */
 int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-
-/* ---- contexts, copies, allocations (cuda_memory.c) -------------------------------------- */
 
 struct cuda_guard {
     int retained; /* the device whose primary context is held, -1: none */
@@ -53,10 +51,6 @@ unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device,
 void cuda_leave(struct hmem *self, struct cuda_guard *guard);
 /* A call refused because the thread has no usable context. */
 bool cuda_wants_context(unsigned result);
-
-int cuda_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
-int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
-int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 
 /* ---- one address (cuda_look.c) ---------------------------------------------------------- */
 
@@ -97,7 +91,7 @@ struct cuda_piece {
 int cuda_piece(struct hmem *self, uint64_t addr, const struct cuda_look *at, bool prop,
                struct cuda_piece *out);
 
-/* ---- ranges (cuda_resolve.c) ------------------------------------------------------------ */
+/* ---- ranges (cuda_span.c) --------------------------------------------------------------- */
 
 /* What the runtime says about a range. */
 struct cuda_span {
@@ -115,9 +109,6 @@ struct cuda_span {
 /* -HMEM_NOT_MINE, -ERANGE, -EIO, -ESHUTDOWN. prop: have the properties read too. */
 int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cuda_span *out);
 
-int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
-int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
-
 /* ---- export (cuda_export.c) ------------------------------------------------------------- */
 
 /* 0, or -EOPNOTSUPP, -EXDEV with the reason why no descriptor can name the span, as far as that
@@ -126,5 +117,16 @@ int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmre
 
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                 struct hmreg_dmabuf *out);
+
+/* ---- resolve (cuda_resolve.c) ----------------------------------------------------------- */
+
+int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
+int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
+
+/* ---- copies, allocations (cuda_memory.c) ------------------------------------------------ */
+
+int cuda_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
+int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
+int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 
 #endif

@@ -1,67 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What needs a context: copies and allocations. A context is pushed for the call and popped
- * after it, so that the thread has its own again. Where memory belongs to no context, its
- * device's primary context serves and is released afterwards; memory we allocate keeps it until
- * it is freed, since it would go with its context.
- *
- * What only cleans up (pop, release) is not checked: the work is done, and nothing better could
- * be tried.
+ * Copies and allocations, each in a context. Where memory belongs to none, its device's primary
+ * context serves and is released afterwards; memory we allocate keeps it until it is freed, since
+ * it would go with its context.
  */
 #include "hmem/cuda.h"
 
 #include <errno.h>
 #include <inttypes.h>
-
-/* ---- contexts --------------------------------------------------------------------------- */
-
-bool cuda_wants_context(unsigned result)
-{
-    return result == CUDA_INVALID_CONTEXT || result == CUDA_CONTEXT_IS_DESTROYED;
-}
-
-/* Is there a primary context to borrow, or may one be made? */
-static unsigned may_retain(struct hmem *self, int handle, bool create)
-{
-    unsigned flags = 0;
-    int active = 0;
-    unsigned result = create ? CUDA_OK : self->api.primary_state(handle, &flags, &active);
-
-    if (!result && !create && !active)
-        return CUDA_INVALID_CONTEXT;
-    return result;
-}
-
-unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device, bool create,
-                    struct cuda_guard *guard)
-{
-    unsigned result;
-
-    guard->retained = -1;
-    if (!context) {
-        if (device < 0)
-            return CUDA_INVALID_CONTEXT;
-        result = may_retain(self, self->devices[device].handle, create);
-        if (!result)
-            result = self->api.primary_retain(&context, self->devices[device].handle);
-        if (result)
-            return result;
-        guard->retained = device;
-    }
-    result = self->api.context_push(context);
-    if (result && guard->retained >= 0)
-        self->api.primary_release(self->devices[guard->retained].handle);
-    return result;
-}
-
-void cuda_leave(struct hmem *self, struct cuda_guard *guard)
-{
-    struct cuda_context *popped = NULL;
-
-    self->api.context_pop(&popped);
-    if (guard->retained >= 0)
-        self->api.primary_release(self->devices[guard->retained].handle);
-}
 
 /* ---- copy ------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the ROCm vendor share: the runtime's entry points, its agents, and how one
- * asks it about an address.
+ * What the files of the ROCm vendor share: the runtime's entry points, and of each file what the
+ * others call. They stand here from the ground up; rocr.c is above them all.
  *
  * Built with Debian's headers (5.2.3). What came later is declared here, and looked up when the
  * library is loaded: a runtime without it says so in `lacks`.
@@ -106,7 +106,7 @@ static inline uint64_t rocr_address(const void *ptr)
     return (uint64_t)(uintptr_t)ptr;
 }
 
-/* rocr.c */
+/* ---- failures (rocr_error.c) ---------------------------------------------------------- */
 
 /* Records a failure of the runtime and returns code; -ENODEV where it says that it shut down. */
 int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *format, ...)
@@ -114,32 +114,7 @@ int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *form
 /* The failure of a call that was not made, because the runtime shut down before. */
 int rocr_fail_gone(void);
 
-/* The runtime's answer for memory that can be described. -HMEM_NOT_MINE, and resolve's errors. */
-int rocr_look_up(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
-/* Where the CPU finds an address of locked memory. */
-uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr);
-/* Whose memory it is: a CPU or a GPU. -EIO, -HMEM_NOT_MINE. */
-int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
-                    const struct rocr_agent **out);
-/* The agents that may reach an address; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
-int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count);
-
-/* rocr_vmem.c: memory of HSA's virtual memory API */
-
-/* Corrects the runtime's answer for mapped memory at addr, whose bounds it does not tell, to the
- * bounds of the mapping. -EOPNOTSUPP: they cannot be found. -EIO. */
-int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
-/* Is anything mapped at an address that an older runtime says is only reserved? */
-bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr);
-/* The mapping that begins at start, and nowhere else. False: none does. */
-bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info);
-/* May the CPU load and store there? */
-bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu);
-/* A descriptor for a range inside one mapping, whose bounds info has. */
-int rocr_vmem_export(struct hmem *self, uint64_t addr, size_t len,
-                     const struct rocr_pointer_info *info, struct hmreg_dmabuf *out);
-
-/* rocr_agents.c */
+/* ---- agents (rocr_agents.c) ----------------------------------------------------------- */
 
 /* Lists the agents with their pools, describes the GPUs. -ENODEV: no GPU. -EIO. */
 int rocr_find_agents(struct hmem *self);
@@ -150,13 +125,47 @@ const struct rocr_agent *rocr_gpu(const struct hmem *self, int device);
 const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_type_t type,
                                          const struct rocr_agent *after);
 
-/* rocr_memory.c: operations of hmem.h */
+/* ---- memory of HSA's virtual memory API (rocr_vmem.c) ------------------------------------ */
 
-/* The descriptor must contain [offset, offset+len). -EPROTO. */
-int rocr_check_covers(int fd, uint64_t offset, size_t len);
+/* Holds the physical memory of a mapping that begins at start, until api.vmem_release. */
+bool rocr_vmem_retain(struct hmem *self, uint64_t start, struct rocr_vmem_handle *out);
+/* Corrects the runtime's answer for mapped memory at addr, whose bounds it does not tell, to the
+ * bounds of the mapping. -EOPNOTSUPP: they cannot be found. -EIO. */
+int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
+/* Is anything mapped at an address that an older runtime says is only reserved? */
+bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr);
+/* The mapping that begins at start, and nowhere else. False: none does. */
+bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info);
+/* May the CPU load and store there? */
+bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu);
+
+/* ---- one address (rocr_look.c) -------------------------------------------------------- */
+
+/* The runtime's answer for memory that can be described. -HMEM_NOT_MINE, and resolve's errors. */
+int rocr_look_up(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
+/* Where its allocation begins, by the same of the memory's addresses as was asked about. */
+uint64_t rocr_base_of(const struct rocr_pointer_info *info, uint64_t addr);
+/* Where the CPU finds it; 0: nowhere. */
+uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *info,
+                          const struct rocr_agent *owner, uint64_t addr);
+/* Where the CPU finds an address of locked memory. */
+uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr);
+/* Whose memory it is: a CPU or a GPU. -EIO, -HMEM_NOT_MINE. */
+int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
+                    const struct rocr_agent **out);
+/* The agents that may reach an address; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
+int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count);
+
+/* ---- operations of hmem.h (rocr_export.c, rocr_resolve.c, rocr_memory.c) ------------------ */
 
 int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                        struct hmreg_dmabuf *out);
+
+int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
+int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
+/* The last user of the runtime in this process leaves it: its callbacks are taken back. */
+void rocr_forget_allocations(struct hmem *self);
+
 int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
 int rocr_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
 int rocr_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);

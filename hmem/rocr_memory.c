@@ -1,116 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is done with ROCm memory: exported, copied, allocated and freed.
+ * What is done with ROCm memory: copied, allocated and freed.
  */
 #include "core/error.h"
-#include "hmem/dmabuf.h"
 #include "hmem/rocr.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-/* ---- export -------------------------------------------------------------------------- */
-
-static int find_exportable(struct hmem *self, uint64_t addr, const struct hmem_range *range,
-                           struct rocr_pointer_info *info)
-{
-    int rc;
-
-    if (range->kind != HMREG_MEM_DEVICE)
-        return hmreg_fail(-EOPNOTSUPP, "ROCm has no dmabuf of pinned host memory, "
-                                       "which is registered by its address");
-    rc = rocr_look_up(self, addr, info);
-    if (rc == -HMEM_NOT_MINE)
-        return self->gone ? rocr_fail_gone()
-                          : hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed", addr);
-    return rc;
-}
-
-static int check_exportable(struct hmem *self, const struct rocr_pointer_info *info)
-{
-    if (!self->dmabuf)
-        return hmreg_fail(-EOPNOTSUPP, "%s", self->runtime.lacks);
-    /* Asked to export memory of another process's allocation, the runtime crashes. */
-    if (info->type != ROCR_POINTER_HSA)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "ROCm cannot export memory that was imported (%s): "
-                          "export it where it was allocated",
-                          info->type == ROCR_POINTER_IPC ? "by IPC" : "from a descriptor");
-    return 0;
-}
-
-static int fail_export(struct hmem *self, hsa_status_t status, uint64_t addr, size_t len)
-{
-    switch ((int)status) {
-    case HSA_STATUS_ERROR_INVALID_AGENT:
-        return rocr_fail(self, -EOPNOTSUPP, status, "ROCm exports no memory of this agent");
-    case HSA_STATUS_ERROR_INVALID_ALLOCATION:
-        return rocr_fail(self, -EXDEV, status,
-                         "the %zu bytes at %#" PRIx64 " are not in one allocation", len, addr);
-    }
-    return rocr_fail(self, -EIO, status, "ROCm could not export %zu bytes at %#" PRIx64, len, addr);
-}
-
-int rocr_check_covers(int fd, uint64_t offset, size_t len)
-{
-    int64_t size = dmabuf_length(fd);
-
-    if (size >= 0 && offset <= (uint64_t)size && len <= (uint64_t)size - offset)
-        return 0;
-    return hmreg_fail(-EPROTO,
-                      "ROCm's descriptor has %" PRId64 " bytes, and the range of %zu bytes is said "
-                      "to be at %" PRIu64 " in it",
-                      size, len, offset);
-}
-
-/* The vendor's descriptor goes back to the vendor at once; the caller gets one of its own. */
-static int take_over(struct hmem *self, int vendors, int *out)
-{
-    int own = fcntl(vendors, F_DUPFD_CLOEXEC, 0);
-    int errnum = errno;
-    hsa_status_t status = self->api.close_dmabuf(vendors);
-
-    if (own < 0)
-        return hmreg_fail_os(errnum, "the dmabuf descriptor cannot be duplicated");
-    if (status) {
-        close(own);
-        return rocr_fail(self, -EIO, status, "ROCm could not close its dmabuf descriptor");
-    }
-    *out = own;
-    return 0;
-}
-
-int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                       struct hmreg_dmabuf *out)
-{
-    int vendors = -1, own = -1;
-    uint64_t offset = 0; /* of addr, not of its allocation's base */
-    struct rocr_pointer_info info;
-    hsa_status_t status;
-    int rc = find_exportable(self, addr, range, &info);
-
-    if (!rc && info.type == ROCR_POINTER_VMEM)
-        return rocr_vmem_export(self, addr, len, &info, out);
-    rc = rc ? rc : check_exportable(self, &info);
-    if (rc)
-        return rc;
-    status = self->api.export_dmabuf((void *)(uintptr_t)addr, len, &vendors, &offset);
-    if (status)
-        return fail_export(self, status, addr, len);
-    rc = take_over(self, vendors, &own);
-    if (rc)
-        return rc;
-    rc = rocr_check_covers(own, offset, len);
-    if (rc) {
-        close(own);
-        return rc;
-    }
-    *out = (struct hmreg_dmabuf){.fd = own, .offset = offset, .length = len};
-    return 0;
-}
 
 /* ---- copy ---------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the Level Zero vendor share: ze_runtime.c loads it and lists its devices,
- * ze.c asks it about addresses, copies and allocates, ze_export.c exports dmabufs.
+ * What the files of the Level Zero vendor share: the opened runtime, and of each file what the
+ * others call. They stand here from the ground up; ze.c is above them all.
  */
 #ifndef HMREG_HMEM_ZE_H
 #define HMREG_HMEM_ZE_H
@@ -13,7 +13,8 @@
 #include <stdatomic.h>
 
 /* Younger than Debian 12's header (Level Zero 1.4). */
-#define ZE_ADDRESS_NOT_FOUND 0x78000021
+#define ZE_ADDRESS_NOT_FOUND  0x78000021
+#define ZE_TYPE_HOST_IMPORTED 4
 struct ze_init_driver_type {
     ze_structure_type_t stype;
     const void *next;
@@ -86,6 +87,13 @@ struct ze_found {
     uint32_t pieces; /* allocations: 1, but for mappings of virtual memory */
 };
 
+static inline void *ze_address(uint64_t addr)
+{
+    return (void *)(uintptr_t)addr;
+}
+
+/* ---- the runtime, its drivers and devices (ze_runtime.c) ---------------------------------- */
+
 /* Records what a driver answered; the sentence says to which call and what of. */
 #define ze_fail(code, result, ...)                                                                 \
     hmreg_fail_vendor(code, "ze", (int64_t)(result), ze_result_name(result), __VA_ARGS__)
@@ -97,21 +105,30 @@ bool ze_went_down(struct hmem *self, ze_result_t result);
 /* -ENODEV, with the sentence for that. */
 int ze_fail_down(void);
 
+/* -ENODEV, -EIO, -ENOMEM. */
 int ze_open(struct hmem **out);
 void ze_close(struct hmem *self);
 /* The index of a device of this driver, listed or not; -1: none of ours. */
 int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle);
 
+unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver);
+
+/* ---- what is at an address (ze_find.c) --------------------------------------------------- */
+
+/* The allocation at addr, of whichever driver. -HMEM_NOT_MINE: of none. -EIO. */
+int ze_find(struct hmem *self, uint64_t addr, struct ze_found *out);
 /* The allocation or mappings under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
 int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out);
-unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver);
+/* Is all of [base, base+len) in one reservation of virtual memory? */
+bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len);
+
+/* ---- operations of hmem.h (ze_export.c, ze_memory.c) ------------------------------------- */
 
 int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                      struct hmreg_dmabuf *out);
 
-static inline void *ze_address(uint64_t addr)
-{
-    return (void *)(uintptr_t)addr;
-}
+int ze_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
+int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out);
+int ze_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 
 #endif
