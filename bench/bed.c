@@ -9,23 +9,6 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
-
-double now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-void burn_ns(double ns)
-{
-    double end = now_ns() + ns;
-
-    while (now_ns() < end)
-        ;
-}
 
 char *bed_reserve(size_t regions)
 {

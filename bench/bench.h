@@ -45,7 +45,8 @@ void measure_instructions(void);
 int instructions_inside(const char *who, const char *count, const char *place);
 int locks_inside(const char *who);
 
-/* A line of progress on stderr. */
+/* A line of progress on stderr, with the seconds since the beginning. */
+void progress_begin(void);
 void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Ends the program: the measurement itself is broken, not what it measures. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));

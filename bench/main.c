@@ -6,13 +6,10 @@
 #include "bench/report.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct plan plan = {.fresh = 3, .turns = 5, .sample_ms = 20, .most_regions = 1000000};
 
 static const struct {
     const char *name;
@@ -34,31 +31,7 @@ static struct {
     bool wanted[PARTS];
     bool some; /* parts were named */
     const char *json, *plots, *docs, *revision;
-    double begun;
 } options = {.revision = "unknown"};
-
-void progress(const char *format, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "[%5.1f s] ", (now_ns() - options.begun) / 1e9);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-}
-
-_Noreturn void die(const char *format, ...)
-{
-    va_list args;
-
-    fputs("hmreg-bench: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    exit(2);
-}
 
 static void usage(FILE *to)
 {
@@ -209,7 +182,7 @@ int main(int argc, char **argv)
     struct machine machine;
     int missed;
 
-    options.begun = now_ns();
+    progress_begin();
     read_options(argc, argv);
     check_outputs();
     machine_read(&machine, options.revision);

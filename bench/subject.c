@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * All subjects; and those that are no cache: the cost of the loop itself, and of system calls, so
- * that one sees the floor below a hit that asks the kernel.
+ * The subjects that are no cache: the cost of the loop itself, and of system calls, so that one sees
+ * the floor below a hit that asks the kernel.
  */
 #include "bench/subject.h"
 
@@ -9,7 +9,6 @@
 #include "bench/bench.h"
 
 #include <linux/userfaultfd.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,27 +16,6 @@
 
 double registration_ns;
 size_t registrations;
-
-static const struct subject *const subjects[] = {
-    &subject_hmreg_notice, &subject_hmreg_default,  &subject_hmreg_import, &subject_hmreg_memhooks,
-    &subject_ucx,          &subject_ofi_tcp,        &subject_ofi_shm,      &subject_getpid,
-    &subject_ioctl,        &subject_hmreg_disabled, &subject_loop,
-};
-
-const struct subject *subject_at(size_t index)
-{
-    return index < sizeof(subjects) / sizeof(subjects[0]) ? subjects[index] : NULL;
-}
-
-const struct subject *subject_find(const char *who)
-{
-    for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++)
-        if (!strcmp(subjects[i]->who, who))
-            return subjects[i];
-    return NULL;
-}
-
-/* ---- no cache --------------------------------------------------------------------------- */
 
 static void *open_nothing(const struct subject *self, size_t regions)
 {

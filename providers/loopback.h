@@ -4,7 +4,8 @@
  *   loopback.c          the domain, its peers, RMA as an initiator sees it
  *   loopback_region.c   the table of regions: what is registered, who may do what to it
  *   loopback_pages.c    which pages of a region are known to be there (HMREG_MR_MMU_NOTIFY)
- *   loopback_objects.c  endpoints, counters, event queues
+ *   loopback_events.c   registrations that are not complete until somebody has read so
+ *   loopback_objects.c  endpoints, counters, event queues: opened and closed
  *   loopback_wire.c     the way to the table from other processes
  *
  * In one process a peer's access is a call. Between processes each domain that has packed a token
@@ -63,6 +64,32 @@ struct loopback {
     struct wire_client *clients; /* the domains in other processes that we reach */
 };
 
+/* ---- objects ---------------------------------------------------------------------------- */
+
+enum object_kind { OBJECT_EP = 0x686d6570, OBJECT_COUNTER = 0x686d6374, OBJECT_EQ = 0x686d6571 };
+
+/* The beginning of each object: what it is, and whose. */
+struct object {
+    uint32_t kind;
+    struct loopback *loopback;
+};
+
+struct hmreg_loopback_ep {
+    struct object object;
+};
+
+struct hmreg_loopback_counter {
+    struct object object;
+    atomic_ullong count;
+};
+
+/* A queue of regions, under the domain's lock: publishing one cannot fail. */
+struct hmreg_loopback_eq {
+    struct object object;
+    struct region *first, **end;
+    pthread_cond_t arrived;
+};
+
 /* ---- regions (loopback_region.c) -------------------------------------------------------- */
 
 struct region {
@@ -117,6 +144,13 @@ bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64
 void regions_untie(struct loopback *loopback, const void *object);
 bool regions_any(struct loopback *loopback);
 
+/* ---- events (loopback_events.c) --------------------------------------------------------- */
+
+/* provider_ops. */
+void events_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
+/* Forgets a region's event, if it was not read. Under the domain's lock. */
+void events_forget(struct loopback *loopback, const struct region *region);
+
 /* ---- pages (loopback_pages.c) ----------------------------------------------------------- */
 
 /* Notes which pages of the ranges are resident now. NULL: no memory. */
@@ -127,29 +161,10 @@ bool pages_known(const struct pages *pages, size_t index, uint64_t addr, uint64_
 /* Makes the part's pages known; -EFAULT, with *hole, if one is not mapped. */
 int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len, uint64_t *hole);
 
-/* ---- objects (loopback_objects.c) ------------------------------------------------------- */
+/* ---- objects' life (loopback_objects.c) ------------------------------------------------- */
 
-enum object_kind { OBJECT_EP = 0x686d6570, OBJECT_COUNTER = 0x686d6374, OBJECT_EQ = 0x686d6571 };
-
-/* The beginning of each object: what it is, and whose. */
-struct object {
-    uint32_t kind;
-    struct loopback *loopback;
-};
-
-struct hmreg_loopback_ep {
-    struct object object;
-};
-
-struct hmreg_loopback_counter {
-    struct object object;
-    atomic_ullong count;
-};
-
+/* provider_ops. */
 int objects_bind_domain(void *self, void *object, uint64_t flags);
-void objects_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
-/* Forgets a region's event, if it was not read. Under the domain's lock. */
-void objects_forget(struct loopback *loopback, const struct region *region);
 
 /* ---- between processes (loopback_wire.c) ------------------------------------------------ */
 

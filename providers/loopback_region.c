@@ -210,7 +210,7 @@ int region_dereg(void *self, struct provider_mr *mr)
         tdelete(region, &loopback->by_key, compare_key);
         loopback->keys--;
     }
-    objects_forget(loopback, region);
+    events_forget(loopback, region);
     while (region->busy)
         pthread_cond_wait(&loopback->idle, &loopback->lock);
     pthread_mutex_unlock(&loopback->lock);

@@ -6,6 +6,7 @@
 #include "tools/doctor.h"
 
 #include "tools/command.h"
+#include "tools/fabrics.h"
 #include "tools/findings.h"
 #include "tools/machine.h"
 #include "tools/prover.h"

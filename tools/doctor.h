@@ -8,7 +8,7 @@
 #ifndef HMREG_TOOLS_DOCTOR_H
 #define HMREG_TOOLS_DOCTOR_H
 
-#include "tools/fabrics.h"
+#include "tools/document.h"
 
 /* ---- facts ------------------------------------------------------------------------------ */
 

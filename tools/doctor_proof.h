@@ -5,7 +5,7 @@
 #ifndef HMREG_TOOLS_DOCTOR_PROOF_H
 #define HMREG_TOOLS_DOCTOR_PROOF_H
 
-#include "tools/fabrics.h"
+#include "tools/fabric.h"
 
 /* Is there something to prove on a fabric? While it is open: the proof for one of its memories. */
 bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric);

@@ -5,7 +5,7 @@
  * domain is taken: the first, which is what an application with the same hints would get. With
  * FI_HMEM asked for first, since only then a provider registers device memory.
  */
-#include "tools/fabrics.h"
+#include "tools/fabric.h"
 #include "tools/loop.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * The RDMA devices libibverbs lists here.
  */
-#include "tools/fabrics.h"
+#include "tools/fabric.h"
 #include "tools/loop.h"
 
 #include <dlfcn.h>

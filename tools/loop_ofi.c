@@ -3,7 +3,7 @@
  * The loop of a libfabric domain: one reliable datagram endpoint whose peer is itself. Fabrics
  * that have connections only (FI_EP_MSG) are left to libibverbs, which proves their NICs.
  */
-#include "tools/fabrics.h"
+#include "tools/fabric.h"
 #include "tools/loop.h"
 
 #include <hmreg/ofi.h>

@@ -4,7 +4,7 @@
  * does with it what it does with any other: it fetches the bytes, and stores them by the region's
  * key.
  */
-#include "tools/fabrics.h"
+#include "tools/fabric.h"
 #include "tools/loop.h"
 
 #include <errno.h>

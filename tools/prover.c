@@ -8,6 +8,7 @@
 
 #include "tools/command.h"
 #include "tools/doctor_proof.h"
+#include "tools/fabrics.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,17 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct plan plan = {.fresh = 1, .turns = 1, .sample_ms = 1, .most_regions = 1};
-
-void progress(const char *format, ...)
-{
-}
-
-_Noreturn void die(const char *format, ...)
-{
-    abort();
-}
-
 static void *open_number(const void *arg)
 {
     double *turns = calloc(1, sizeof(*turns));

@@ -9,17 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct plan plan = {.fresh = 1, .turns = 1, .sample_ms = 1, .most_regions = 1};
-
-void progress(const char *format, ...)
-{
-}
-
-_Noreturn void die(const char *format, ...)
-{
-    abort();
-}
-
 static bool near(double value, double expected)
 {
     return value > expected - 1e-9 && value < expected + 1e-9;

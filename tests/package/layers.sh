@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Who includes whom: in one direction, without circles, as docs/architecture.md says. A noun is a
+# Who includes and who calls whom: in one direction, without circles, as docs/architecture.md says. A noun is a
 # source and the header of its name.
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
@@ -16,6 +16,32 @@ includes() {
 no_circle() {
     local loop
     loop=$(for folder; do includes "$folder"; done | tsort 2>&1 >/dev/null) || {
+        printf '%s\n' "$loop"
+        return 1
+    }
+}
+
+# FOLDER...: nor calls itself by way of others. An object of a source that is no more does not count.
+no_circle_of_calls() {
+    local folder object source objects=() loop
+    for folder; do
+        for object in "$BUILD_DIR/$folder"/CMakeFiles/*.dir/*.o; do
+            source=${object##*/}
+            [[ -e $folder/${source%.o} ]] && objects+=("$object")
+        done
+    done
+    ((${#objects[@]})) || return
+    loop=$(nm --print-file-name "${objects[@]}" | awk '
+        { noun = $1; sub(/:[^:]*$/, "", noun); sub(/.*\//, "", noun); sub(/\.c\.o$/, "", noun) }
+        $(NF - 1) == "U" { used[noun " " $NF] }
+        $(NF - 1) ~ /^[TDBR]$/ { maker[$NF] = noun }
+        END {
+            for (use in used) {
+                split(use, part, " ")
+                if (part[2] in maker && maker[part[2]] != part[1])
+                    print part[1], maker[part[2]]
+            }
+        }' | tsort 2>&1 >/dev/null) || {
         printf '%s\n' "$loop"
         return 1
     }
@@ -51,6 +77,14 @@ fabrics_know_errors_only() { # but for the loopback, which is inside the library
 check layers__core_without_circles no_circle core hmem providers
 for folder in tools bench tests/support tests/support/fake tests/tools; do
     check "layers__${folder//\//_}_without_circles" no_circle "$folder"
+done
+check layers__library_without_circles_of_calls no_circle_of_calls core hmem providers
+for folder in tools bench; do
+    if [[ -d $BUILD_DIR/$folder ]]; then
+        check "layers__${folder}_without_circles_of_calls" no_circle_of_calls "$folder"
+    else
+        skip "layers__${folder}_without_circles_of_calls" "this build is without it"
+    fi
 done
 check layers__each_noun_of_core_in_the_map every_noun_is_listed_once
 check layers__core_from_the_roof_down listed_from_the_roof_down
