@@ -129,7 +129,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     domain->serial = set->pool.hot.serial;
     domain->place = hot_place_of(domain->serial);
     set->listener = (struct listener){
-        .state = &set->pool.hot.pulse->state, .changed = on_change, .needs = needs};
+        .pulse = set->pool.hot.pulse, .changed = on_change, .needs = needs};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);

@@ -234,8 +234,8 @@ static bool notice_changes(struct get *get, struct hmreg_mr *mr)
     /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     mr->monitored = mr->watched;
-    /* Of hooks' late notices a hit must ask even so: no system call is needed. */
-    mr->ask_monitor = mr->watched && (always || monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS);
+    /* Hooks have told, or doubt in the pulse, before the kernel is asked. */
+    mr->ask_monitor = mr->watched && always && monitor_kind(monitor) != HMREG_MONITOR_MEMHOOKS;
     mr->ask_identity = get->found.range.identity && always;
     if (get->found.range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;

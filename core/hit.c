@@ -160,7 +160,7 @@ static bool is_beyond_doubt(const struct hot *hot, const struct hmreg_mr *mr)
 {
     unsigned state = state_of(hot);
 
-    return (state & PULSE_LIVE) && !((state & LISTENER_DOUBT) && mr->monitored);
+    return (state & PULSE_LIVE) && !((state & PULSE_DOUBTS) && mr->monitored);
 }
 
 /* Asks what the entry demands to be asked at each hit. */
@@ -192,7 +192,7 @@ static struct hmreg_mr *try_slot(struct hot *hot, const struct slot *slot, uint6
         return NULL;
     add_to(&cell->pins, 1);
     fence(hot);
-    *go_on = (state_of(hot) & (PULSE_LIVE | LISTENER_DOUBT)) == PULSE_LIVE;
+    *go_on = (state_of(hot) & (PULSE_LIVE | PULSE_DOUBTS)) == PULSE_LIVE;
     if (sequence_of(mr) != sequence || !(*go_on || is_beyond_doubt(hot, mr)) ||
         !serves(hot, mr, addr, len, access)) {
         unpin(hot, cell, mr);

@@ -183,12 +183,11 @@ bool hot_set_open(struct hot_set *set, const struct shelf *entries, pthread_mute
     struct registry *all = registry_open();
 
     *set = (struct hot_set){.entries = entries, .lock = lock, .caches = caches, .exact = exact};
-    set->pulse = all ? process_page() : NULL;
+    set->pulse = all ? pulse_open() : NULL;
     if (!set->pulse)
         return false;
     set->serial = atomic_fetch_add(&last_serial, 1) + 1;
     set->fenced = !barrier_start();
-    atomic_init(&set->pulse->state, PULSE_LIVE);
     pthread_mutex_lock(&all->lock);
     set->next = all->sets;
     all->sets = set;
@@ -212,7 +211,7 @@ void hot_set_close(struct hot_set *set, struct ledger *(*ledger)(struct hot_set 
             ledger_leave(ledger(set, i), hot->rows[i]);
         part_free(hot);
     }
-    process_page_free(set->pulse);
+    pulse_close(set->pulse);
 }
 
 /* ---- cells ------------------------------------------------------------------------------ */

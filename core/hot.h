@@ -13,17 +13,8 @@
 
 #include "core/barrier.h"
 #include "core/ledger.h"
+#include "core/pulse.h"
 #include "core/shelf.h"
-
-/* What hits look at besides: seldom written, and in a page that the kernel wipes in the child of a
- * fork, so that the child, where nothing is in force, has no hits. */
-struct pulse {
-    atomic_uint state; /* hits need nothing else but PULSE_LIVE; also LISTENER_DOUBT */
-    atomic_uint clock; /* goes on by 4 with each region that is remembered */
-};
-
-#define PULSE_LIVE 2u /* the process is the one that opened the domain */
-#define PULSE_REAP 4u /* something is left for the next call to bring to its end */
 
 /* A thread's pins of an entry, less those it put for others: they count only together, modulo 2^32;
  * and when it used the entry last. */

@@ -12,13 +12,14 @@
  * for ever by a thread that is not there: the first open in the child starts anew.
  *
  * A thread that is interrupted with a quiet lock held, whose signal handler unmaps, tells nobody:
- * it leaves word in `late`, and the next look-up takes everything for changed.
+ * it doubts in each domain's pulse, and the next look-up takes everything for changed.
  */
 #include "core/memhooks.h"
 
 #include "core/error.h"
 #include "core/hook_stubs.h"
 #include "core/process.h"
+#include "core/pulse.h"
 #include "core/quiet.h"
 
 #include <errno.h>
@@ -50,19 +51,10 @@ static struct {
     uint64_t page_size;
     pthread_mutex_t tell_lock;
     struct memhooks_client *clients;
-    atomic_uint late; /* changes that could not be told */
     _Atomic uint64_t calls;
 } hooks;
 
 /* ---- telling ---------------------------------------------------------------------------- */
-
-static void tell_locked(uint64_t start, uint64_t end)
-{
-    struct change change = {start, end, .host_only = true};
-
-    for (struct memhooks_client *client = hooks.clients; client; client = client->next)
-        client->changed(client, &change);
-}
 
 static bool is_watched(uint64_t start, uint64_t end)
 {
@@ -83,35 +75,18 @@ static void tell(uint64_t start, uint64_t len)
 {
     uint64_t mask = hooks.page_size - 1;
     uint64_t end = len > UINT64_MAX - mask - start ? UINT64_MAX : (start + len + mask) & ~mask;
+    struct change change = {start, end, .host_only = true};
 
     if (!len || !is_watched(start, end))
         return;
     atomic_fetch_add(&hooks.calls, 1);
     if (quiet_depth) {
-        atomic_fetch_add(&hooks.late, 1);
+        pulse_doubt_hooked();
         return;
     }
     quiet_lock(&hooks.tell_lock);
-    tell_locked(start, end);
-    quiet_unlock(&hooks.tell_lock);
-}
-
-bool memhooks_is_told(void)
-{
-    return !atomic_load(&hooks.late);
-}
-
-void memhooks_settle(void)
-{
-    unsigned late = atomic_load(&hooks.late);
-
-    if (!late)
-        return;
-    quiet_lock(&hooks.tell_lock);
-    /* `late` falls to 0 after they are told: until then others come here too, and wait. */
-    do
-        tell_locked(0, UINT64_MAX);
-    while (!atomic_compare_exchange_strong(&hooks.late, &late, 0));
+    for (struct memhooks_client *client = hooks.clients; client; client = client->next)
+        client->changed(client, &change);
     quiet_unlock(&hooks.tell_lock);
 }
 
@@ -238,7 +213,6 @@ static int start(const struct hook_sites *sites, uint64_t epoch)
     hooks.page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     pthread_mutex_init(&hooks.tell_lock, NULL);
     hooks.clients = NULL;
-    atomic_store(&hooks.late, 0);
     atomic_store(&hooks.calls, 0);
     atomic_fetch_add(&hooks.starts, 1);
     atomic_store(&hooks.state->hook, on_call);

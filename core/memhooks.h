@@ -11,7 +11,9 @@
 #include "core/userfault.h"
 
 /* changed() is called on the thread that is about to change memory, wherever it is: in malloc with
- * its locks, in the dynamic linker, in a signal's handler. It takes quiet locks only (quiet.h). */
+ * its locks, in the dynamic linker, in a signal's handler. It takes quiet locks only (quiet.h). Where
+ * its thread was interrupted inside one of these it is not called: the change is left as doubt in all
+ * pulses that are hooked (pulse.h). */
 struct memhooks_client {
     struct memhooks_client *next;
     void (*changed)(struct memhooks_client *client, const struct change *change);
@@ -27,14 +29,7 @@ void memhooks_close(struct memhooks_client *client);
 void memhooks_watch(uint64_t start, uint64_t end);
 void memhooks_unwatch(uint64_t start, uint64_t end);
 
-/* Returns when every change has been told that some thread could not tell at once, because it was
- * interrupted inside a quiet lock: then everybody is told that everything has changed. */
-void memhooks_settle(void);
-
-/* Is there none of these? */
-bool memhooks_is_told(void);
-
-/* Changes told so far. */
+/* Changes told so far, and such as could only be doubted. */
 uint64_t memhooks_calls(void);
 
 #endif

@@ -9,7 +9,10 @@
  * it but who opens or closes a domain. It is taken inside userfault.c's client_lock, and the
  * caches' locks are taken inside it. What holds for those holds here: under it nothing is
  * allocated, freed, registered or deregistered, because the thread that reads the kernel's events
- * takes it while others sleep in munmap(2). So it is a quiet lock (quiet.h).
+ * takes it while others sleep in munmap(2). So it is a quiet lock (quiet.h). A hook that cannot take
+ * it, since it has interrupted its thread with a quiet lock held, doubts in the listeners' pulses
+ * (pulse.h); the next look-up of each tells it that everything has changed, under late_lock, which
+ * is inside the list's.
  */
 #include "core/monitor.h"
 
@@ -33,6 +36,7 @@ struct monitor {
     char why[256];               /* not what was asked, or without the kernel's events */
     pthread_rwlock_t lock;
     struct listener *listeners;
+    pthread_mutex_t late_lock; /* held by who tells what hooks could not */
 };
 
 #define SETTLE_NS 20000
@@ -47,7 +51,7 @@ static void on_expect(struct userfault_client *client)
 
     quiet_rdlock(&monitor->lock);
     for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
-        atomic_fetch_or(listener->state, LISTENER_DOUBT);
+        atomic_fetch_or(&listener->pulse->state, PULSE_DOUBT);
         listener->untold = true;
     }
 }
@@ -62,7 +66,7 @@ static bool tell_part(struct listener *listener, const struct change *changes, s
 
 static void end_doubt(struct listener *listener)
 {
-    atomic_fetch_and(listener->state, ~LISTENER_DOUBT);
+    atomic_fetch_and(&listener->pulse->state, ~PULSE_DOUBT);
     atomic_fetch_add(&listener->told, 1);
 }
 
@@ -167,6 +171,13 @@ static int start(struct monitor *monitor)
     }
 }
 
+static void monitor_free(struct monitor *monitor)
+{
+    pthread_mutex_destroy(&monitor->late_lock);
+    pthread_rwlock_destroy(&monitor->lock);
+    free(monitor);
+}
+
 int monitor_open(enum hmreg_monitor choice, struct monitor **out)
 {
     struct monitor *monitor = calloc(1, sizeof(*monitor));
@@ -181,10 +192,10 @@ int monitor_open(enum hmreg_monitor choice, struct monitor **out)
     monitor->asked = choice;
     monitor->kind = choice;
     pthread_rwlock_init(&monitor->lock, NULL);
+    pthread_mutex_init(&monitor->late_lock, NULL);
     rc = start(monitor);
     if (rc) {
-        pthread_rwlock_destroy(&monitor->lock);
-        free(monitor);
+        monitor_free(monitor);
         return rc;
     }
     *out = monitor;
@@ -197,8 +208,7 @@ void monitor_close(struct monitor *monitor)
         memhooks_close(&monitor->hooks);
     if (monitor->userfault)
         userfault_close(monitor->userfault, &monitor->client);
-    pthread_rwlock_destroy(&monitor->lock);
-    free(monitor);
+    monitor_free(monitor);
 }
 
 enum hmreg_monitor monitor_kind(const struct monitor *monitor)
@@ -212,12 +222,14 @@ void monitor_attach(struct monitor *monitor, struct listener *listener)
     listener->next = monitor->listeners;
     monitor->listeners = listener;
     quiet_rwunlock(&monitor->lock);
+    atomic_store(&listener->pulse->hooked, monitor->kind == HMREG_MONITOR_MEMHOOKS);
 }
 
 void monitor_detach(struct monitor *monitor, struct listener *listener)
 {
     struct listener **link = &monitor->listeners;
 
+    atomic_store(&listener->pulse->hooked, false);
     quiet_wrlock(&monitor->lock);
     while (*link != listener)
         link = &(*link)->next;
@@ -265,21 +277,46 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool
 
 /* ---- settling --------------------------------------------------------------------------- */
 
+/* Tells a listener what hooks have left word of: that everything has changed. */
+static void tell_late(struct monitor *monitor, struct listener *listener)
+{
+    static const struct change everything = {0, UINT64_MAX, .host_only = true};
+
+    if (!pulse_is_late(listener->pulse))
+        return;
+    quiet_lock(&monitor->late_lock);
+    while (pulse_begin_telling(listener->pulse)) {
+        while (listener->changed(listener, &everything))
+            ;
+        pulse_end_telling(listener->pulse);
+    }
+    quiet_unlock(&monitor->late_lock);
+}
+
+static void tell_late_to_all(struct monitor *monitor)
+{
+    quiet_rdlock(&monitor->lock);
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
+        tell_late(monitor, listener);
+    quiet_rwunlock(&monitor->lock);
+}
+
 /* Returns when the listener is in no doubt, or has been in none. */
 static void await_told(const struct listener *listener)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
     unsigned told = atomic_load(&listener->told);
 
-    while ((atomic_load(listener->state) & LISTENER_DOUBT) && atomic_load(&listener->told) == told)
+    while ((atomic_load(&listener->pulse->state) & PULSE_DOUBT) &&
+           atomic_load(&listener->told) == told)
         nanosleep(&pause, NULL);
 }
 
-bool monitor_settle_one(struct monitor *monitor, const struct listener *listener)
+bool monitor_settle_one(struct monitor *monitor, struct listener *listener)
 {
-    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
-        memhooks_settle();
-    else if (monitor->userfault && !userfault_await_read(monitor->userfault))
+    tell_late(monitor, listener);
+    if (monitor->kind != HMREG_MONITOR_MEMHOOKS && monitor->userfault &&
+        !userfault_await_read(monitor->userfault))
         return false;
     if (monitor->userfault)
         await_told(listener);
@@ -288,15 +325,12 @@ bool monitor_settle_one(struct monitor *monitor, const struct listener *listener
 
 bool monitor_is_read(const struct monitor *monitor)
 {
-    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
-        return memhooks_is_told();
     return !monitor->userfault || userfault_is_read(monitor->userfault);
 }
 
 bool monitor_settle(struct monitor *monitor)
 {
-    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
-        memhooks_settle();
+    tell_late_to_all(monitor);
     return !monitor->userfault || userfault_settle(monitor->userfault);
 }
 

@@ -7,6 +7,7 @@
 #ifndef HMREG_CORE_MONITOR_H
 #define HMREG_CORE_MONITOR_H
 
+#include "core/pulse.h"
 #include "core/userfault.h"
 
 #include <hmreg/hmreg.h>
@@ -14,14 +15,12 @@
 
 struct monitor;
 
-#define LISTENER_DOUBT 1u
-
 /* A cache set. The rules of struct userfault_client hold for both functions. */
 struct listener {
     struct listener *next;
-    /* The monitor sets LISTENER_DOUBT while it is about to read changes, or to tell them: what is
-     * remembered may be wrong. All other bits are the listener's. */
-    atomic_uint *state;
+    /* The monitor sets PULSE_DOUBT while it is about to read changes, or to tell them. With
+     * MEMHOOKS the pulse is hooked while it is attached. */
+    struct pulse *pulse;
     atomic_uint told; /* the monitor's: how often there was no more doubt */
     bool untold;      /* the monitor's: some of what was read */
     /* Takes note of a part of a change; true: there is more of it, call again. */
@@ -56,10 +55,10 @@ bool monitor_settle(struct monitor *monitor);
 
 /* As monitor_settle(), but waits only until this listener has been told. With MEMHOOKS the kernel
  * is not asked: a change made past libc is told when the call that made it returns. */
-bool monitor_settle_one(struct monitor *monitor, const struct listener *listener);
+bool monitor_settle_one(struct monitor *monitor, struct listener *listener);
 
-/* Has every change been read, or with MEMHOOKS told, that had happened to watched memory? Does not
- * wait. With MEMHOOKS the kernel is not asked. */
+/* Has every change been read that had happened to watched memory? Does not wait. Not to be asked
+ * with MEMHOOKS, where the pulse alone says what is in doubt. */
 bool monitor_is_read(const struct monitor *monitor);
 
 /* Events the kernel has told the process so far. */

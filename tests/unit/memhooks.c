@@ -245,8 +245,8 @@ static long madvise_keeping(void *addr, size_t len, const uint64_t in[8], uint64
 static void hook__spoils_every_register_and_errno__caller_keeps_them(void **state)
 {
 #if defined(__x86_64__)
-    atomic_uint sure = 1;
-    struct listener spoiler = {.state = &sure, .changed = spoil_registers, .needs = needs_none};
+    struct pulse pulse = {.state = PULSE_LIVE};
+    struct listener spoiler = {.pulse = &pulse, .changed = spoil_registers, .needs = needs_none};
     size_t len = bed_page();
     char *memory = bed_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
@@ -414,8 +414,8 @@ static bool unmap_inner(struct listener *listener, const struct change *change)
 
 static void munmap__inside_the_librarys_locks__no_deadlock_and_told(void **state)
 {
-    atomic_uint sure = 1;
-    struct listener listener = {.state = &sure, .changed = unmap_inner, .needs = needs_none};
+    struct pulse pulse = {.state = PULSE_LIVE};
+    struct listener listener = {.pulse = &pulse, .changed = unmap_inner, .needs = needs_none};
     char *outer = bed_map(1);
     struct bed bed;
 
@@ -491,7 +491,7 @@ static void vfork__child_unmaps__parent_is_told(void **state)
 
 struct holder {
     struct listener listener;
-    atomic_uint sure;
+    struct pulse pulse;
     sem_t reached, go_on;
     char *memory;
 };
@@ -547,8 +547,8 @@ static void fork__while_a_hook_holds_every_lock__child_does_not_hang(void **stat
     holder.memory = bed_map(1);
     bed_key(&bed, holder.memory, 10);
     bed_key(&bed, other, 10);
-    atomic_init(&holder.sure, 1);
-    holder.listener.state = &holder.sure;
+    atomic_init(&holder.pulse.state, PULSE_LIVE);
+    holder.listener.pulse = &holder.pulse;
     sem_init(&holder.reached, 0, 0);
     sem_init(&holder.go_on, 0, 0);
     monitor_attach(bed.lib->monitor, &holder.listener);

@@ -38,7 +38,7 @@ static uint64_t events(const struct bed *bed)
 /* A listener before the cache's, which holds up the thread that tells. */
 struct obstacle {
     struct listener listener;
-    atomic_uint sure;
+    struct pulse pulse;
     sem_t reached, go_on;
 };
 
@@ -58,9 +58,9 @@ static bool need_nothing(struct listener *listener, uint64_t start, uint64_t end
 
 static void raise_obstacle(struct bed *bed, struct obstacle *obstacle)
 {
-    atomic_init(&obstacle->sure, 1);
+    atomic_init(&obstacle->pulse.state, PULSE_LIVE);
     obstacle->listener =
-        (struct listener){.state = &obstacle->sure, .changed = stop_here, .needs = need_nothing};
+        (struct listener){.pulse = &obstacle->pulse, .changed = stop_here, .needs = need_nothing};
     sem_init(&obstacle->reached, 0, 0);
     sem_init(&obstacle->go_on, 0, 0);
     monitor_attach(bed->lib->monitor, &obstacle->listener); /* the last comes first */
