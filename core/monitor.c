@@ -9,10 +9,10 @@
  * it but who opens or closes a domain. It is taken inside userfault.c's client_lock, and the
  * caches' locks are taken inside it. What holds for those holds here: under it nothing is
  * allocated, freed, registered or deregistered, because the thread that reads the kernel's events
- * takes it while others sleep in munmap(2). So it is a quiet lock (quiet.h). A hook that cannot take
- * it, since it has interrupted its thread with a quiet lock held, doubts in the listeners' pulses
- * (pulse.h); the next look-up of each tells it that everything has changed, under late_lock, which
- * is inside the list's.
+ * takes it while others sleep in munmap(2). So it is a quiet lock (quiet.h). A hook that cannot
+ * take it, since it has interrupted its thread with a quiet lock held, doubts in the listeners'
+ * pulses (pulse.h); the next look-up of each tells it that everything has changed, under late_lock,
+ * which is inside the list's.
  */
 #include "core/monitor.h"
 
@@ -277,7 +277,8 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool
 
 /* ---- settling --------------------------------------------------------------------------- */
 
-/* Tells a listener what hooks have left word of: that everything has changed. */
+/* Tells a listener what hooks have left word of: that everything has changed. Once: what comes
+ * meanwhile had not happened when the caller asked. */
 static void tell_late(struct monitor *monitor, struct listener *listener)
 {
     static const struct change everything = {0, UINT64_MAX, .host_only = true};
@@ -285,7 +286,7 @@ static void tell_late(struct monitor *monitor, struct listener *listener)
     if (!pulse_is_late(listener->pulse))
         return;
     quiet_lock(&monitor->late_lock);
-    while (pulse_begin_telling(listener->pulse)) {
+    if (pulse_begin_telling(listener->pulse)) {
         while (listener->changed(listener, &everything))
             ;
         pulse_end_telling(listener->pulse);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See pulse.h. Pages are in a list that is only added to, at its head; so it is walked by anybody. A
- * page is of one process: in the child of a fork its parent's domains still point into it, which
+ * See pulse.h. Pages are in a list that is only added to, at its head; so it is walked by anybody.
+ * A page is of one process: in the child of a fork its parent's domains still point into it, which
  * must not come to life again with a domain of the child's.
  */
 #include "core/pulse.h"

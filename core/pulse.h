@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What hits look at besides the entry itself: a word of their domain's. A hit needs PULSE_LIVE and
- * nothing else there; any other bit sends it aside. Pulses lie in pages that the kernel wipes in the
- * child of a fork, where nothing is in force, so that the child has no hits.
+ * nothing else there; any other bit sends it aside. Pulses lie in pages that the kernel wipes in
+ * the child of a fork, where nothing is in force, so that the child has no hits.
  *
- * Pages of pulses are never unmapped, nor are they freed in any other way. So whoever must may doubt
- * in all pulses at any moment without a lock, an allocation or a word to those who open and close
- * domains: a hook on munmap(2) that has interrupted its own thread inside a lock of the library.
- * What it reaches too late is a pulse that nobody uses, or another domain's, which then doubts for
- * nothing. What it does not reach is a pulse that was opened after it began: memory that has been
- * registered there since is memory whose unmapping had begun before, in the caller's own program.
+ * Pages of pulses are never unmapped, nor are they freed in any other way. So whoever must may
+ * doubt in all pulses at any moment without a lock, an allocation or a word to those who open and
+ * close domains: a hook on munmap(2) that has interrupted its own thread inside a lock of the
+ * library. What it reaches too late is a pulse that nobody uses, or another domain's, which then
+ * doubts for nothing. What it does not reach is a pulse that was opened after it began: memory that
+ * has been registered there since is memory whose unmapping had begun before, in the caller's own
+ * program.
  *
  * Doubts of two kinds, since two may doubt at once: the thread that reads the kernel's events sets
- * PULSE_DOUBT before it reads, and clears it when it has told the domain. Who could tell nobody sets
- * PULSE_LATE, and leaves it to the next that looks up to say that everything has changed:
+ * PULSE_DOUBT before it reads, and clears it when it has told the domain. Who could tell nobody
+ * sets PULSE_LATE, and leaves it to the next that looks up to say that everything has changed:
  *
  *     late:     or LATE                        --- then the kernel is asked to change memory ---
- *     look-up:  or TELLING, and not LATE, tell, and not TELLING; again, if it is LATE again
+ *     look-up:  or TELLING, and not LATE, tell, and not TELLING
  *
- * At no time between the hook and the end of the telling is the word PULSE_LIVE alone, and a hook
- * that comes while it is being told is not forgotten by those who tell.
+ * At no time between the hook and the end of the telling is the word PULSE_LIVE alone, and what a
+ * hook says while everything is being told is left for the next look-up.
  */
 #ifndef HMREG_CORE_PULSE_H
 #define HMREG_CORE_PULSE_H
@@ -34,10 +35,10 @@ struct pulse {
     atomic_bool taken;
 };
 
-#define PULSE_DOUBT   1u /* the kernel's events are being read, or told */
-#define PULSE_LIVE    2u /* the process is the one that opened the domain */
-#define PULSE_REAP    4u /* something is left for the next call to bring to its end */
-#define PULSE_LATE    8u /* a hook could not tell of a change */
+#define PULSE_DOUBT   1u  /* the kernel's events are being read, or told */
+#define PULSE_LIVE    2u  /* the process is the one that opened the domain */
+#define PULSE_REAP    4u  /* something is left for the next call to bring to its end */
+#define PULSE_LATE    8u  /* a hook could not tell of a change */
 #define PULSE_TELLING 16u /* everything is being told for changed */
 
 /* What is remembered of memory that the monitor watches may be wrong. */
@@ -47,8 +48,8 @@ struct pulse {
 struct pulse *pulse_open(void);
 void pulse_close(struct pulse *pulse);
 
-/* Sets PULSE_LATE in all that are hooked. Anywhere: inside malloc, in a signal's handler, in a child
- * of vfork(2). In the child of a fork nothing is hooked. */
+/* Sets PULSE_LATE in all that are hooked. Anywhere: inside malloc, in a signal's handler, in a
+ * child of vfork(2). In the child of a fork nothing is hooked. */
 void pulse_doubt_hooked(void);
 
 static inline bool pulse_is_late(const struct pulse *pulse)

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Hooks that cannot tell: what a signal's handler unmaps that has interrupted its thread inside a
+ * lock of the library. They doubt in the pulses of domains (pulse.h), and no hit anywhere may come
+ * before the doubt is settled. And what that costs the hits when nobody doubts: nothing.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/context.h"
+#include "core/pulse.h"
+#include "core/quiet.h"
+
+#include <errno.h>
+#include <hmreg/hmreg.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void open_bed(struct bed *bed)
+{
+    bed_monitor(); /* may forbid userfaultfd */
+    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
+static void close_domain(const struct bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->domain));
+}
+
+/* ---- a change that no hook can tell of -------------------------------------------------- */
+
+static struct {
+    char *memory;
+    unsigned changes, late; /* how often the handler changed it; and inside a lock */
+} inner;
+
+static void change_in_handler(int signal_number)
+{
+    int before = errno;
+
+    inner.late += quiet_depth != 0;
+    inner.changes++;
+    munmap(inner.memory, bed_page());
+    if (!bed_map_at(inner.memory, 1))
+        abort();
+    *inner.memory = 1;
+    errno = before;
+}
+
+static void handle_signals(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+}
+
+/* As if the thread had been about to lock, held, or had unlocked a lock of the library. */
+static void change_late(void)
+{
+    handle_signals(change_in_handler);
+    quiet_enter();
+    raise(SIGUSR1);
+    quiet_leave();
+    handle_signals(SIG_DFL);
+}
+
+struct asker {
+    const struct bed *bed;
+    sem_t go_on, asked;
+    uint64_t keys[3];
+};
+
+static void *ask_twice(void *arg)
+{
+    struct asker *asker = arg;
+
+    asker->keys[0] = bed_key(asker->bed, inner.memory, 10);
+    sem_post(&asker->asked);
+    while (sem_wait(&asker->go_on))
+        ;
+    asker->keys[1] = bed_key(asker->bed, inner.memory, 10);
+    asker->keys[2] = bed_key(asker->bed, inner.memory, 10);
+    sem_post(&asker->asked);
+    return NULL;
+}
+
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore))
+        ;
+}
+
+/* Its hits are on the fast way until the hook has doubted; the hook's thread is inside a lock all
+ * the time. */
+static void hit__of_another_thread_after_a_hook_has_doubted__registered_anew(void **state)
+{
+    struct asker asker;
+    pthread_t thread;
+    struct bed bed;
+
+    inner.memory = bed_map(1);
+    open_bed(&bed);
+    asker.bed = &bed;
+    sem_init(&asker.go_on, 0, 0);
+    sem_init(&asker.asked, 0, 0);
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    assert_int_equal(pthread_create(&thread, NULL, ask_twice, &asker), 0);
+    await(&asker.asked);
+    quiet_enter();
+    handle_signals(change_in_handler);
+    raise(SIGUSR1);
+    handle_signals(SIG_DFL);
+    sem_post(&asker.go_on);
+    await(&asker.asked);
+    quiet_leave();
+    pthread_join(thread, NULL);
+    assert_int_equal(asker.keys[0], 1);
+    assert_int_equal(asker.keys[1], 2);
+    assert_int_equal(asker.keys[2], 2); /* it doubts no more */
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 2);
+    munmap(inner.memory, bed_page());
+    bed_close(&bed);
+}
+
+/* Each domain has a word of its own, and is told on its own; where the application tells, hooks
+ * have nothing to say. */
+static void hit__of_each_domain_after_a_hook_has_doubted__registered_anew(void **state)
+{
+    struct bed one, two, other, told;
+
+    inner.memory = bed_map(1);
+    open_bed(&one);
+    open_bed(&other);
+    bed_open(&told, HMREG_MONITOR_IMPORT, NULL);
+    two = (struct bed){one.lib, counter_open(one.lib, NULL)};
+    assert_int_equal(bed_key(&one, inner.memory, 10), 1);
+    assert_int_equal(bed_key(&two, inner.memory, 10), 2);
+    assert_int_equal(bed_key(&other, inner.memory, 10), 3);
+    assert_int_equal(bed_key(&told, inner.memory, 10), 4);
+    change_late();
+    assert_int_equal(bed_key(&told, inner.memory, 10), 4);
+    assert_int_equal(bed_key(&two, inner.memory, 10), 5);
+    assert_int_equal(bed_key(&other, inner.memory, 10), 6);
+    assert_int_equal(bed_key(&one, inner.memory, 10), 7);
+    assert_int_equal(bed_key(&one, inner.memory, 10), 7);
+    assert_int_equal(bed_key(&two, inner.memory, 10), 5);
+    munmap(inner.memory, bed_page());
+    close_domain(&two);
+    close_domain(&told);
+    assert_ok(hmreg_close(told.lib));
+    close_domain(&other);
+    assert_ok(hmreg_close(other.lib));
+    bed_close(&one);
+}
+
+/* A domain that was closed in doubt leaves its place to the next, which has no part in it. */
+static void domain_open__where_one_was_closed_in_doubt__has_hits(void **state)
+{
+    struct bed bed;
+
+    inner.memory = bed_map(1);
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    change_late();
+    close_domain(&bed);
+    bed.domain = counter_open(bed.lib, NULL);
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    munmap(inner.memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- domains that come and go while a hook tells ---------------------------------------- */
+
+struct holder {
+    struct listener listener;
+    struct pulse pulse;
+    sem_t reached, go_on;
+    char *memory;
+};
+
+static bool hold_locks(struct listener *listener, const struct change *change)
+{
+    struct holder *holder = (struct holder *)listener;
+
+    sem_post(&holder->reached);
+    await(&holder->go_on);
+    return false;
+}
+
+static bool needs_none(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
+{
+    return false;
+}
+
+static void *unmap_held(void *arg)
+{
+    struct holder *holder = arg;
+
+    munmap(holder->memory, bed_page());
+    return NULL;
+}
+
+struct comer {
+    struct bed bed;
+    char *memory;
+    uint64_t key;
+};
+
+static void *open_and_get(void *arg)
+{
+    struct comer *comer = arg;
+
+    comer->bed.domain = counter_open_more(comer->bed.lib, NULL);
+    comer->key = bed_key(&comer->bed, comer->memory, 10);
+    close_domain(&comer->bed);
+    return NULL;
+}
+
+/* A hook is inside the library's locks; a domain is opened on another thread, and closed. */
+static void domain_open_and_close__while_a_hook_tells__both_end(void **state)
+{
+    struct holder holder = {.listener = {.changed = hold_locks, .needs = needs_none},
+                            .pulse.state = PULSE_LIVE};
+    pthread_t unmaps, comes;
+    struct comer comer;
+    struct bed bed;
+
+    holder.listener.pulse = &holder.pulse;
+    holder.memory = bed_map(1);
+    comer.memory = bed_map(1);
+    open_bed(&bed);
+    comer.bed.lib = bed.lib;
+    bed_key(&bed, holder.memory, 10);
+    bed_key(&bed, comer.memory, 10);
+    sem_init(&holder.reached, 0, 0);
+    sem_init(&holder.go_on, 0, 0);
+    monitor_attach(bed.lib->monitor, &holder.listener);
+    assert_int_equal(pthread_create(&unmaps, NULL, unmap_held, &holder), 0);
+    await(&holder.reached);
+    assert_int_equal(pthread_create(&comes, NULL, open_and_get, &comer), 0);
+    assert_int_equal(bed_key(&bed, comer.memory, 10), 2); /* hits go on */
+    for (int i = 0; i < 4; i++)
+        sem_post(&holder.go_on); /* the kernel's word comes to it as well */
+    pthread_join(comes, NULL);
+    pthread_join(unmaps, NULL);
+    assert_int_equal(comer.key, 3);
+    assert_true(monitor_settle(bed.lib->monitor));
+    monitor_detach(bed.lib->monitor, &holder.listener);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    munmap(comer.memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- a handler beside each step of each lock -------------------------------------------- */
+
+/* The test is linked so that calls of the library's to lock and unlock come here: before and after
+ * each, on the test's thread, is a moment; at one of them the handler changes the memory. */
+static struct {
+    bool counting;
+    unsigned count, at; /* moments */
+} moments;
+
+static _Thread_local bool is_tests_thread;
+
+static void come_by(void)
+{
+    if (!is_tests_thread || !moments.counting || moments.count++ != moments.at)
+        return;
+    moments.counting = false;
+    raise(SIGUSR1);
+    moments.counting = true;
+}
+
+#define STEP(function, type)                                                                       \
+    int __real_##function(type *lock);                                                             \
+    int __wrap_##function(type *lock);                                                             \
+    int __wrap_##function(type *lock)                                                              \
+    {                                                                                              \
+        int rc;                                                                                    \
+                                                                                                   \
+        come_by();                                                                                 \
+        rc = __real_##function(lock);                                                              \
+        come_by();                                                                                 \
+        return rc;                                                                                 \
+    }
+
+STEP(pthread_mutex_lock, pthread_mutex_t)
+STEP(pthread_mutex_unlock, pthread_mutex_t)
+STEP(pthread_rwlock_rdlock, pthread_rwlock_t)
+STEP(pthread_rwlock_wrlock, pthread_rwlock_t)
+STEP(pthread_rwlock_unlock, pthread_rwlock_t)
+
+static struct {
+    struct bed beds[2];
+    uint64_t keys[2];
+    unsigned seen;
+} watch;
+
+/* What the handler changed must be known, and nothing else be lost in the end. */
+static void check_all(void)
+{
+    for (int i = 0; i < 2; i++) {
+        uint64_t key = bed_key(&watch.beds[i], inner.memory, 10);
+
+        if (watch.seen != inner.changes)
+            assert_int_not_equal(key, watch.keys[i]);
+        watch.keys[i] = key;
+        assert_int_equal(bed_key(&watch.beds[i], inner.memory, 10), key);
+    }
+    watch.seen = inner.changes;
+}
+
+static void get_both(char *other)
+{
+    bed_key(&watch.beds[0], inner.memory, 10);
+    bed_key(&watch.beds[1], other, 10);
+    bed_key(&watch.beds[1], inner.memory, 10);
+}
+
+static void get_and_unmap(char *other)
+{
+    bed_key(&watch.beds[0], other, 10);
+    munmap(other, bed_page());
+    assert_non_null(bed_map_at(other, 1));
+}
+
+static void open_get_and_close(char *other)
+{
+    struct bed bed = {watch.beds[0].lib, counter_open_more(watch.beds[0].lib, NULL)};
+
+    bed_key(&bed, inner.memory, 10);
+    close_domain(&bed);
+}
+
+static void invalidate_and_flush(char *other)
+{
+    assert_ok(hmreg_invalidate(watch.beds[0].lib, other, 10));
+    bed_key(&watch.beds[0], inner.memory, 10);
+    assert_ok(hmreg_domain_flush(watch.beds[0].domain));
+    bed_stats(&watch.beds[1]);
+}
+
+static void evict(char *other)
+{
+    assert_ok(hmreg_domain_set_limits(watch.beds[1].domain, 1, 1 << 20));
+    bed_key(&watch.beds[1], other, 10);
+    bed_key(&watch.beds[1], inner.memory, 10);
+    assert_ok(hmreg_domain_set_limits(watch.beds[1].domain, 10, 1 << 20));
+}
+
+static void open_watched(void)
+{
+    open_bed(&watch.beds[0]);
+    if (bed_hears_kernel(&watch.beds[0])) {
+        bed_close(&watch.beds[0]);
+        test_skip("the kernel would wait for a thread that its own handler holds up");
+    }
+    watch.beds[1] = (struct bed){watch.beds[0].lib, counter_open(watch.beds[0].lib, NULL)};
+    watch.seen = inner.changes;
+    check_all();
+}
+
+/* Again and again, with the change at the next moment each time, until there is none left. */
+static unsigned do_with_changes(void (*deed)(char *), char *other)
+{
+    unsigned at = 0;
+
+    do {
+        moments.at = at++;
+        moments.count = 0;
+        moments.counting = true;
+        deed(other);
+        moments.counting = false;
+        check_all();
+    } while (moments.count > moments.at);
+    return at - 1;
+}
+
+static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **state)
+{
+    static void (*const deeds[])(char *) = {get_both, get_and_unmap, open_get_and_close,
+                                            invalidate_and_flush, evict};
+    char *other = bed_map(1);
+    unsigned count = 0;
+
+    is_tests_thread = true;
+    inner.memory = bed_map(1);
+    inner.late = 0;
+    open_watched();
+    handle_signals(change_in_handler);
+    for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++)
+        count += do_with_changes(deeds[i], other);
+    handle_signals(SIG_DFL);
+    print_message("%u changes, %u inside locks\n", count, inner.late);
+    assert_in_range(inner.late, 50, count);
+    munmap(inner.memory, bed_page());
+    munmap(other, bed_page());
+    close_domain(&watch.beds[1]);
+    bed_close(&watch.beds[0]);
+}
+
+#if defined(__x86_64__)
+
+/* ---- what a hit costs ------------------------------------------------------------------- */
+
+/* The next stop of a traced child: true at a trap in its code, false at a step. */
+static bool at_trap(pid_t child)
+{
+    siginfo_t info = {.si_code = 0};
+    int status = 0;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("children cannot be traced here");
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+    assert_int_equal(ptrace(PTRACE_GETSIGINFO, child, 0, &info), 0);
+    return info.si_code == SI_KERNEL;
+}
+
+static _Noreturn void be_counted(enum hmreg_monitor monitor)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
+    struct hmreg_domain_config domain = {.size = sizeof(domain)};
+    struct bed bed;
+
+    domain.check[HMREG_IFACE_SYSTEM] = HMREG_CHECK_NOTICE;
+    if (hmreg_open(&config, &bed.lib))
+        _exit(77);
+    bed.domain = counter_open(bed.lib, &domain);
+    inner.memory = bed_map(1);
+    for (int i = 0; i < 3; i++)
+        bed_key(&bed, inner.memory, 10);
+    if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+        _exit(77);
+    __asm__ volatile("int3");
+    bed_key(&bed, inner.memory, 10);
+    __asm__ volatile("int3");
+    _exit(0);
+}
+
+/* Instructions of a hit, in a process of its own. */
+static unsigned count_hit(enum hmreg_monitor monitor)
+{
+    unsigned count = 0;
+    int status;
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child == 0)
+        be_counted(monitor);
+    assert_true(at_trap(child));
+    do {
+        assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, 0, 0), 0);
+        count++;
+    } while (!at_trap(child));
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return count;
+}
+
+/* Beside a hit that believes what it was told by the kernel, or, where that may not be had, by the
+ * application: neither asks anybody. */
+static void hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobody(void **state)
+{
+    enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;
+    unsigned of_memhooks, of_other;
+    struct bed bed;
+
+    if (BED_SANITIZED)
+        test_skip("a sanitizer's own instructions would be counted");
+    open_bed(&bed);
+    if (bed_hears_kernel(&bed))
+        beside = HMREG_MONITOR_USERFAULTFD;
+    bed_close(&bed);
+    of_memhooks = count_hit(HMREG_MONITOR_MEMHOOKS);
+    of_other = count_hit(beside);
+    print_message("a hit: %u instructions with memhooks, %u beside\n", of_memhooks, of_other);
+    assert_int_equal(of_memhooks, of_other);
+}
+#endif
+
+TEST_MAIN(TEST(hit__of_another_thread_after_a_hook_has_doubted__registered_anew),
+          TEST(hit__of_each_domain_after_a_hook_has_doubted__registered_anew),
+          TEST(handler__changes_memory_beside_each_lock__no_hit_is_stale),
+#if defined(__x86_64__)
+          TEST(hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobody),
+#endif
+          TEST(domain_open__where_one_was_closed_in_doubt__has_hits),
+          TEST(domain_open_and_close__while_a_hook_tells__both_end))
