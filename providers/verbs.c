@@ -71,7 +71,7 @@ struct verbs {
 /* ---- access ----------------------------------------------------------------------------- */
 
 /* What writes into the memory from outside needs LOCAL_WRITE: receives, the answers to reads, and
- * peers' writes (and atomics, which hmreg has no right for). */
+ * peers' writes. */
 static const struct {
     uint64_t right;
     unsigned access;
@@ -94,6 +94,10 @@ static unsigned translate_access(const struct verbs *verbs, uint64_t wanted)
     /* iWARP answers a read by a write to the reader's buffer, by its key. */
     if (verbs->iwarp && (wanted & HMREG_READ))
         access |= IBV_ACCESS_REMOTE_WRITE;
+    /* All atomic operations of verbs fetch: who may only write must not learn by one what is there,
+     * unless the domain says so. */
+    if ((verbs->flags & HMREG_VERBS_ATOMICS) && (wanted & HMREG_REMOTE_WRITE))
+        access |= IBV_ACCESS_REMOTE_ATOMIC;
     if (verbs->flags & HMREG_VERBS_RELAXED_ORDERING)
         access |= IBV_ACCESS_RELAXED_ORDERING;
     if (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS)
@@ -463,8 +467,8 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .key_size = sizeof(uint32_t),
         .iov_limit = 1,
         .max_len = limits->max_mr_size ? limits->max_mr_size : UINT64_MAX,
-        .domain_flags =
-            HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND | HMREG_VERBS_MEMORY_WINDOWS,
+        .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
+                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
     };
     snprintf(out->fabric, sizeof(out->fabric), "%s", device_name(verbs));
 }
@@ -493,6 +497,18 @@ static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *
     return verbs;
 }
 
+/* A right that is asked for is never left out. A config too short to have flags is refused by who
+ * knows its size. */
+static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *limits,
+                         const struct hmreg_domain_config *config)
+{
+    if (!config || config->size < offsetof(struct hmreg_domain_config, order) ||
+        !(config->flags & HMREG_VERBS_ATOMICS) || limits->atomic_cap != IBV_ATOMIC_NONE)
+        return 0;
+    return hmreg_fail(-EOPNOTSUPP, "HMREG_VERBS_ATOMICS: %s has no atomic operations",
+                      ibv_get_device_name(pd->context->device));
+}
+
 int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
                             const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
@@ -510,6 +526,9 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
         return hmreg_fail_vendor(-EIO, "verbs", rc, hmreg_strerror(rc),
                                  "the limits of %s could not be read: %s",
                                  ibv_get_device_name(pd->context->device), hmreg_strerror(rc));
+    rc = check_atomics(pd, &limits, config);
+    if (rc)
+        return rc;
     verbs = new_verbs(pd, &limits);
     if (!verbs)
         return hmreg_fail(-ENOMEM, "no memory for a verbs domain");

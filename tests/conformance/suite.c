@@ -150,9 +150,9 @@ void suite_run(const char *name, suite_body *body)
 
 int main(int argc, char **argv)
 {
-    static const struct suite_cases *const all[] = {&suite_keys, &suite_access,     &suite_modes,
-                                                    &suite_door, &suite_attributes, &suite_segments,
-                                                    &suite_raw,  &suite_life,       &suite_async};
+    static const struct suite_cases *const all[] = {
+        &suite_keys,       &suite_access,   &suite_operations, &suite_modes, &suite_door,
+        &suite_attributes, &suite_segments, &suite_raw,        &suite_life,  &suite_async};
     struct test_case cases[MAX_CASES];
     size_t count = 0;
     int rc;
@@ -223,6 +223,20 @@ void suite_refused(struct suite_bed *bed, const void *addr, size_t len, uint64_t
         suite_supplied("the fabric itself takes it");
 }
 
+int suite_dmabuf(struct suite_bed *bed, size_t bytes, unsigned char **view)
+{
+    int fd = bed->fabric->dmabuf ? bed->fabric->dmabuf(bytes) : -1;
+
+    if (fd < 0) {
+        fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    }
+    *view = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(*view, MAP_FAILED);
+    return fd;
+}
+
 /* ---- RMA -------------------------------------------------------------------------------- */
 
 struct hmreg_remote *suite_peer(struct suite_bed *bed, const struct hmreg_mr *mr)
@@ -267,13 +281,13 @@ static unsigned char pattern(size_t index)
 }
 
 /* Some fabrics report a write before its bytes are there. */
-static void await_bytes(struct suite_bed *bed, const unsigned char *at, size_t len)
+void suite_await(struct suite_bed *bed, const void *at, const void *expected, size_t len)
 {
     time_t until = time(NULL) + PATIENCE_SECONDS;
 
-    while (memcmp(at, bed->local, len) && time(NULL) < until)
+    while (memcmp(at, expected, len) && time(NULL) < until)
         bed->fabric->progress(bed);
-    assert_memory_equal(at, bed->local, len);
+    assert_memory_equal(at, expected, len);
 }
 
 void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
@@ -284,7 +298,7 @@ void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offs
     for (size_t i = 0; i < len; i++)
         bed->local[i] = pattern(i);
     assert_ok(suite_move(bed, remote, true, offset, len));
-    await_bytes(bed, at, len);
+    suite_await(bed, at, bed->local, len);
     assert_int_equal(at[-1], before);
     assert_int_equal(at[len], after);
 }
@@ -314,6 +328,11 @@ void suite_denied(struct suite_bed *bed, struct hmreg_remote *remote, bool write
     for (size_t i = 0; i < len && !write; i++)
         assert_int_equal(bed->local[i], 0xdb);
     free(before);
+    suite_told(bed, rc, code);
+}
+
+void suite_told(struct suite_bed *bed, int rc, int code)
+{
     if (bed->fabric->thorough)
         assert_int_equal(rc, code);
     else if (bed->fabric->tells)

@@ -57,6 +57,14 @@ struct suite_fabric {
     /* RMA by the initiator. */
     int (*rma)(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key);
+    /* Adds amount to the 8 bytes at addr; fetch: what they were is the first of words, which desc
+     * is of. -EOPNOTSUPP, or NULL: there are no such operations. */
+    int (*add)(struct suite_bed *bed, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
+               uint64_t addr, uint64_t key);
+    /* A message from the initiator's memory to the target's. -EOPNOTSUPP, or NULL: there are none
+     * of this kind. */
+    int (*message)(struct suite_bed *bed, bool tagged, const void *from, void *from_desc, void *to,
+                   void *to_desc, size_t len);
     /* Makes the way to the target usable again after a refusal. */
     void (*recover)(struct suite_bed *bed);
     /* Lets a target that needs it work. */
@@ -76,6 +84,9 @@ struct suite_fabric {
     void (*async_close)(struct suite_bed *bed, struct hmreg_domain *domain);
     /* Is there an event, and whose? */
     bool (*async_event)(struct suite_bed *bed, void **context);
+    /* A dmabuf of so many bytes that the fabric imports, -1: there is none; NULL: any file will
+     * do. */
+    int (*dmabuf)(size_t bytes);
 };
 
 /* The fabric this program runs on; defined by its harness. name: argv[1]. */
@@ -105,8 +116,8 @@ struct suite_cases {
     static const struct test_case file##_list[] = {__VA_ARGS__};                                   \
     const struct suite_cases file = {file##_list, sizeof(file##_list) / sizeof(file##_list[0])}
 
-extern const struct suite_cases suite_keys, suite_access, suite_modes, suite_door, suite_attributes,
-    suite_segments, suite_raw, suite_life, suite_async;
+extern const struct suite_cases suite_keys, suite_access, suite_operations, suite_modes, suite_door,
+    suite_attributes, suite_segments, suite_raw, suite_life, suite_async;
 
 /* What else than "passed" this mode is; the case goes on. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -131,6 +142,10 @@ void suite_ready(struct suite_bed *bed, struct hmreg_domain *domain, struct hmre
 /* Unties what suite_ready() tied, and closes. */
 void suite_close(struct suite_bed *bed, struct hmreg_mr *mr);
 
+/* A descriptor of so many bytes for a region, and a view of them, to be unmapped; fabric imports
+ * it or, where it imports none, reaches it by a mapping. */
+int suite_dmabuf(struct suite_bed *bed, size_t bytes, unsigned char **view);
+
 /* The region as the initiator sees it. */
 struct hmreg_remote *suite_peer(struct suite_bed *bed, const struct hmreg_mr *mr);
 
@@ -145,9 +160,13 @@ void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offs
                const unsigned char *at);
 void suite_get(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
                const unsigned char *at);
+/* Gives the fabric time until these bytes are at the target. */
+void suite_await(struct suite_bed *bed, const void *at, const void *expected, size_t len);
 /* The access fails, with code where the fabric tells, and no byte moves. */
 void suite_denied(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
                   uint64_t key, size_t len, int code);
+/* How the initiator learned of a refusal: rc is what its operation came to. */
+void suite_told(struct suite_bed *bed, int rc, int code);
 /* The same at offset 0 of the remote. */
 void suite_denied_at(struct suite_bed *bed, struct hmreg_remote *remote, bool write, int code);
 

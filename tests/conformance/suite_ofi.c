@@ -6,11 +6,13 @@
 #include "tests/conformance/suite.h"
 
 #include <hmreg/ofi.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 #include <time.h>
 
 #define PATIENCE_MS 60000
@@ -50,10 +52,18 @@ static bool mode(unsigned index, uint32_t *mr_mode)
     return true;
 }
 
-/* Counters of regions need FI_RMA_EVENT of endpoints; not every fabric has it. */
+static const char *node_of_this_machine(void)
+{
+    const char *told = getenv("HMREG_TEST_NODE");
+
+    if (!strcmp(self.name, "shm"))
+        return NULL;
+    return told ? told : "127.0.0.1";
+}
+
 static struct fi_info *find_with(uint32_t mr_mode, uint64_t caps)
 {
-    const char *node = strcmp(self.name, "shm") ? "127.0.0.1" : NULL;
+    const char *node = node_of_this_machine();
     struct fi_info *hints = fi_allocinfo(), *found = NULL;
 
     hints->fabric_attr->prov_name = strdup(self.name);
@@ -67,11 +77,16 @@ static struct fi_info *find_with(uint32_t mr_mode, uint64_t caps)
     return found;
 }
 
+/* With as much as it has: counters of regions need FI_RMA_EVENT of endpoints. */
 static struct fi_info *find(uint32_t mr_mode)
 {
-    struct fi_info *found = find_with(mr_mode, FI_RMA_EVENT);
+    static const uint64_t caps[] = {FI_MSG | FI_TAGGED | FI_ATOMIC | FI_RMA_EVENT,
+                                    FI_MSG | FI_TAGGED | FI_ATOMIC, FI_MSG | FI_TAGGED, 0};
+    struct fi_info *found = NULL;
 
-    return found ? found : find_with(mr_mode, 0);
+    for (size_t i = 0; !found && i < sizeof(caps) / sizeof(caps[0]); i++)
+        found = find_with(mr_mode, caps[i]);
+    return found;
 }
 
 static void open_ep(struct side *side)
@@ -199,17 +214,16 @@ static int poll_completion(struct pair *pair)
     return failed.err ? -failed.err : -FI_EOTHER;
 }
 
-static ssize_t post(struct pair *pair, bool write, void *local, size_t len, void *desc,
-                    uint64_t addr, uint64_t key)
-{
-    struct fid_ep *ep = pair->initiator.ep;
+/* What an initiator does. */
+struct operation {
+    ssize_t (*post)(const struct pair *pair, const struct operation *op);
+    void *local;
+    size_t len;
+    void *desc;
+    uint64_t addr, key; /* of the target's region */
+};
 
-    return write ? fi_write(ep, local, len, desc, pair->address, addr, key, NULL)
-                 : fi_read(ep, local, len, desc, pair->address, addr, key, NULL);
-}
-
-static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
-               size_t len, void *desc, uint64_t addr, uint64_t key)
+static int perform(struct suite_bed *bed, const struct operation *op)
 {
     int64_t until = now_ms() + (bed->hurry && !self.tells ? HURRY_MS : PATIENCE_MS);
     struct pair *pair = bed->own;
@@ -217,7 +231,7 @@ static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, v
     int rc;
 
     do {
-        posted = post(pair, write, local, len, desc, addr, key);
+        posted = op->post(pair, op);
         if (posted == -FI_EAGAIN)
             progress(bed);
     } while (posted == -FI_EAGAIN && now_ms() < until);
@@ -227,6 +241,107 @@ static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, v
         rc = poll_completion(pair);
     } while (!rc && now_ms() < until);
     return rc > 0 ? 0 : rc ? rc : -ETIMEDOUT;
+}
+
+static ssize_t post_write(const struct pair *pair, const struct operation *op)
+{
+    return fi_write(pair->initiator.ep, op->local, op->len, op->desc, pair->address, op->addr,
+                    op->key, NULL);
+}
+
+static ssize_t post_read(const struct pair *pair, const struct operation *op)
+{
+    return fi_read(pair->initiator.ep, op->local, op->len, op->desc, pair->address, op->addr,
+                   op->key, NULL);
+}
+
+static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+               size_t len, void *desc, uint64_t addr, uint64_t key)
+{
+    const struct operation op = {write ? post_write : post_read, local, len, desc, addr, key};
+
+    return perform(bed, &op);
+}
+
+/* ---- messages and atomic operations ----------------------------------------------------- */
+
+#define TAG 7
+
+static ssize_t post_send(const struct pair *pair, const struct operation *op)
+{
+    return fi_send(pair->initiator.ep, op->local, op->len, op->desc, pair->address, NULL);
+}
+
+static ssize_t post_tagged(const struct pair *pair, const struct operation *op)
+{
+    return fi_tsend(pair->initiator.ep, op->local, op->len, op->desc, pair->address, TAG, NULL);
+}
+
+static int await_message(struct suite_bed *bed)
+{
+    int64_t until = now_ms() + PATIENCE_MS;
+    struct pair *pair = bed->own;
+    struct fi_cq_entry done;
+    ssize_t got;
+
+    do {
+        got = fi_cq_read(pair->target.cq, &done, 1);
+        (void)fi_cq_read(pair->initiator.cq, NULL, 0);
+    } while (got == -FI_EAGAIN && now_ms() < until);
+    return got == 1 ? 0 : (int)got;
+}
+
+static int message(struct suite_bed *bed, bool tagged, const void *from, void *from_desc, void *to,
+                   void *to_desc, size_t len)
+{
+    struct operation op = {.post = tagged ? post_tagged : post_send,
+                           .local = (void *)(uintptr_t)from,
+                           .len = len,
+                           .desc = from_desc};
+    struct pair *pair = bed->own;
+    struct fid_ep *ep = pair->target.ep;
+    int rc;
+
+    if (!(pair->target.info->caps & (tagged ? FI_TAGGED : FI_MSG)))
+        return -EOPNOTSUPP;
+    assert_int_equal(tagged ? fi_trecv(ep, to, len, to_desc, FI_ADDR_UNSPEC, TAG, 0, NULL)
+                            : fi_recv(ep, to, len, to_desc, FI_ADDR_UNSPEC, NULL),
+                     0);
+    rc = perform(bed, &op);
+    return rc ? rc : await_message(bed);
+}
+
+/* The amount is the second word, what was there comes to the first. */
+static ssize_t post_fetch_add(const struct pair *pair, const struct operation *op)
+{
+    uint64_t *words = op->local;
+
+    return fi_fetch_atomic(pair->initiator.ep, &words[1], 1, op->desc, &words[0], op->desc,
+                           pair->address, op->addr, op->key, FI_UINT64, FI_SUM, NULL);
+}
+
+static ssize_t post_add(const struct pair *pair, const struct operation *op)
+{
+    uint64_t *words = op->local;
+
+    return fi_atomic(pair->initiator.ep, &words[1], 1, op->desc, pair->address, op->addr, op->key,
+                     FI_UINT64, FI_SUM, NULL);
+}
+
+/* net says that it has atomic operations, and then has none; udp reports one that fetches before
+ * the answer is there, and crashes when it comes. */
+static int add(struct suite_bed *bed, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
+               uint64_t addr, uint64_t key)
+{
+    const struct operation op = {fetch ? post_fetch_add : post_add, words, 8, desc, addr, key};
+    struct pair *pair = bed->own;
+    int rc;
+
+    if (!(pair->target.info->caps & FI_ATOMIC) || (fetch && !strcmp(self.name, "udp")))
+        return -EOPNOTSUPP;
+    words[1] = amount;
+    rc = perform(bed, &op);
+    return rc == -FI_ENOSYS ? -EOPNOTSUPP : rc;
 }
 
 /* ---- without us ------------------------------------------------------------------------- */
@@ -310,12 +425,14 @@ const struct suite_fabric *suite_fabric(const char *name)
     struct fi_info *info = NULL;
 
     self = (struct suite_fabric){
-        .tells = !strncmp(name, "tcp", 3) || !strcmp(name, "sockets"),
+        .tells = !strncmp(name, "tcp", 3) || !strcmp(name, "sockets") || !strcmp(name, "verbs"),
         .mode = mode,
         .open = open_pair,
         .close = close_pair,
         .recover = recover,
         .rma = rma,
+        .add = add,
+        .message = message,
         .progress = progress,
         .native = native,
         .ep_open = ep_open,

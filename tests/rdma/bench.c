@@ -28,7 +28,8 @@ static void to_init(struct bench *bench, struct ibv_qp *qp)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .port_num = bench->port,
-        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
     };
 
     assert_int_equal(
@@ -121,7 +122,7 @@ static uint8_t active_port(struct ibv_context *device)
     return 0;
 }
 
-static void find_device(struct bench *bench)
+static bool find_device(struct bench *bench)
 {
     int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
@@ -136,10 +137,44 @@ static void find_device(struct bench *bench)
     }
     if (list)
         ibv_free_device_list(list);
-    if (!bench->port)
-        test_skip("%d RDMA devices, none with an active port; modprobe rdma_rxe and rdma link add "
-                  "make one",
-                  count);
+    return bench->port;
+}
+
+bool bench_begin(struct bench *bench)
+{
+    *bench = (struct bench){.port = 0};
+    if (!find_device(bench))
+        return false;
+    bench->pd = ibv_alloc_pd(bench->device);
+    assert_non_null(bench->pd);
+    bench->cq = ibv_create_cq(bench->device, 16, NULL, NULL, 0);
+    assert_non_null(bench->cq);
+    connect_pair(bench);
+    return true;
+}
+
+static void disconnect_pair(struct bench *bench)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ibv_destroy_qp(bench->qp[i]), 0);
+}
+
+void bench_reconnect(struct bench *bench)
+{
+    struct ibv_wc flushed;
+
+    disconnect_pair(bench);
+    while (ibv_poll_cq(bench->cq, 1, &flushed) == 1)
+        continue;
+    connect_pair(bench);
+}
+
+void bench_end(struct bench *bench)
+{
+    disconnect_pair(bench);
+    assert_int_equal(ibv_destroy_cq(bench->cq), 0);
+    assert_int_equal(ibv_dealloc_pd(bench->pd), 0); /* EBUSY: a region was left */
+    assert_int_equal(ibv_close_device(bench->device), 0);
 }
 
 void bench_open(struct bench *bench)
@@ -149,13 +184,9 @@ void bench_open(struct bench *bench)
 
 void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config)
 {
-    *bench = (struct bench){.port = 0};
-    find_device(bench);
-    bench->pd = ibv_alloc_pd(bench->device);
-    assert_non_null(bench->pd);
-    bench->cq = ibv_create_cq(bench->device, 16, NULL, NULL, 0);
-    assert_non_null(bench->cq);
-    connect_pair(bench);
+    if (!bench_begin(bench))
+        test_skip("no RDMA device with an active port; modprobe rdma_rxe and rdma link add make "
+                  "one");
     assert_ok(hmreg_open(NULL, &bench->lib));
     assert_ok(hmreg_domain_open_verbs(bench->lib, bench->pd, config, &bench->domain));
 }
@@ -164,31 +195,32 @@ void bench_close(struct bench *bench)
 {
     assert_ok(hmreg_domain_close(bench->domain));
     assert_ok(hmreg_close(bench->lib));
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(ibv_destroy_qp(bench->qp[i]), 0);
-    assert_int_equal(ibv_destroy_cq(bench->cq), 0);
-    assert_int_equal(ibv_dealloc_pd(bench->pd), 0); /* EBUSY: a region was left */
-    assert_int_equal(ibv_close_device(bench->device), 0);
+    bench_end(bench);
+}
+
+enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr)
+{
+    struct ibv_send_wr *bad;
+    struct ibv_wc wc;
+    int polled;
+
+    wr->send_flags |= IBV_SEND_SIGNALED;
+    assert_int_equal(ibv_post_send(bench->qp[0], wr, &bad), 0);
+    do {
+        polled = ibv_poll_cq(bench->cq, 1, &wc);
+    } while (polled == 0);
+    assert_int_equal(polled, 1);
+    return wc.status;
 }
 
 enum ibv_wc_status bench_rdma(struct bench *bench, enum ibv_wr_opcode opcode, void *local,
                               size_t len, const struct hmreg_mr *mr, uint64_t raddr, uint32_t rkey)
 {
     struct ibv_sge sge = {(uintptr_t)local, (uint32_t)len, hmreg_mr_lkey(mr)};
-    struct ibv_send_wr *bad, wr = {
-                                 .sg_list = &sge,
-                                 .num_sge = 1,
-                                 .opcode = opcode,
-                                 .send_flags = IBV_SEND_SIGNALED,
-                                 .wr.rdma = {.remote_addr = raddr, .rkey = rkey},
-                             };
-    struct ibv_wc wc;
-    int polled;
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .wr.rdma = {.remote_addr = raddr, .rkey = rkey}};
 
-    assert_int_equal(ibv_post_send(bench->qp[0], &wr, &bad), 0);
-    do {
-        polled = ibv_poll_cq(bench->cq, 1, &wc);
-    } while (polled == 0);
-    assert_int_equal(polled, 1);
-    return wc.status;
+    return bench_post(bench, &wr);
 }

@@ -7,6 +7,7 @@
 #define TESTS_RDMA_BENCH_H
 
 #include <hmreg/verbs.h>
+#include <stdbool.h>
 
 struct bench {
     struct ibv_context *device;
@@ -18,11 +19,20 @@ struct bench {
     struct hmreg_domain *domain;
 };
 
-/* On the first device with an active port; skips the test, saying why, where there is none. */
+/* The queue pairs alone, of the first device with an active port; false: there is none. */
+bool bench_begin(struct bench *bench);
+void bench_end(struct bench *bench);
+/* New queue pairs: an operation that is refused stops the ones it was on. */
+void bench_reconnect(struct bench *bench);
+
+/* And the domain; skips the test, saying why, where there is no device. */
 void bench_open(struct bench *bench);
 /* The same, with a domain of this config. */
 void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config);
 void bench_close(struct bench *bench);
+
+/* Posts one signaled operation, and waits for it. The status of its completion. */
+enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr);
 
 /* One RDMA operation of len bytes between local memory under mr and raddr under rkey, waited
  * for. The status of its completion. */

@@ -576,6 +576,53 @@ static void no_memory_windows__einval_is_final(void **state)
     close_bed(&bed);
 }
 
+static void atomics__the_right_to_write_covers_them(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    begin(&bed);
+    open_with(&bed, HMREG_VERBS_ATOMICS);
+    for (int device = 0; device < 2; device++) {
+        for (uint64_t right = HMREG_READ; right <= HMREG_REMOTE_WRITE; right <<= 1) {
+            assert_ok(reg(&bed, device ? bed.there : host, 4096, right, &mr));
+            assert_int_equal(!!(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC),
+                             right == HMREG_REMOTE_WRITE);
+            assert_ok(hmreg_mr_close(mr));
+        }
+    }
+    close_bed(&bed);
+}
+
+static void atomics__not_asked_for__writing_is_all_that_is_granted(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_ok(reg(&bed, host, 4096, HMREG_ACCESS_ALL, &mr));
+    assert_int_equal(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC, 0);
+    assert_ok(hmreg_mr_close(mr));
+    close_bed(&bed);
+}
+
+static void atomics__device_without__opnotsupp(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_VERBS_ATOMICS};
+    struct hmreg_domain *domain = (void *)1;
+    struct bed bed;
+
+    begin(&bed);
+    fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
+    assert_fails(hmreg_domain_open_verbs(bed.lib, bed.pd, &config, &domain), -EOPNOTSUPP,
+                 "fake0 has no atomic operations");
+    assert_ptr_equal(domain, (void *)1);
+    config.size = 1; /* says nothing about flags */
+    assert_fails(hmreg_domain_open_verbs(bed.lib, bed.pd, &config, &domain), -EINVAL, "size of");
+    open_with(&bed, 0);
+    close_bed(&bed);
+}
+
 /* ---- limits ----------------------------------------------------------------------------- */
 
 static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **state)
@@ -623,4 +670,7 @@ TEST_MAIN(TEST(reg__dmabuf__range_by_its_offset_and_address),
           TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused),
           TEST(on_demand__host_memory_where_the_device_has_it),
           TEST(memory_windows__einval_is_busy), TEST(no_memory_windows__einval_is_final),
+          TEST(atomics__the_right_to_write_covers_them),
+          TEST(atomics__not_asked_for__writing_is_all_that_is_granted),
+          TEST(atomics__device_without__opnotsupp),
           TEST(reg__more_than_max_mr__enomem_before_the_device_is_asked))

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The suite on libibverbs: two connected queue pairs of the first device here. It has one mode,
+ * its own. In the guest its dmabufs are of the simulated GPU.
+ */
+#include "tests/conformance/suite.h"
+#include "tests/rdma/bench.h"
+#include "tests/support/softgpu.h"
+
+static bool mode(unsigned index, uint32_t *mr_mode)
+{
+    *mr_mode = 0;
+    return !index;
+}
+
+static bool has_atomics(const struct bench *bench)
+{
+    struct ibv_device_attr limits = {.atomic_cap = IBV_ATOMIC_NONE};
+
+    return !ibv_query_device(bench->device, &limits) && limits.atomic_cap != IBV_ATOMIC_NONE;
+}
+
+static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct bench *bench = calloc(1, sizeof(*bench));
+
+    if (!bench_begin(bench)) {
+        free(bench);
+        return false;
+    }
+    config.flags = has_atomics(bench) ? HMREG_VERBS_ATOMICS : 0;
+    assert_ok(hmreg_domain_open_verbs(bed->lib, bench->pd, &config, &bed->domain));
+    assert_ok(hmreg_domain_open_verbs(bed->lib, bench->pd, &config, &bed->peer));
+    bed->own = bench;
+    return true;
+}
+
+static void close_pair(struct suite_bed *bed)
+{
+    assert_ok(hmreg_domain_close(bed->peer));
+    assert_ok(hmreg_domain_close(bed->domain));
+    bench_end(bed->own);
+    free(bed->own);
+}
+
+static void recover(struct suite_bed *bed)
+{
+    bench_reconnect(bed->own);
+}
+
+static void progress(struct suite_bed *bed)
+{
+}
+
+/* ---- operations ------------------------------------------------------------------------- */
+
+/* A desc is the struct ibv_mr; without one the key is of no region. */
+static struct ibv_sge sge_of(const void *memory, size_t len, const void *desc)
+{
+    const struct ibv_mr *mr = desc;
+
+    return (struct ibv_sge){(uintptr_t)memory, (uint32_t)len, mr ? mr->lkey : 0};
+}
+
+static int post(struct suite_bed *bed, struct ibv_send_wr *wr, struct ibv_sge sge)
+{
+    wr->sg_list = &sge;
+    wr->num_sge = 1;
+    return bench_post(bed->own, wr) == IBV_WC_SUCCESS ? 0 : -EIO;
+}
+
+static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+               size_t len, void *desc, uint64_t addr, uint64_t key)
+{
+    struct ibv_send_wr wr = {.opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+                             .wr.rdma = {.remote_addr = addr, .rkey = (uint32_t)key}};
+
+    return post(bed, &wr, sge_of(local, len, desc));
+}
+
+/* All that verbs has fetch. */
+static int add(struct suite_bed *bed, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
+               uint64_t addr, uint64_t key)
+{
+    struct ibv_send_wr wr = {
+        .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+        .wr.atomic = {.remote_addr = addr, .compare_add = amount, .rkey = (uint32_t)key}};
+
+    return has_atomics(bed->own) ? post(bed, &wr, sge_of(words, 8, desc)) : -EOPNOTSUPP;
+}
+
+static int message(struct suite_bed *bed, bool tagged, const void *from, void *from_desc, void *to,
+                   void *to_desc, size_t len)
+{
+    struct ibv_sge sge = sge_of(to, len, to_desc);
+    struct ibv_recv_wr *bad, receive = {.sg_list = &sge, .num_sge = 1};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+    struct bench *bench = bed->own;
+    struct ibv_wc wc;
+    int rc, polled;
+
+    if (tagged) /* verbs has no tags */
+        return -EOPNOTSUPP;
+    assert_int_equal(ibv_post_recv(bench->qp[1], &receive, &bad), 0);
+    rc = post(bed, &wr, sge_of(from, len, from_desc));
+    if (rc)
+        return rc;
+    do { /* of the two completions one was the sender's, or the receiver's: this is the other */
+        polled = ibv_poll_cq(bench->cq, 1, &wc);
+    } while (!polled);
+    return polled == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
+}
+
+/* ---- without us ------------------------------------------------------------------------- */
+
+/* What verbs has no word for it cannot have taken. */
+static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+                  uint64_t offset, uint64_t key, uint64_t flags)
+{
+    struct bench *bench = bed->own;
+    struct ibv_mr *mr;
+
+    if (offset || flags || key > UINT32_MAX || (access & ~HMREG_ACCESS_ALL))
+        return SUITE_NO_NATIVE;
+    mr = ibv_reg_mr(bench->pd, (void *)(uintptr_t)addr, len, access ? IBV_ACCESS_LOCAL_WRITE : 0);
+    if (!mr)
+        return -errno;
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    return 0;
+}
+
+static void *none(struct suite_bed *bed)
+{
+    return NULL;
+}
+
+static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
+{
+    return false;
+}
+
+static int dmabuf(size_t bytes)
+{
+    return access(SOFTGPU_DEVICE, F_OK) ? -1 : softgpu_alloc(bytes, 0);
+}
+
+const struct suite_fabric *suite_fabric(const char *name)
+{
+    static const struct suite_fabric verbs = {
+        .name = "verbs",
+        .tells = true,
+        .mode = mode,
+        .open = open_pair,
+        .close = close_pair,
+        .rma = rma,
+        .add = add,
+        .message = message,
+        .recover = recover,
+        .progress = progress,
+        .native = native,
+        .counter_open = none,
+        .async_open = async_open,
+        .dmabuf = dmabuf,
+    };
+
+    return &verbs;
+}
