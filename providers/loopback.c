@@ -20,7 +20,7 @@
 
 #define KNOWN_MODES ((HMREG_MR_HMEM << 1) - 1)
 #define BASIC_MEANS (HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY)
-#define MAX_IOV 64
+#define MAX_IOV     64
 
 /* The domains of this process, for peers in it. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -117,8 +117,9 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
     pthread_mutex_unlock(&loopback->lock);
     if (found)
         return 0;
-    return hmreg_fail(-EKEYREJECTED, "key %#" PRIx64 " was not mapped with hmreg_mr_map_raw(), "
-                                     "which this domain demands (HMREG_MR_RAW)",
+    return hmreg_fail(-EKEYREJECTED,
+                      "key %#" PRIx64 " was not mapped with hmreg_mr_map_raw(), "
+                      "which this domain demands (HMREG_MR_RAW)",
                       access->key);
 }
 
@@ -132,8 +133,8 @@ struct peer {
 static int address(void *self, uint8_t *buf, size_t *size)
 {
     struct loopback *loopback = self;
-    struct loopback_address here = {.epoch = loopback->lib->epoch, .serial = loopback->serial,
-                                    .pid = (uint32_t)getpid()};
+    struct loopback_address here = {
+        .epoch = loopback->lib->epoch, .serial = loopback->serial, .pid = (uint32_t)getpid()};
     int rc = 0;
 
     pthread_mutex_lock(&loopback->lock);
@@ -218,26 +219,40 @@ static int access_here(const struct peer *peer, const struct loopback_access *ac
     return rc;
 }
 
+/* LOCAL is about the system's memory, HMEM about what a device's runtime allocated: each alone
+ * leaves the other be. */
+static int needs_desc(struct loopback *loopback, uint64_t addr, uint64_t len, bool *needed)
+{
+    const uint32_t both = HMREG_MR_LOCAL | HMREG_MR_HMEM;
+    uint32_t asked = loopback->mr_mode & both;
+    struct resolved found;
+    int rc;
+
+    *needed = asked;
+    if (!asked || asked == both)
+        return 0;
+    rc = resolve(loopback->lib, addr, len, &found);
+    if (!rc)
+        *needed = asked & (found.iface == HMREG_IFACE_SYSTEM ? HMREG_MR_LOCAL : HMREG_MR_HMEM);
+    return rc;
+}
+
 /* The local side of an RMA: is it registered, where the mode demands that? */
 static int check_desc(struct loopback *loopback, void *desc, const void *local, size_t len,
                       bool write)
 {
     uint64_t addr = (uint64_t)(uintptr_t)local;
-    bool needed = loopback->mr_mode & HMREG_MR_LOCAL;
-    struct resolved found;
-    int rc = 0;
+    bool needed = false;
+    int rc;
 
-    if (!(loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM)))
-        return 0;
-    if (!desc && !needed) {
-        rc = resolve(loopback->lib, addr, len, &found);
-        needed = !rc && found.range.kind == HMREG_MEM_DEVICE;
-    }
-    if (rc || (!desc && !needed))
+    if (!desc) {
+        rc = needs_desc(loopback, addr, len, &needed);
+        if (!rc && needed)
+            rc = hmreg_fail(-EINVAL, "desc is NULL, but this domain needs local memory registered");
         return rc;
-    if (!desc)
-        return hmreg_fail(-EINVAL, "desc is NULL, but this domain needs local memory registered");
-    if (region_covers(loopback, desc, write ? HMREG_WRITE : HMREG_READ, addr, len))
+    }
+    if (!(loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM)) ||
+        region_covers(loopback, desc, write ? HMREG_WRITE : HMREG_READ, addr, len))
         return 0;
     return hmreg_fail(-EINVAL,
                       "desc is not of an open, enabled region that covers %zu bytes at %p with %s",
@@ -248,8 +263,8 @@ static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len,
                uint64_t raddr, uint64_t key)
 {
     struct hmreg_domain *domain = hmreg_remote_domain(remote);
-    struct loopback_access access = {.write = write, .last = true, .key = key, .addr = raddr,
-                                     .len = len};
+    struct loopback_access access = {
+        .write = write, .last = true, .key = key, .addr = raddr, .len = len};
     struct loopback *loopback;
     struct peer *peer;
     int rc = domain ? domain_check(domain) : hmreg_fail(-EINVAL, "remote is NULL");
@@ -340,8 +355,9 @@ static int check_config(const struct hmreg_loopback_config *config)
         return hmreg_fail(-EINVAL, "loopback->mr_mode has unknown bits %#x; accepted are %#x",
                           config->mr_mode & ~KNOWN_MODES, KNOWN_MODES);
     if (old && config->mr_mode != HMREG_MR_BASIC && config->mr_mode != HMREG_MR_SCALABLE)
-        return hmreg_fail(-EINVAL, "loopback->mr_mode is %#x; HMREG_MR_BASIC and HMREG_MR_SCALABLE "
-                                   "stand alone",
+        return hmreg_fail(-EINVAL,
+                          "loopback->mr_mode is %#x; HMREG_MR_BASIC and HMREG_MR_SCALABLE "
+                          "stand alone",
                           config->mr_mode);
     if (config->key_size > 8)
         return hmreg_fail(-EINVAL, "loopback->key_size is %u; accepted are 1 to 8, or 0 for 8",

@@ -74,8 +74,8 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
  * that remote's token came from, or the other way; returns when done. raddr and key are those of
  * hmreg_remote_addr(). Local memory may be any memory hmreg_query() knows.
  * desc: hmreg_mr_desc() of a region that covers the local range with HMREG_WRITE (for a write) or
- * HMREG_READ (for a read): needed where our domain has HMREG_MR_LOCAL, and for device memory where
- * it has HMREG_MR_HMEM; else NULL will do.
+ * HMREG_READ (for a read): needed for memory of the system where our domain has HMREG_MR_LOCAL, and
+ * for what a device's runtime allocated where it has HMREG_MR_HMEM; else NULL will do.
  * Where our domain has HMREG_MR_RAW, key must be one of hmreg_mr_map_raw() (a remote's is).
  * -EINVAL: an argument is NULL, len is 0, remote is not a loopback one, or desc is missing, not
  * of an open region, or its region does not cover the range or grant the access.

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What the manual promises and of the fabrics at hand loopback alone can show: authorization keys
+ * of domains, durable writes, which memory needs a descriptor, events that another thread reads,
+ * peers that come while a region is being refreshed. */
+#include "tests/conformance/bed.h"
+#include "tests/support/vendors.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define PATIENCE_SECONDS 60
+
+/* ---- authorization keys ----------------------------------------------------------------- */
+
+static struct hmreg_domain *open_keyed(struct hmreg *lib, const char *auth)
+{
+    struct hmreg_loopback_config config = {
+        .size = sizeof(config), .auth_key_size = strlen(auth), .auth_key = (const uint8_t *)auth};
+    struct hmreg_domain *domain = NULL;
+
+    assert_ok(hmreg_domain_open_loopback(lib, &config, NULL, &domain));
+    return domain;
+}
+
+/* What becomes of a byte that this domain writes to the region. */
+static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
+{
+    struct hmreg_remote *remote = bed_peer_on(from, mr);
+    int rc = peer_put(remote, 0, 'x');
+
+    hmreg_remote_close(remote);
+    return rc;
+}
+
+/* Peers of the domain's own key reach a region without one; peers of a region's key reach that. */
+static void auth_key__same_as_the_peers__lets_it_in(void **state)
+{
+    static const char *const keys[] = {"", "one", "two", "one and more"};
+    enum { DOMAINS = 4 };
+    struct hmreg_domain *domains[DOMAINS];
+    char memory[16];
+    struct iovec iov = {memory, sizeof(memory)};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_ACCESS_REMOTE};
+    struct hmreg *lib = NULL;
+    struct hmreg_mr *mr;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    for (int i = 0; i < DOMAINS; i++)
+        domains[i] = open_keyed(lib, keys[i]);
+    for (int owner = 0; owner < DOMAINS; owner++) {
+        for (int given = 0; given < DOMAINS; given++) {
+            const char *wanted = given ? keys[given] : keys[owner]; /* size 0: the domain's */
+
+            mr = NULL;
+            attr.auth_key = (const uint8_t *)keys[given];
+            attr.auth_key_size = strlen(keys[given]);
+            assert_ok(hmreg_mr_regattr(domains[owner], &attr, 0, &mr));
+            for (int peer = 0; peer < DOMAINS; peer++)
+                assert_int_equal(put_from(domains[peer], mr),
+                                 strcmp(keys[peer], wanted) ? -EACCES : 0);
+            assert_ok(hmreg_mr_close(mr));
+        }
+    }
+    for (int i = 0; i < DOMAINS; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- HMREG_RMA_PMEM --------------------------------------------------------------------- */
+
+static struct {
+    uintptr_t start, end;
+    unsigned calls;
+    char byte; /* what was at start then */
+} synced;
+
+/* In place of libc's, for the library as well. */
+int msync(void *addr, size_t len, int flags)
+{
+    synced.calls++;
+    synced.start = (uintptr_t)addr;
+    synced.end = synced.start + len;
+    synced.byte = *(char *)addr;
+    return (int)syscall(SYS_msync, addr, len, flags);
+}
+
+static void pmem__written_bytes__are_synced_before_the_write_is_done(void **state)
+{
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+    struct hmreg_mr *mr;
+    struct bed bed;
+    char byte;
+
+    for (int durable = 0; durable < 2; durable++) {
+        bed_open(&bed, 0);
+        mr = bed_reg(&bed, 5, durable ? HMREG_RMA_PMEM : 0);
+        remote = bed_peer(&bed, mr);
+        memset(&synced, 0, sizeof(synced));
+        assert_ok(peer_put(remote, 2 * (uint64_t)sysconf(_SC_PAGESIZE), 'x'));
+        assert_int_equal(synced.calls, durable);
+        if (durable) {
+            uintptr_t at = (uintptr_t)bed.memory + 2 * (uintptr_t)sysconf(_SC_PAGESIZE);
+
+            assert_true(synced.start == at && synced.end > at);
+            assert_int_equal(synced.byte, 'x');
+        }
+        assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
+        assert_ok(hmreg_loopback_read(remote, &byte, 1, NULL, addr, key));
+        assert_int_equal(synced.calls, durable);
+        hmreg_remote_close(remote);
+        assert_ok(hmreg_mr_close(mr));
+        bed_close(&bed);
+    }
+}
+
+/* ---- HMREG_MR_LOCAL and HMREG_MR_HMEM --------------------------------------------------- */
+
+/* A read of the region into local memory, with or without a region of its own. */
+static int read_into(struct bed *bed, struct hmreg_remote *remote, void *local, bool registered)
+{
+    struct hmreg_mr *mr = NULL;
+    uint64_t addr, key;
+    int rc;
+
+    assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
+    if (registered)
+        assert_ok(hmreg_mr_reg(bed->domain, local, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
+    rc = hmreg_loopback_read(remote, local, 1, hmreg_mr_desc(mr), addr, key);
+    assert_ok(hmreg_mr_close(mr));
+    return rc;
+}
+
+/* Each mode names the memory that needs a region: the system's, or what a device's runtime gave. */
+static void desc__needed_for_the_memory_that_the_mode_names(void **state)
+{
+    static const uint32_t modes[] = {0, HMREG_MR_LOCAL, HMREG_MR_HMEM,
+                                     HMREG_MR_LOCAL | HMREG_MR_HMEM};
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        int system_needs = modes[i] & HMREG_MR_LOCAL ? -EINVAL : 0;
+        int device_needs = modes[i] & HMREG_MR_HMEM ? -EINVAL : 0;
+        struct hmreg_remote *remote;
+        struct hmreg_mr *mr;
+        struct bed bed;
+        char *device, *pinned;
+        char system;
+
+        vendors_reset();
+        bed_open(&bed, modes[i]);
+        bed.memory[0] = (char)('0' + i);
+        device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
+        pinned = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_HOST_PINNED, 4096);
+        mr = bed_reg(&bed, 5, 0);
+        remote = bed_peer(&bed, mr);
+        assert_int_equal(read_into(&bed, remote, &system, false), system_needs);
+        assert_int_equal(read_into(&bed, remote, device, false), device_needs);
+        assert_int_equal(read_into(&bed, remote, pinned, false), device_needs);
+        assert_int_equal(vendor_view(device)[0], device_needs ? 0 : '0' + (int)i);
+        assert_ok(read_into(&bed, remote, &system, true));
+        assert_ok(read_into(&bed, remote, pinned, true));
+        assert_int_equal(system, '0' + (int)i);
+        assert_int_equal(vendor_view(pinned)[0], '0' + (int)i);
+        hmreg_remote_close(remote);
+        assert_ok(hmreg_mr_close(mr));
+        vendor_memory_free(device);
+        vendor_memory_free(pinned);
+        bed_close(&bed);
+    }
+}
+
+/* ---- HMREG_MR_RMA_EVENT ----------------------------------------------------------------- */
+
+/* What was denied has not written. */
+static void counter__denied_writes__are_not_counted(void **state)
+{
+    struct hmreg_loopback_counter *counter = NULL;
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+    struct hmreg_mr *mr;
+    char bytes[2] = "x";
+    struct bed bed;
+
+    bed_open(&bed, 0);
+    mr = bed_reg(&bed, 5, 0);
+    remote = bed_peer(&bed, mr);
+    assert_ok(hmreg_loopback_counter_open(bed.domain, &counter));
+    assert_ok(hmreg_mr_bind(mr, counter, HMREG_REMOTE_WRITE));
+    assert_ok(hmreg_remote_addr(remote, bed.bytes - 1, 1, &addr, &key));
+    assert_fails(hmreg_loopback_write(remote, bytes, 2, NULL, addr, key), -ERANGE, "outside");
+    assert_fails(hmreg_loopback_write(remote, bytes, 1, NULL, addr, key + 1), -EKEYREJECTED, "key");
+    munmap(bed.memory, bed.bytes);
+    assert_fails(hmreg_loopback_write(remote, bytes, 1, NULL, addr, key), -EFAULT, "mapped");
+    assert_int_equal(hmreg_loopback_counter_read(counter), 0);
+    assert_ok(hmreg_loopback_counter_close(counter));
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    bed_close(&bed);
+}
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+#define EVENTS 2000
+
+struct reader {
+    struct hmreg_loopback_eq *eq;
+    struct hmreg_mr *slots[EVENTS];
+    atomic_int wrong;
+};
+
+/* The context of an event is the variable that its region is in by now. */
+static void *read_events(void *closure)
+{
+    struct hmreg_loopback_event event = {.size = sizeof(event)};
+    struct reader *reader = closure;
+
+    for (int i = 0; i < EVENTS; i++) {
+        if (hmreg_loopback_eq_read(reader->eq, &event, -1) || event.context != &reader->slots[i] ||
+            event.mr != reader->slots[i])
+            atomic_fetch_add(&reader->wrong, 1);
+    }
+    return NULL;
+}
+
+static void event__read_by_another_thread__region_is_in_its_variable(void **state)
+{
+    struct reader *reader = calloc(1, sizeof(*reader));
+    pthread_t thread;
+    struct bed bed;
+
+    bed_open(&bed, 0);
+    assert_ok(hmreg_loopback_eq_open(bed.domain, &reader->eq));
+    assert_ok(hmreg_domain_bind(bed.domain, reader->eq, HMREG_REG_MR));
+    assert_int_equal(pthread_create(&thread, NULL, read_events, reader), 0);
+    for (int i = 0; i < EVENTS; i++)
+        assert_ok(hmreg_mr_reg(bed.domain, bed.memory, 64, HMREG_SEND, 0, 0, 0, &reader->slots[i],
+                               &reader->slots[i]));
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&reader->wrong), 0);
+    for (int i = 0; i < EVENTS; i++)
+        assert_ok(hmreg_mr_close(reader->slots[i]));
+    assert_ok(hmreg_loopback_eq_close(reader->eq));
+    bed_close(&bed);
+    free(reader);
+}
+
+/* ---- refreshing ------------------------------------------------------------------------- */
+
+/* An access that is under way for as long as the test wants, since the vendor is asked about its
+ * memory and does not answer. */
+static struct {
+    uint64_t addr;
+    pthread_barrier_t in, out;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+    atomic_int refreshed;
+} held;
+
+static void hold(const char *call, uint64_t addr, size_t len)
+{
+    if (addr != held.addr)
+        return;
+    held.addr = 0;
+    pthread_barrier_wait(&held.in);
+    pthread_barrier_wait(&held.out);
+}
+
+static void *put_held(void *closure)
+{
+    *(int *)closure = peer_put(held.remote, 0, 'x');
+    return NULL;
+}
+
+static void *refresh_meanwhile(void *closure)
+{
+    *(int *)closure = hmreg_mr_refresh(held.mr, NULL, 0, 0);
+    atomic_store(&held.refreshed, 1);
+    return NULL;
+}
+
+static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **state)
+{
+    time_t until = time(NULL) + PATIENCE_SECONDS;
+    int put_rc = -1, refresh_rc = -1, rc;
+    pthread_t writer, refresher;
+    struct bed bed;
+    char *device;
+
+    vendors_reset();
+    bed_open(&bed, HMREG_MR_MMU_NOTIFY);
+    device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
+    held.mr = NULL;
+    assert_ok(hmreg_mr_reg(bed.domain, device, 64, HMREG_ACCESS_REMOTE, 0, 5, 0, &held.mr, NULL));
+    held.remote = bed_peer(&bed, held.mr);
+    pthread_barrier_init(&held.in, NULL, 2);
+    pthread_barrier_init(&held.out, NULL, 2);
+    atomic_store(&held.refreshed, 0);
+    assert_ok(peer_put(held.remote, 1, 'a'));
+    held.addr = (uintptr_t)device;
+    vendors[HMREG_IFACE_CUDA].hook = hold;
+    assert_int_equal(pthread_create(&writer, NULL, put_held, &put_rc), 0);
+    pthread_barrier_wait(&held.in);
+    assert_int_equal(pthread_create(&refresher, NULL, refresh_meanwhile, &refresh_rc), 0);
+    do {
+        rc = peer_put(held.remote, 1, 'b');
+    } while (!rc && time(NULL) < until);
+    assert_int_equal(rc, -EKEYREJECTED);
+    assert_int_equal(atomic_load(&held.refreshed), 0);
+    pthread_barrier_wait(&held.out);
+    pthread_join(writer, NULL);
+    pthread_join(refresher, NULL);
+    assert_int_equal(put_rc, 0);
+    assert_int_equal(refresh_rc, 0);
+    assert_ok(peer_put(held.remote, 1, 'c'));
+    assert_memory_equal(vendor_view(device), "xc", 2);
+    vendors[HMREG_IFACE_CUDA].hook = NULL;
+    pthread_barrier_destroy(&held.in);
+    pthread_barrier_destroy(&held.out);
+    hmreg_remote_close(held.remote);
+    assert_ok(hmreg_mr_close(held.mr));
+    vendor_memory_free(device);
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(auth_key__same_as_the_peers__lets_it_in),
+          TEST(pmem__written_bytes__are_synced_before_the_write_is_done),
+          TEST(desc__needed_for_the_memory_that_the_mode_names),
+          TEST(counter__denied_writes__are_not_counted),
+          TEST(event__read_by_another_thread__region_is_in_its_variable),
+          TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in))
