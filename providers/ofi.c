@@ -597,7 +597,7 @@ static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
     return one ? 1 : stated < UINT32_MAX ? (uint32_t)stated : UINT32_MAX;
 }
 
-/* A config too short to have flags is refused by who knows its size. */
+/* A config too short to say so is refused by who knows its size. */
 static bool is_async(const struct hmreg_domain_config *config)
 {
     return config && config->size >= offsetof(struct hmreg_domain_config, order) &&

@@ -8,8 +8,8 @@
 #include <hmreg/verbs.h>
 
 const unsigned under_variants = 1;
-const uint32_t under_flags =
-    HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND | HMREG_VERBS_MEMORY_WINDOWS;
+const uint32_t under_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
+                             HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS;
 
 int under_open_more(struct under *under, const struct hmreg_domain_config *config,
                     struct hmreg_domain **out)

@@ -263,23 +263,6 @@ static void begin_async(struct bed *bed, int mr_mode)
     assert_ok(open_as(bed, mr_mode, FI_RMA, HMREG_OFI_ASYNC));
 }
 
-/* A struct of before hmreg_domain_config had its last field means what it says all the same. */
-static void async__flag_of_an_older_caller__is_heard(void **state)
-{
-    struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
-                                         .flags = HMREG_OFI_ASYNC};
-    struct hmreg_domain *older = NULL;
-    struct hmreg_mr *mr = NULL;
-    struct bed bed;
-
-    begin(&bed, 0);
-    assert_ok(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                    &older));
-    assert_fails(hmreg_mr_get(older, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
-    assert_ok(hmreg_domain_close(older));
-    end(&bed);
-}
-
 static void async__key_comes_with_the_event(void **state)
 {
     unsigned char token[512], raw[8];
@@ -408,7 +391,6 @@ TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then
           TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays),
           TEST(refresh__mapped_device_memory__by_the_devices_address),
           TEST(refresh__as_the_mode_says), TEST(flags__only_those_of_the_infos_capabilities),
-          TEST(async__flag_of_an_older_caller__is_heard),
           TEST(async__key_comes_with_the_event),
           TEST(async__event_is_read_before_the_call_returns__region_is_there),
           TEST(async__failure__output_untouched),
