@@ -92,9 +92,9 @@ static json_t *lacking_files(const struct vendor *vendor)
     for (size_t i = 0; i < 3 && vendor->files[i]; i++) {
         fitting_file(vendor->files[i], path, sizeof(path));
         if (!path[0])
-            doc_add(lacking, doc_made(json_sprintf("/dev/%s is missing", vendor->files[i])));
+            doc_add(lacking, doc_format("/dev/%s is missing", vendor->files[i]));
         else if (!root_opens("%s", path))
-            doc_add(lacking, doc_made(json_sprintf("%s is closed to this user", path)));
+            doc_add(lacking, doc_format("%s is closed to this user", path));
     }
     return lacking;
 }

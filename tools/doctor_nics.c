@@ -23,12 +23,13 @@ static json_t *ports(const char *nic)
     json_array_foreach(names, i, name)
     {
         const char *port = json_string_value(name);
-        char state[32] = "";
+        char state[32] = "", *words;
 
         /* "4: ACTIVE" */
         root_read(state, sizeof(state), "/sys/class/infiniband/%s/ports/%s/state", nic, port);
-        doc_add(list, doc_made(json_pack("{s:i, s:s}", "port", atoi(port), "state",
-                                         strchr(state, ' ') ? strchr(state, ' ') + 1 : state)));
+        words = strchr(state, ' ') ? strchr(state, ' ') + 1 : state;
+        doc_add(list,
+                doc_made(json_pack("{s:i, s:o}", "port", atoi(port), "state", doc_text(words))));
     }
     json_decref(names);
     return list;

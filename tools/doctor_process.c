@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define CAP_IPC_LOCK_BIT 14
+#define STATUS_BYTES     (1 << 20) /* the list of groups may be long */
 #define MEMLOCK_ENOUGH   (UINT64_C(1) << 30) /* for each NIC */
 
 /* ---- facts ------------------------------------------------------------------------------ */
@@ -38,12 +39,15 @@ static json_t *memlock(void)
 static bool may_lock(void)
 {
     static const char name[] = "CapEff:";
-    char status[4096], *line;
+    char *status = calloc(1, STATUS_BYTES), *line = NULL;
+    uint64_t effective = 0;
 
-    if (!root_read(status, sizeof(status), "/proc/self/status"))
-        return false;
-    line = strstr(status, name);
-    return line && strtoull(line + sizeof(name) - 1, NULL, 16) >> CAP_IPC_LOCK_BIT & 1;
+    if (status && root_read(status, STATUS_BYTES, "/proc/self/status"))
+        line = strstr(status, name);
+    if (line)
+        effective = strtoull(line + sizeof(name) - 1, NULL, 16);
+    free(status);
+    return effective >> CAP_IPC_LOCK_BIT & 1;
 }
 
 static const char *file_state(const char *path)

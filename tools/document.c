@@ -7,6 +7,7 @@
 #include "tools/command.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,17 @@ json_t *doc_text(const char *words)
     text = doc_made(copy ? json_string(copy) : NULL);
     free(copy);
     return text;
+}
+
+json_t *doc_format(const char *format, ...)
+{
+    char words[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(words, sizeof(words), format, args);
+    va_end(args);
+    return doc_text(words);
 }
 
 json_t *doc_hex(uint64_t number)

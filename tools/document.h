@@ -20,6 +20,7 @@ void doc_set(json_t *object, const char *key, json_t *value);
 void doc_add(json_t *array, json_t *value);
 
 json_t *doc_text(const char *words); /* bytes that are not UTF-8 become '?' */
+json_t *doc_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 json_t *doc_hex(uint64_t number);
 json_t *doc_count(uint64_t number, uint64_t none); /* null for none */
 json_t *doc_pci(const struct hmreg_pci *pci);

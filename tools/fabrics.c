@@ -75,8 +75,8 @@ static json_t *describe_library(const struct library *library, struct fabric_lis
     library->version(version, sizeof(version));
     if (library->lacks)
         library->lacks(lacks);
-    return doc_made(json_pack("{s:s, s:s, s:s, s:i, s:s, s:o}", "provider", library->provider,
-                              "library", library->name, "version", version, "fabrics",
+    return doc_made(json_pack("{s:s, s:s, s:o, s:i, s:s, s:o}", "provider", library->provider,
+                              "library", library->name, "version", doc_text(version), "fabrics",
                               (int)(json_array_size(list->fabrics) - before), "why", why ? why : "",
                               "lacks", lacks));
 }

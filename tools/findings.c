@@ -47,9 +47,9 @@ void finding_add(json_t *findings, const char *code, const char *where, const ch
     if (!strncmp(text, "the ", 4)) /* the library's sentences begin small */
         text[0] = 'T';
     finding = finding ? finding : &unknown;
-    doc_add(findings, doc_made(json_pack("{s:s, s:s, s:o, s:s, s:s}", "code", code, "severity",
+    doc_add(findings, doc_made(json_pack("{s:s, s:s, s:o, s:s, s:o}", "code", code, "severity",
                                          severity_name(finding->severity), "text", doc_text(text),
-                                         "remedy", finding->remedy, "read_at", where)));
+                                         "remedy", finding->remedy, "read_at", doc_text(where))));
 }
 
 static enum severity severity_of(const json_t *found)

@@ -146,6 +146,9 @@ json_t *machine_environment(void)
     static const char *const names[] = {
         "HMREG_IFACES",
         "HMREG_STATS",
+        "HMREG_CACHE_CHECK",
+        "HMREG_CACHE_MAX_COUNT",
+        "HMREG_CACHE_MAX_SIZE",
         "FI_MR_CACHE_MONITOR",
         "FI_MR_CACHE_MAX_COUNT",
         "FI_MR_CACHE_MAX_SIZE",

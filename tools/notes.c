@@ -20,7 +20,7 @@ size_t note_number(json_t *notes, const char *key, const char *words)
         if (!strcmp(doc_words(note, "key"), key))
             return i + 1;
     }
-    doc_add(notes, doc_made(json_pack("{s:s, s:s}", "key", key, "words", words)));
+    doc_add(notes, doc_made(json_pack("{s:s, s:o}", "key", key, "words", doc_text(words))));
     return json_array_size(notes);
 }
 

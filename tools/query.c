@@ -54,7 +54,7 @@ static void fail(struct report *report, const struct subject *subject, const cha
     va_start(args, format);
     vsnprintf(why, sizeof(why), format, args);
     va_end(args);
-    doc_add(report->failures, doc_made(json_sprintf("%s: %s", subject->name, why)));
+    doc_add(report->failures, doc_format("%s: %s", subject->name, why));
 }
 
 static void leave_out(struct report *report, const struct subject *subject, const char *why)

@@ -134,7 +134,7 @@ static bool real_of(const char *path, char *buf, size_t size)
     if (!realpath(path, found) || (root_prefix()[0] && !realpath(root_prefix(), prefix)))
         return false;
     skip = strlen(prefix);
-    if (strncmp(found, prefix, skip))
+    if (strncmp(found, prefix, skip) || (found[skip] && found[skip] != '/'))
         return false;
     snprintf(buf, size, "%s", found + skip);
     return true;

@@ -74,6 +74,25 @@ static size_t width_of(const char *words)
     return width;
 }
 
+/* Words come from files, drivers and other people's trees: what would steer the terminal, of
+ * ASCII or of Latin-1 in UTF-8, is one '?'. */
+static size_t control_bytes(const char *words)
+{
+    unsigned char first = (unsigned char)words[0], second = first ? (unsigned char)words[1] : 0;
+
+    if (first < ' ' || first == 0x7f)
+        return 1;
+    return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
+}
+
+static void print_words(const char *words, size_t bytes)
+{
+    for (size_t i = 0, control; i < bytes; i += control ? control : 1) {
+        control = control_bytes(words + i);
+        putchar(control ? '?' : words[i]);
+    }
+}
+
 static void print_spaces(size_t count)
 {
     printf("%*s", (int)count, "");
@@ -81,7 +100,11 @@ static void print_spaces(size_t count)
 
 void print_heading(const char *words)
 {
-    printf(may_embolden() ? "\n\033[1m%s\033[0m\n" : "\n%s\n", words);
+    bool bold = may_embolden();
+
+    fputs(bold ? "\n\033[1m" : "\n", stdout);
+    print_words(words, strlen(words));
+    fputs(bold ? "\033[0m\n" : "\n", stdout);
 }
 
 /* ---- wrapping --------------------------------------------------------------------------- */
@@ -108,7 +131,8 @@ static void print_wrapped(const char *words, size_t column, size_t width)
     for (;;) {
         size_t bytes = width ? bytes_that_fit(words, room) : strlen(words);
 
-        printf("%.*s\n", (int)bytes, words);
+        print_words(words, bytes);
+        putchar('\n');
         words += bytes;
         words += strspn(words, " ");
         if (!*words)
@@ -125,7 +149,7 @@ void print_line(const char *words)
 void print_paragraph(const char *mark, const char *words)
 {
     print_spaces(INDENT);
-    fputs(mark, stdout);
+    print_words(mark, strlen(mark));
     print_wrapped(words, INDENT + width_of(mark), line_width());
 }
 
@@ -203,7 +227,7 @@ static void print_row(const struct table *table, char *const *row, const size_t 
             print_wrapped(cell, column, width);
             return;
         }
-        fputs(cell, stdout);
+        print_words(cell, strlen(cell));
         print_spaces((right ? 0 : pad) + GAP);
         column += widths[i] + GAP;
     }
@@ -231,7 +255,7 @@ static void print_as_blocks(const struct table *table, size_t width)
         if (!*table->cell[i])
             continue;
         print_spaces(INDENT);
-        fputs(heading, stdout);
+        print_words(heading, strlen(heading));
         print_spaces(widest - width_of(heading) + GAP);
         print_wrapped(table->cell[i], INDENT + widest + GAP, width);
     }

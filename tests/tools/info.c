@@ -144,6 +144,35 @@ static void document__environment_is_shown_and_heeded(void **state)
     json_decref(document);
 }
 
+/* The value that is there by default, so that it is accepted. */
+static void document__every_variable_that_is_read__is_shown(void **state)
+{
+    static const char *const variables[][2] = {
+        {"HMREG_STATS", "on"},
+        {"HMREG_CACHE_CHECK", "always"},
+        {"HMREG_CACHE_MAX_COUNT", "100"},
+        {"HMREG_CACHE_MAX_SIZE", "1000000"},
+        {"FI_MR_CACHE_MONITOR", "import"},
+        {"FI_MR_CACHE_MAX_COUNT", "100"},
+        {"FI_MR_CACHE_MAX_SIZE", "1000000"},
+        {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "1"},
+        {"FI_MR_ROCR_CACHE_MONITOR_ENABLED", "1"},
+        {"FI_MR_ZE_CACHE_MONITOR_ENABLED", "1"},
+    };
+    const size_t count = sizeof(variables) / sizeof(variables[0]);
+    json_t *document, *shown;
+
+    for (size_t i = 0; i < count; i++)
+        setenv(variables[i][0], variables[i][1], 1);
+    document = tool_document(0, "info", "--json");
+    shown = json_object_get(document, "environment");
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(words_at(shown, variables[i][0]), variables[i][1]);
+        unsetenv(variables[i][0]);
+    }
+    json_decref(document);
+}
+
 static void text__has_every_section(void **state)
 {
     static const char *const sections[] = {"\nRuntimes\n",
@@ -208,6 +237,7 @@ TEST_MAIN(TEST(document__begins_with_format_and_version),
           TEST(document__every_fabric_is_described_or_says_why_not),
           TEST(document__limits_are_this_process_s),
           TEST(document__monitor_is_what_the_environment_asks_for),
-          TEST(document__environment_is_shown_and_heeded), TEST(text__has_every_section),
+          TEST(document__environment_is_shown_and_heeded),
+          TEST(document__every_variable_that_is_read__is_shown), TEST(text__has_every_section),
           TEST(text__into_a_file__no_control_characters), TEST(text__on_a_terminal__fits_its_width),
           TEST(text__on_a_terminal__headings_are_bold_unless_unwanted))

@@ -96,6 +96,31 @@ static void utf8__counts_characters(void **state)
     assert_prints(print_foreign, 0, "  a   b\n  \xc3\xa4\xc3\xb6  x\n  ab  y\n");
 }
 
+static void print_hostile(void)
+{
+    static const char *const columns[] = {"name\033[2J", "says"};
+    struct table *table = table_new(columns, 2);
+
+    table_add(table, "\033]0;me\007");
+    table_add(table, "one\ntwo\x7f \xc2\x9b"
+                     "31m \xc2\xa0");
+    table_print(table);
+    print_heading("a\033[31mb");
+    print_paragraph("\r", "\033c");
+    print_line("\t.");
+}
+
+/* What steers a terminal is seen, and steers none. */
+static void control_characters__question_marks(void **state)
+{
+    assert_prints(print_hostile, 0,
+                  "  name?[2J  says\n"
+                  "  ?]0;me?   one?two? ?31m \xc2\xa0\n"
+                  "\na?[31mb\n"
+                  "  ??c\n"
+                  "?.\n");
+}
+
 static void print_empty(void)
 {
     static const char *const columns[] = {"a", "b"};
@@ -125,5 +150,6 @@ static void paragraph__wraps_below_its_first_word(void **state)
 TEST_MAIN(TEST(columns__are_aligned_and_end_with_their_last_word),
           TEST(terminal_just_wide_enough__columns),
           TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words),
-          TEST(narrower_terminal__blocks), TEST(utf8__counts_characters), TEST(no_rows__nothing),
+          TEST(narrower_terminal__blocks), TEST(utf8__counts_characters),
+          TEST(control_characters__question_marks), TEST(no_rows__nothing),
           TEST(paragraph__wraps_below_its_first_word))

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Trees of /sys and /proc that no kernel makes, and that somebody may hand to the doctor: facts
+ * come of them, as far as they say any, in JSON that can be written. */
+#include "tests/support/test.h"
+#include "tests/tools/tree.h"
+#include "tools/doctor.h"
+#include "tools/document.h"
+#include "tools/findings.h"
+#include "tools/root.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void assert_can_be_written(const json_t *facts)
+{
+    char *text = json_dumps(facts, 0);
+
+    assert_non_null(text);
+    free(text);
+}
+
+static void port_state__no_words__question_marks(void **state)
+{
+    json_t *facts, *port;
+
+    tree_begin();
+    tree_file("/sys/class/infiniband/n0/ports/1/state", "4: \xff\033\xfe");
+    facts = nics_facts();
+    port = json_array_get(json_object_get(json_array_get(facts, 0), "ports"), 0);
+    assert_string_equal(doc_words(port, "state"), "?\033?");
+    assert_can_be_written(facts);
+    json_decref(facts);
+    tree_end();
+}
+
+/* Longer than there is room for, and cut off within a character. */
+static void device_file__with_a_long_name__told(void **state)
+{
+    char path[512] = "/dev/nvidia0";
+    json_t *facts;
+
+    for (size_t i = strlen(path); i < 240; i += 2)
+        strcpy(path + i, "\u00e9");
+    tree_begin();
+    tree_pci("pci0000:00/0000:05:00.0", "0x030200\n", "0x10de\n");
+    tree_file(path, "");
+    facts = gpus_facts();
+    assert_int_equal(json_array_size(facts), 1);
+    assert_can_be_written(facts);
+    json_decref(facts);
+    tree_end();
+}
+
+static void finding__of_a_place_that_is_no_words__told(void **state)
+{
+    json_t *findings = json_array();
+
+    finding_add(findings, "page-size", "/sys/\xc3", "%s", "Pages\xff");
+    assert_string_equal(doc_words(json_array_get(findings, 0), "read_at"), "/sys/?");
+    assert_can_be_written(findings);
+    json_decref(findings);
+}
+
+/* A tree is read below its root, and not beside it. */
+static void link__into_a_neighbour_of_the_root__not_followed(void **state)
+{
+    char beside[256], name[64];
+
+    tree_begin();
+    snprintf(beside, sizeof(beside), "%s.beside", root_prefix());
+    assert_int_equal(mkdir(beside, 0700), 0);
+    tree_link("/sys/class/infiniband/n0/device", beside);
+    tree_folder("/devices/0000:41:00.0");
+    tree_link("/sys/class/infiniband/n1/device", "../../../../devices/0000:41:00.0");
+    assert_false(root_target(name, sizeof(name), "/sys/class/infiniband/%s/device", "n0"));
+    assert_true(root_target(name, sizeof(name), "/sys/class/infiniband/%s/device", "n1"));
+    assert_string_equal(name, "0000:41:00.0");
+    rmdir(beside);
+    tree_end();
+}
+
+static void status__of_a_user_of_many_groups__capabilities_are_read(void **state)
+{
+    char *status = malloc(1 << 17), *end = status;
+    json_t *facts;
+
+    assert_non_null(status);
+    end += sprintf(end, "Name:\thmreg\nGroups:\t");
+    for (unsigned i = 0; i < 10000; i++)
+        end += sprintf(end, "%u ", 1000000000 + i);
+    sprintf(end, "\nCapEff:\t0000000000004000\n");
+    tree_begin();
+    tree_file("/proc/self/status", status);
+    facts = process_facts();
+    assert_true(doc_is(facts, "ipc_lock"));
+    json_decref(facts);
+    tree_end();
+    free(status);
+}
+
+TEST_MAIN(TEST(port_state__no_words__question_marks), TEST(device_file__with_a_long_name__told),
+          TEST(finding__of_a_place_that_is_no_words__told),
+          TEST(link__into_a_neighbour_of_the_root__not_followed),
+          TEST(status__of_a_user_of_many_groups__capabilities_are_read))
