@@ -2,7 +2,7 @@
  *
  * See verbs_peers.h. Kernels with the interface for peer memory (those of MLNX_OFED and some
  * distributions, no upstream one) list its clients in /sys/kernel/mm/memory_peers. NVIDIA's
- * module may also be loaded where that list does not exist. A client that is listed may still
+ * modules may also be loaded where that list does not exist. A client that is listed may still
  * refuse an address: registering decides, this only spares attempts that cannot succeed.
  */
 #include "providers/verbs_peers.h"
@@ -55,10 +55,16 @@ static bool loaded(const char *sys, const char *module)
     return !access(path, F_OK);
 }
 
+/* EFA's driver has a client of its own for NVIDIA's memory, which no list shows. */
+static bool nvidias_loaded(const char *sys)
+{
+    return loaded(sys, "nvidia_peermem") || loaded(sys, "nv_peer_mem") ||
+           loaded(sys, "efa_nv_peermem");
+}
+
 bool peers_serve(const char *sys, enum hmreg_iface iface)
 {
-    return listed(sys, iface) || (iface == HMREG_IFACE_CUDA &&
-                                  (loaded(sys, "nvidia_peermem") || loaded(sys, "nv_peer_mem")));
+    return listed(sys, iface) || (iface == HMREG_IFACE_CUDA && nvidias_loaded(sys));
 }
 
 const char *peers_remedy(enum hmreg_iface iface)

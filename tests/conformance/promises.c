@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What the manual promises and of the fabrics at hand loopback alone can show: authorization keys
  * of domains, durable writes, which memory needs a descriptor, events that another thread reads,
- * peers that come while a region is being refreshed. */
+ * peers that come while a region is being refreshed; and what holds for all that the library
+ * opens: descriptors end with an exec, any thread may go on where another left off. */
 #include "tests/conformance/bed.h"
 #include "tests/support/vendors.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define PATIENCE_SECONDS 60
@@ -325,9 +328,125 @@ static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **s
     bed_close(&bed);
 }
 
+/* ---- descriptors and threads ------------------------------------------------------------ */
+
+#define MOST_FDS 1024
+
+/* Which descriptors of those that were not open before would outlive an exec. */
+static int kept_by_exec(const bool before[MOST_FDS])
+{
+    int kept = 0;
+
+    for (int fd = 0; fd < MOST_FDS; fd++) {
+        int flags = before[fd] ? -1 : fcntl(fd, F_GETFD);
+
+        kept += flags != -1 && !(flags & FD_CLOEXEC);
+    }
+    return kept;
+}
+
+static void note_open(bool open[MOST_FDS])
+{
+    for (int fd = 0; fd < MOST_FDS; fd++)
+        open[fd] = fcntl(fd, F_GETFD) != -1;
+}
+
+/* A peer in another process, connected: its descriptors. 0: all end with an exec. */
+static int check_peer(const struct hmreg_mr *mr)
+{
+    uint8_t token[4096];
+    size_t size = sizeof(token);
+    bool before[MOST_FDS];
+    int status = -1;
+    pid_t child;
+
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    child = fork();
+    if (!child) {
+        struct hmreg_remote *remote = NULL;
+        struct hmreg_domain *domain = NULL;
+        struct hmreg *lib = NULL;
+
+        note_open(before);
+        if (hmreg_open(NULL, &lib) || hmreg_domain_open_loopback(lib, NULL, NULL, &domain) ||
+            hmreg_remote_open(domain, token, size, &remote) || peer_put(remote, 0, 'x'))
+            _exit(101);
+        _exit(kept_by_exec(before));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The monitor's, the page of numbers', those of a domain that listens and of one that is connected.
+ */
+static void descriptors__of_all_the_library_opens__end_with_an_exec(void **state)
+{
+    bool before[MOST_FDS];
+    struct hmreg_mr *mr, *cached = NULL;
+    struct bed bed;
+
+    note_open(before);
+    bed_open(&bed, 0);
+    mr = bed_reg(&bed, 5, 0);
+    assert_ok(hmreg_mr_get(bed.domain, bed.memory, 64, HMREG_SEND, &cached));
+    assert_int_equal(check_peer(mr), 0);
+    assert_int_equal(kept_by_exec(before), 0);
+    hmreg_mr_put(cached);
+    assert_ok(hmreg_mr_close(mr));
+    bed_close(&bed);
+}
+
+struct made {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    struct hmreg_loopback_ep *ep;
+    struct hmreg_mr *mr, *cached;
+    struct hmreg_remote *remote;
+    void *memory;
+};
+
+static void *make_all(void *closure)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = HMREG_MR_ENDPOINT};
+    struct made *made = closure;
+
+    assert_ok(hmreg_open(NULL, &made->lib));
+    assert_ok(hmreg_domain_open_loopback(made->lib, &config, NULL, &made->domain));
+    assert_ok(
+        hmreg_mem_alloc(made->lib, HMREG_IFACE_SYSTEM, -1, HMREG_MEM_HOST, 4096, &made->memory));
+    assert_ok(hmreg_mr_reg(made->domain, made->memory, 64, HMREG_ACCESS_REMOTE, 0, 5, 0, &made->mr,
+                           NULL));
+    assert_ok(hmreg_mr_get(made->domain, made->memory, 64, HMREG_SEND, &made->cached));
+    assert_ok(hmreg_loopback_ep_open(made->domain, &made->ep));
+    made->remote = bed_peer_on(made->domain, made->mr);
+    return NULL;
+}
+
+static void objects__made_by_a_thread_that_ended__used_and_ended_by_another(void **state)
+{
+    struct made made = {.lib = NULL};
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, make_all, &made), 0);
+    pthread_join(thread, NULL);
+    assert_ok(hmreg_mr_bind(made.mr, made.ep, 0));
+    assert_ok(hmreg_mr_enable(made.mr));
+    assert_ok(peer_put(made.remote, 3, 'x'));
+    assert_int_equal(((char *)made.memory)[3], 'x');
+    hmreg_mr_put(made.cached);
+    hmreg_remote_close(made.remote);
+    assert_ok(hmreg_loopback_ep_close(made.ep));
+    assert_ok(hmreg_mr_close(made.mr));
+    assert_ok(hmreg_domain_close(made.domain));
+    assert_ok(hmreg_mem_free(made.lib, made.memory));
+    assert_ok(hmreg_close(made.lib));
+}
+
 TEST_MAIN(TEST(auth_key__same_as_the_peers__lets_it_in),
           TEST(pmem__written_bytes__are_synced_before_the_write_is_done),
           TEST(desc__needed_for_the_memory_that_the_mode_names),
           TEST(counter__denied_writes__are_not_counted),
           TEST(event__read_by_another_thread__region_is_in_its_variable),
-          TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in))
+          TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in),
+          TEST(descriptors__of_all_the_library_opens__end_with_an_exec),
+          TEST(objects__made_by_a_thread_that_ended__used_and_ended_by_another))

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The tables of promises and of kinds of memory and the list of errors name tests as PROGRAM:CASE:
-# does each exist, and is it run? Program conformance_suite is tests/conformance/suite*.c, cuda_public tests/gpu/cuda/public.c.
+# The tables of promises, of kinds of memory and of rules and the list of errors name tests as
+# PROGRAM:CASE: does each exist, and is it run? Program conformance_suite is tests/conformance/suite*.c, cuda_public tests/gpu/cuda/public.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
 kinds=$SOURCE_DIR/docs/memory-kinds.md
+rules=$SOURCE_DIR/docs/testing.md
 errors=$SOURCE_DIR/tests/conformance/errors.txt
 
 sources_of() { # PROGRAM
@@ -95,6 +96,7 @@ tests_name_their_errors() {
 
 check semantics__tests_of_the_promises__exist all_are_run "$promises"
 check semantics__each_promise__has_a_proof rows_have_proofs
+check rules__tests__exist all_are_run "$rules"
 check kinds__tests_of_the_table__exist all_are_run "$kinds"
 check kinds__each_row__has_a_test kinds_have_tests
 check kinds__each_test_of_a_kind__has_a_row kinds_have_rows

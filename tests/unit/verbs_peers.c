@@ -80,6 +80,7 @@ static void serve__nvidias_module_alone__cuda(void **state)
 {
     assert_int_equal(served("module/nvidia_peermem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
     assert_int_equal(served("module/nv_peer_mem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
+    assert_int_equal(served("module/efa_nv_peermem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
 }
 
 static void remedy__names_what_to_do(void **state)
