@@ -192,14 +192,22 @@ static void before_fork(void)
     pthread_mutex_lock(&open_lock);
 }
 
-static void after_fork(void)
+static void in_parent(void)
 {
+    pthread_mutex_unlock(&open_lock);
+}
+
+static atomic_int forks_handled;
+
+static void in_child(void)
+{
+    process_once_done(&forks_handled);
     pthread_mutex_unlock(&open_lock);
 }
 
 static bool handle_forks(void)
 {
-    return pthread_atfork(before_fork, after_fork, after_fork) == 0;
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
 /* In this process nobody has hooked yet. */
@@ -237,12 +245,11 @@ static int join(struct memhooks_client *client, const struct hook_sites *sites, 
 
 int memhooks_open(struct memhooks_client *client)
 {
-    static atomic_int handled;
     uint64_t epoch = process_epoch_start();
     struct hook_sites sites;
     int rc;
 
-    if (!epoch || !process_once(&handled, handle_forks))
+    if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for memhooks");
     /* Without the lock: it asks the dynamic linker, whose locks a forking thread may hold. */
     rc = hook_sites_find(&sites);

@@ -41,6 +41,11 @@ bool process_once(atomic_int *who, bool (*make)(void))
     return done;
 }
 
+void process_once_done(atomic_int *who)
+{
+    atomic_store(who, DONE);
+}
+
 /* ---- pages ------------------------------------------------------------------------------ */
 
 /* Where the kernel does not wipe, these are left to the fork handler. A page ends with the link. */
@@ -74,6 +79,7 @@ static void in_child(void)
 {
     for (void *page = atomic_load(&unwiped.first); page; page = *link_of(page))
         memset(page, 0, page_size() - sizeof(void *));
+    process_once_done(&unwiped.handled);
     pthread_mutex_unlock(&unwiped.lock);
 }
 

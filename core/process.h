@@ -31,6 +31,10 @@ static inline bool process_is(uint64_t epoch)
  * next tries again. make() is true when it is done. */
 bool process_once(atomic_int *who, bool (*make)(void));
 
+/* Who made it may have been cut off by a fork before it said so. What make() brought about says it
+ * in the child: fork handlers, that they are there, lest they be there twice. */
+void process_once_done(atomic_int *who);
+
 /* A page, all zero, that is so again in the child of a fork. NULL: no memory; nothing is recorded. */
 void *process_page(void);
 void process_page_free(void *page);

@@ -109,7 +109,7 @@ static int read_number(const char *name, uint64_t *out)
     if (!value)
         return 0;
     errno = 0;
-    number = strtoull(value, &end, 0);
+    number = strtoull(value, &end, !strncmp(value, "0x", 2) ? 16 : 10); /* no octal numbers */
     if (!isdigit((unsigned char)value[0]) || *end || errno)
         return hmreg_fail(-EINVAL, "%s=%s: a number from 0 to 18446744073709551615 is accepted",
                           name, value);

@@ -303,6 +303,8 @@ static void in_parent(void)
     pthread_mutex_unlock(&shared_lock);
 }
 
+static atomic_int forks_handled;
+
 /* The parent's userfaultfd must not stay open here: it would go on watching for a parent that
  * has closed it, whose threads would sleep for ever. */
 static void in_child(void)
@@ -312,6 +314,7 @@ static void in_child(void)
         close(shared->stop);
         shared = NULL;
     }
+    process_once_done(&forks_handled);
     pthread_mutex_unlock(&shared_lock);
 }
 
@@ -324,10 +327,9 @@ static bool handle_forks(void)
 
 int userfault_open(struct userfault_client *client, struct userfault **out)
 {
-    static atomic_int handled;
     int rc = 0;
 
-    if (!process_once(&handled, handle_forks))
+    if (!process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
     pthread_mutex_lock(&shared_lock);
     if (!shared)

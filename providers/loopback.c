@@ -39,9 +39,17 @@ static void unlock_list(void)
     pthread_mutex_unlock(&list_lock);
 }
 
+static atomic_int forks_handled;
+
+static void unlock_list_in_child(void)
+{
+    process_once_done(&forks_handled);
+    unlock_list();
+}
+
 static bool keep_list_across_forks(void)
 {
-    return pthread_atfork(lock_list, unlock_list, unlock_list) == 0;
+    return pthread_atfork(lock_list, unlock_list, unlock_list_in_child) == 0;
 }
 
 /* ---- raw keys of peers ------------------------------------------------------------------ */
@@ -400,11 +408,10 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
 static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
                                      const struct provider_caps *caps)
 {
-    static atomic_int handled;
     uint32_t key_size = caps->key_size < 8 ? caps->key_size : 8;
     struct loopback *loopback;
 
-    if (!process_once(&handled, keep_list_across_forks))
+    if (!process_once(&forks_handled, keep_list_across_forks))
         return NULL;
     loopback = calloc(1, sizeof(*loopback));
     if (!loopback)
