@@ -465,32 +465,17 @@ static void success__leaves_the_last_error(void **state)
             _exit(__COUNTER__ + 1);                                                                \
     } while (0)
 
-/* Every call on the parent's objects, in a child. */
-static void child(struct bed *bed)
+/* In a child, every call on the parent's objects: of the library, */
+static void child_calls_library(struct bed *bed)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_domain_info domain_info = {.size = sizeof(domain_info)};
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
     struct hmreg_device_info device = {.size = sizeof(device)};
-    struct hmreg_segment_info segment = {.size = sizeof(segment)};
-    struct hmreg_remote_info remote_info = {.size = sizeof(remote_info)};
     struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
     struct hmreg_mem_info mem = {.size = sizeof(mem)};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct hmreg_domain *domain = bed->under.domain, *other;
-    struct hmreg_segment one = {.u.memory = {memory, 16}};
-    struct iovec iov = {memory, 16};
-    struct hmreg_mr_attr attr = {
-        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
     struct hmreg *lib = bed->under.lib;
-    struct hmreg_remote *remote;
+    struct hmreg_domain *other;
     struct hmreg_dmabuf dmabuf;
-    struct hmreg_mr *mr;
-    uint64_t addr, key;
-    uint8_t bytes[4096];
-    size_t size = sizeof(bytes);
     void *made;
 
     PERM(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &runtime));
@@ -503,36 +488,81 @@ static void child(struct bed *bed)
     PERM(hmreg_mem_free(lib, memory));
     PERM(hmreg_invalidate(lib, memory, 16));
     PERM(under_open_more(&bed->under, &config, &other));
-    PERM(hmreg_domain_query(domain, &domain_info));
+}
+
+/* of a domain, */
+static void child_calls_domain(struct bed *bed)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain = bed->under.domain;
+    struct hmreg_remote *remote;
+    uint8_t raw[8] = {0};
+    uint64_t key;
+
+    PERM(hmreg_domain_query(domain, &info));
     PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, &why));
     PERM(hmreg_domain_stats(domain, &stats));
     PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, &stats));
     PERM(hmreg_domain_dump(domain, NULL, NULL));
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_bind(domain, bed, HMREG_REG_MR));
+    PERM(hmreg_mr_map_raw(domain, 0, raw, sizeof(raw), &key, 0));
+    PERM(hmreg_mr_unmap_key(domain, 1));
+    PERM(hmreg_remote_open(domain, bed->token, bed->token_size, &remote));
+}
+
+/* registering, */
+static void child_registers(struct hmreg_domain *domain)
+{
+    struct hmreg_segment one = {.u.memory = {memory, 16}};
+    struct iovec iov = {memory, 16};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
+    struct hmreg_mr *mr;
+
     PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &mr, NULL));
     PERM(hmreg_mr_regv(domain, &iov, 1, HMREG_SEND, 0, 0, 0, &mr, NULL));
     PERM(hmreg_mr_regattr(domain, &attr, 0, &mr));
     PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &mr, NULL));
     PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &mr));
+}
+
+/* of a region and of a remote. */
+static void child_calls_regions(struct bed *bed)
+{
+    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_remote_info remote = {.size = sizeof(remote)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    uint8_t bytes[4096];
+    size_t size = sizeof(bytes);
+    uint64_t addr, key;
+
     PERM(hmreg_mr_query(bed->mr, &info));
     PERM(hmreg_mr_segment(bed->mr, 0, &segment));
     PERM(hmreg_explain(bed->mr, &why));
     PERM(hmreg_mr_pack(bed->mr, bytes, &size));
     PERM(hmreg_mr_raw_attr(bed->mr, &addr, bytes, &size, 0));
-    PERM(hmreg_mr_map_raw(domain, 0, bytes, 8, &key, 0));
-    PERM(hmreg_mr_unmap_key(domain, 1));
     PERM(hmreg_mr_bind(bed->mr, bed, 0));
     PERM(hmreg_mr_enable(bed->mr));
     PERM(hmreg_mr_refresh(bed->mr, NULL, 0, 0));
-    PERM(hmreg_remote_open(domain, bed->token, bed->token_size, &remote));
-    PERM(hmreg_remote_query(bed->remote, &remote_info));
+    PERM(hmreg_remote_query(bed->remote, &remote));
     PERM(hmreg_remote_addr(bed->remote, 0, 1, &addr, &key));
+}
+
+static void child(struct bed *bed)
+{
+    child_calls_library(bed);
+    child_calls_domain(bed);
+    child_registers(bed->under.domain);
+    child_calls_regions(bed);
     hmreg_mr_put(bed->mr);
     hmreg_remote_close(bed->remote);
     PERM(hmreg_mr_close(bed->mr));
-    PERM(hmreg_domain_close(domain));
-    PERM(hmreg_close(lib));
+    PERM(hmreg_domain_close(bed->under.domain));
+    PERM(hmreg_close(bed->under.lib));
     _exit(0);
 }
 

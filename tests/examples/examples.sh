@@ -9,20 +9,6 @@ fakes=$BUILD_DIR/tests/fakes
 simulated=(env "LD_LIBRARY_PATH=$fakes/cuda:$fakes/rocr${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     "ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so")
 
-says() { # WORDS COMMAND...
-    local words=$1 output
-    shift
-    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
-}
-
-fails() { # WORDS COMMAND...
-    local words=$1 output
-    shift
-    ! output=$("$@" 2>&1) || return
-    echo "$output"
-    [[ $output == *"$words"* ]]
-}
-
 # Every simulated device of every vendor built in is written, and nothing else.
 device_memory() {
     local output vendor

@@ -30,6 +30,21 @@ skip() { # NAME WHY
     fi
 }
 
+# To be checked: a command succeeds, or fails, and says these words.
+says() { # WORDS COMMAND...
+    local words=$1 output
+    shift
+    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
+}
+
+fails() { # WORDS COMMAND...
+    local words=$1 output
+    shift
+    ! output=$("$@" 2>&1) || return
+    echo "$output"
+    [[ $output == *"$words"* ]]
+}
+
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     ((failed)) && exit 1

@@ -32,20 +32,6 @@ ends() {
     [[ $(tail -n 1 <<<"$output") == "$line" ]] && ((!status == !expected))
 }
 
-fails() { # "WORDS" COMMAND...
-    local words=$1 output
-    shift
-    ! output=$("$@" 2>&1) || return
-    echo "$output"
-    [[ $output == *"$words"* ]]
-}
-
-says() { # "WORDS" COMMAND...
-    local words=$1 output
-    shift
-    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
-}
-
 counts_by_label() {
     tests_of 'echo 3 passed, 0 failed, 1 skipped' 'echo 2 passed, 0 failed, 0 skipped'
     local output

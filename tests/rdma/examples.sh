@@ -14,20 +14,6 @@ export FI_OFI_RXM_USE_SRX=1 FI_MR_CACHE_MAX_COUNT=0
 server=$(mktemp)
 trap 'rm -f "$server"' EXIT
 
-says() { # WORDS COMMAND...
-    local words=$1 output
-    shift
-    output=$("$@" 2>&1) && echo "$output" && [[ $output == *"$words"* ]]
-}
-
-fails() { # WORDS COMMAND...
-    local words=$1 output
-    shift
-    ! output=$("$@" 2>&1) || return
-    echo "$output"
-    [[ $output == *"$words"* ]]
-}
-
 # Server and client, of two ifaces; both must be content, and say which path they took.
 verbs() { # SERVER-IFACE CLIENT-IFACE PATH
     local status

@@ -135,13 +135,31 @@ static void get__change_read_but_not_told__waits_for_it(void **state)
     bed_close(&bed);
 }
 
-/* munmap() has not returned, yet the address is free: new memory is there already. */
+/* The getter's memory is unmapped and mapped anew while the thread that reads is held up at the end
+ * of `first`: munmap() has not returned, yet the address is free. The key that the getter gets. */
+static uint64_t key_of_unread(struct getting *getting, struct obstacle *obstacle, char *first)
+{
+    struct unmapping unmapping = {getting->addr, getting->len};
+    pthread_t unmapper;
+
+    munmap(first, getting->len);
+    sem_wait(&obstacle->reached);
+    assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
+    while (!bed_map_at(getting->addr, 1))
+        ;
+    sem_post(&getting->go_on);
+    sem_post(&obstacle->go_on);
+    sem_wait(&obstacle->reached);
+    sem_post(&obstacle->go_on);
+    pthread_join(unmapper, NULL);
+    pthread_join(getting->thread, NULL);
+    return getting->key;
+}
+
 static void get__change_not_even_read__waits_for_it(void **state)
 {
     size_t len = bed_page();
     char *first = bed_map(1), *memory = bed_map(1);
-    struct unmapping unmapping = {memory, len};
-    pthread_t unmapper;
     struct obstacle obstacle;
     struct getting getting;
     struct bed bed;
@@ -151,18 +169,7 @@ static void get__change_not_even_read__waits_for_it(void **state)
     bed_key(&bed, memory, len);
     remember(&getting, &bed, memory, len);
     raise_obstacle(&bed, &obstacle);
-    munmap(first, len);
-    sem_wait(&obstacle.reached); /* the thread that reads is held up */
-    assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
-    while (!bed_map_at(memory, 1))
-        ;
-    sem_post(&getting.go_on);
-    sem_post(&obstacle.go_on);
-    sem_wait(&obstacle.reached);
-    sem_post(&obstacle.go_on);
-    pthread_join(unmapper, NULL);
-    pthread_join(getting.thread, NULL);
-    assert_int_equal(getting.key, 3);
+    assert_int_equal(key_of_unread(&getting, &obstacle, first), 3);
     monitor_detach(bed.lib->monitor, &obstacle.listener);
     munmap(memory, len);
     bed_close(&bed);
@@ -174,10 +181,8 @@ static void get__change_not_even_read_and_no_doubt__asks_the_kernel(void **state
 {
     size_t len = bed_page();
     char *first = bed_map(1), *memory = bed_map(1);
-    struct unmapping unmapping = {memory, len};
     struct obstacle obstacle;
     struct getting getting;
-    pthread_t unmapper;
     struct bed bed, later;
 
     open_bed(&bed);
@@ -185,18 +190,7 @@ static void get__change_not_even_read_and_no_doubt__asks_the_kernel(void **state
     bed_key(&bed, first, len);
     later = (struct bed){bed.lib, counter_open_more(bed.lib, NULL)};
     remember(&getting, &later, memory, len);
-    munmap(first, len);
-    sem_wait(&obstacle.reached);
-    assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
-    while (!bed_map_at(memory, 1))
-        ;
-    sem_post(&getting.go_on);
-    sem_post(&obstacle.go_on);
-    sem_wait(&obstacle.reached);
-    sem_post(&obstacle.go_on);
-    pthread_join(unmapper, NULL);
-    pthread_join(getting.thread, NULL);
-    assert_int_equal(getting.key, 3);
+    assert_int_equal(key_of_unread(&getting, &obstacle, first), 3);
     monitor_detach(bed.lib->monitor, &obstacle.listener);
     munmap(memory, len);
     assert_ok(hmreg_domain_close(later.domain));
