@@ -11,8 +11,9 @@
 #include "core/evict.h"
 #include "core/userfault.h"
 
-/* A live entry that serves, pinned, of the first of these caches that has one; NULL: none. Threads
- * may remember it from now on, if so asked. */
+/* A live entry that contains what is wanted with the same rights, pinned: of the first cache that
+ * has one, among those numbered from <= number < to. heat: threads may remember it from now on.
+ * NULL: none. */
 struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                                const struct cache_want *want, bool heat);
 
@@ -25,35 +26,46 @@ enum cache_claim {
     CACHE_STIRRED,  /* call cache_settle(), and again */
 };
 
-/* Lets one thread register what is wanted. Room for it is made, and counted, now; *evicted says
- * whether others had to go. like: what is known of the region (domain, iface, device, rights). */
+/* Decides who registers what is wanted, where no live entry serves: of several threads one. Room
+ * for the region is made and counted now; *evicted becomes true if others had to go. like: what is
+ * known of the region (domain, iface, device, rights). */
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
                              const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
                              struct cache_entry **entry);
-/* An entry that is never served, pinned by the caller; NULL: call cache_grow(), and again. */
+
+/* An entry for the caller alone, pinned, which no other get will find. NULL: call cache_grow() and
+ * try again. */
 struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
                                 const struct hmreg_mr *like);
-/* The region is there, and by its identity right or not. False: it is not, or its memory changed
- * meanwhile: the entry is not served. hot: threads may remember it. */
+
+/* A claimed entry's region is registered. right: its memory's identity is still the one before.
+ * True: the entry is live, and hot if so asked. False: it was not right, or the memory changed
+ * meanwhile: the region is the caller's alone, who holds the entry's pin still. */
 bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, bool hot);
-/* There is none, or none to remember. */
+/* A claimed entry's registration failed, or must not be remembered. The caller still holds the pin.
+ */
 void cache_abandon(struct cache *cache, struct cache_entry *entry);
-/* Waits until a pinned entry is no longer pending. Is it live? */
+/* Waits until an entry that the caller has pinned is no longer pending. Is it live? */
 bool cache_await(struct cache *cache, struct cache_entry *entry);
 
-/* Takes a pin away, or has taken it from a cell. Not NULL: it was the last of an entry that is not
- * served: the caller deregisters it. */
+/* Gives back a pin that is in the entry; or one that the caller has just given back in its cell.
+ * Not NULL: it was the last one of an entry that serves no more, and the caller deregisters that.
+ */
 struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
 struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);
 
-/* Memory changed: what touches it dies, or a part of that: true, and there is more. Takes the lock
- * only, see struct userfault_client. */
+/* Memory changed: ends the entries that touch it, or as many of them as one hold of the lock is
+ * good for; true: there are more, call again. Takes no other lock, and allocates nothing: it runs
+ * where struct userfault_client says. */
 bool cache_invalidate(struct cache *cache, const struct change *change);
-/* The first entry in the order of addresses, of those that serve or will, in [start, end). */
+/* The first range, by address, of a live or pending entry that touches [start, end). False: none.
+ */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
-/* One entry dies, which its identity has betrayed. */
+/* Ends a live entry whose memory's identity is not what it was; of one that ended already, nothing.
+ */
 void cache_drop(struct cache *cache, struct cache_entry *entry);
 
-void cache_stats(struct cache *cache, struct hmreg_stats *out); /* adds up */
+/* Adds this cache's counts to *out. */
+void cache_stats(struct cache *cache, struct hmreg_stats *out);
 
 #endif

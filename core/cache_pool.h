@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The book of a domain's caches: entries, which threads may look at as long as the domain is open;
- * what each cache may hold and holds; and the lists of those that end. The rules that are true
- * whenever the lock is free are in cache_pool.c.
+ * The book that a domain's caches share: their entries, what each cache holds and may hold, and the
+ * lists of entries on their way out. What is true of all this whenever the lock is free stands in
+ * cache_pool.c.
+ *
+ * To pin an entry is to keep it from being deregistered; each get that was served holds one pin
+ * until its put. An entry is hot while threads may pin it by their own tables (hot.h), without the
+ * lock; it is cold once no thread can any more, and only then a sum of its pins can be believed.
  */
 #ifndef HMREG_CORE_CACHE_POOL_H
 #define HMREG_CORE_CACHE_POOL_H
@@ -47,8 +51,8 @@ struct cache_pool {
     struct hot_set hot;
     struct cache *caches;
     struct quota *quota;     /* of all domains' caches */
-    uint32_t free;           /* a list of entries */
-    uint32_t fresh;          /* from here on they have never been used */
+    uint32_t free;           /* the first of the entries that can be used again; 0: none */
+    uint32_t fresh;          /* entries from this number on have never been used */
     unsigned count;          /* of entries in use */
     struct cache_list dying; /* to be looked at, once threads have passed a barrier */
     struct cache_list dead;  /* to be deregistered by whoever comes next */
@@ -63,11 +67,11 @@ struct cache {
     struct cache_pool *pool;
     uint16_t index; /* pool->caches[index] */
     struct itree tree;
-    struct lru lru; /* of live ones, in use or not */
+    struct lru lru; /* all live entries, pinned or not */
     struct cache_use limit;
     struct cache_use used; /* by pending and live entries; never above the limit */
-    unsigned zombies;
-    bool marked; /* some in the order of use were found in use */
+    unsigned zombies;      /* entries that serve no more, but are pinned or busy below */
+    bool marked;           /* this search for room has met entries that are pinned */
     struct ledger ledger;
 };
 
@@ -78,10 +82,11 @@ struct cache_want {
     bool exact; /* a larger region will not do */
 };
 
-/* caches: as many, to be initialized. False: no memory. */
+/* For these caches, which cache_init() initializes afterwards. False: no memory. */
 bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
                      struct quota *quota);
-void cache_pool_close(struct cache_pool *pool); /* no entry is left; the ledgers are open still */
+/* When no entry is left, and before the caches' ledgers are closed. */
+void cache_pool_close(struct cache_pool *pool);
 void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
                 uint64_t max_bytes);
 
@@ -98,8 +103,8 @@ static inline struct cache *entry_cache(const struct cache_pool *pool,
     return &pool->caches[entry->mr.cache];
 }
 
-/* The clock's steps, so that there is a time for what is in use (1) and for what is new (2) between
- * the hits before and the hits after. */
+/* The clock of use goes on by 4: between the hits before a step and those after it there is a time
+ * for what is in use (1) and one for what is new (2). */
 #define CLOCK_STEP 4
 
 static inline uint32_t clock_now(const struct cache_pool *pool)
@@ -107,13 +112,13 @@ static inline uint32_t clock_now(const struct cache_pool *pool)
     return atomic_load_explicit(&pool->hot.pulse->clock, memory_order_relaxed);
 }
 
-/* Returns when it was before. */
+/* One step; returns the time before it. */
 static inline uint32_t clock_tick(struct cache_pool *pool)
 {
     return atomic_fetch_add_explicit(&pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
 }
 
-/* True only if the entry is cold; else somebody may pin it at this moment. */
+/* All pins of an entry. To be believed only of a cold one: others may be pinned at this moment. */
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct cache_entry *entry)
 {
     return entry->pins + hot_pins(&pool->hot, entry->mr.number);
@@ -129,7 +134,8 @@ static inline bool entry_is_hot(const struct cache_entry *entry)
     return entry_sequence(entry) % 2;
 }
 
-/* Release: who remembers an entry by a new sequence sees all of it. */
+/* Hot becomes not hot, and the other way round. Release: a thread that matches the new sequence
+ * sees all of the entry. */
 static inline void entry_next_sequence(struct cache_entry *entry)
 {
     atomic_store_explicit(&entry->mr.sequence, hot_next(entry_sequence(entry)),
@@ -148,32 +154,34 @@ static inline void cache_use_subtract(struct cache_use *use, const struct cache_
     use->bytes -= mr_len(&entry->mr);
 }
 
-/* An entry, pinned by the caller, that serves nobody yet. like: what is known of the region
- * (domain, iface, device, rights). NULL: call cache_grow(), and again. */
+/* An unused entry for what is wanted, pinned by the caller; it serves nobody yet. like: what is
+ * known of the region (domain, iface, device, rights). NULL: none is left, call cache_grow() and
+ * try again.
+ */
 struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                      const struct hmreg_mr *like);
-/* Found from now on, and counted; and no more. */
+/* From now on a search by address finds the entry, and it counts as used; until it is unlinked. */
 void cache_link(struct cache *cache, struct cache_entry *entry);
 void cache_unlink(struct cache *cache, struct cache_entry *entry);
-/* Ends a live entry; and one that has left the order of use already. */
+/* Ends a live entry: it serves no more. Bury: one that was taken out of the order of use before. */
 void cache_kill(struct cache *cache, struct cache_entry *entry);
 void cache_bury(struct cache *cache, struct cache_entry *entry);
 
-/* ---- without it ------------------------------------------------------------------------- */
+/* ---- taking the lock themselves --------------------------------------------------------- */
 
-/* False: no memory. */
+/* Makes room for entries, and in the order of use. False: no memory. */
 bool cache_grow(struct cache *cache);
-/* It ends, when nothing keeps it. */
+/* The entry's region is deregistered, or never was: the entry can be used again. */
 void cache_forget(struct cache_pool *pool, struct cache_entry *entry);
 
-/* Finds out which of the dying are pinned. */
+/* Finds out which of the dying are pinned, by a barrier in every thread; the others become dead. */
 void cache_examine(struct cache_pool *pool);
-/* Takes the next to be deregistered; NULL: none. */
+/* Takes the first of pool->dead or pool->busy, to be deregistered by the caller. NULL: none. */
 struct cache_entry *cache_take(struct cache_pool *pool, struct cache_list *list);
-/* Its deregistration was answered with EBUSY: keeps it for another try. */
+/* The fabric answered with EBUSY: the entry is kept for another try. */
 void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry);
 
-/* Entries that are left; those of them that are pinned. */
+/* How many entries are left, in whatever state; and how many of them are pinned. */
 unsigned cache_entries(struct cache_pool *pool);
 unsigned cache_held(struct cache_pool *pool);
 

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Room in a cache: which entries go, and that nobody uses them.
+ * Eviction: which entries go when a cache needs room, and that nobody uses them then.
+ *
+ * Only cold entries are evicted. The next to go are cooled some at a time: taken out of the
+ * threads' tables under the lock, then settled by a barrier in every thread, for which the lock is
+ * let go. So a search for room may be interrupted; a stir is what it keeps meanwhile.
  */
 #ifndef HMREG_CORE_EVICT_H
 #define HMREG_CORE_EVICT_H
 
 #include "core/cache_pool.h"
 
-/* Entries that have left the threads' tables. Once they are settled, which takes a barrier, they
- * are cold: nobody pins them without the lock. */
-#define COOLED 32
+#define COOLED 32 /* at the most, at a time */
 struct cache_stir {
-    bool begun; /* one for each search for room, however often it is interrupted */
-    bool barrier;
-    unsigned count;
+    bool begun;     /* the search has begun; one stir serves it to its end */
+    bool barrier;   /* some of these were hot: settling them takes a barrier */
+    unsigned count; /* of cooled */
     struct {
-        uint32_t number, sequence, stamp;
+        uint32_t number, sequence, stamp; /* as the entry was when it was cooled */
     } cooled[COOLED];
 };
+
+/* Without the lock: the cooled entries become cold, but for those that were asked for meanwhile. */
 void cache_settle(struct cache_pool *pool, struct cache_stir *stir);
 
 static inline void cache_stir_init(struct cache_stir *stir)
@@ -32,17 +36,18 @@ enum cache_pick {
     CACHE_LATER,   /* let go of the lock, settle, and ask again */
 };
 
-/* With the lock held: evicts what it takes for so many bytes; nothing, if everything idle would not
- * be enough. */
+/* With the lock held: makes room for one more region of so many bytes. Evicts nothing if evicting
+ * everything idle would not be enough. *evicted becomes true if something went; else it stays. */
 enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cache_stir *stir,
                                 bool *evicted);
 
-/* The least recently used die, so many at the most, for a registration that failed with code. How
- * many did? */
+/* Ends the least recently used idle entries, `count` of them at the most, and returns how many.
+ * code: the failure of the registration that this is to help; 0: it is for a limit. Who calls these
+ * three deregisters what they ended: cache_set_reap_dead(). */
 unsigned cache_evict(struct cache *cache, unsigned count, int code);
-/* Changes the limits; what is above them and idle dies. */
+/* Changes the limits, and ends what is above them and idle. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
-/* All that nobody holds die. */
+/* Ends all that is idle, in all caches. */
 void cache_empty(struct cache_pool *pool);
 
 #endif

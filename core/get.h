@@ -7,7 +7,7 @@
 
 #include "core/domain.h"
 
-/* hmreg_mr_get(), arguments and all, where no table of this thread's has the region. */
+/* hmreg_mr_get(), arguments, errors and all, where this thread's table does not have the region. */
 int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                struct hmreg_mr **mr);
 

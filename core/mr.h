@@ -102,7 +102,7 @@ static inline bool mr_is_pending(const struct hmreg_mr *mr)
     return mr->more && atomic_load(&mr->more->pending);
 }
 
-/* An explicit region is in its caller's hands: counts it, and tells the provider. */
+/* An explicit region is about to be its caller's: counts it, and tells the provider. Once each. */
 void mr_publish(struct hmreg_mr *mr);
 
 /* Where registrations complete in a queue of the fabric's, the event may be read before the call

@@ -27,7 +27,7 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
 int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
                const struct hmreg_reason *reasons, uint32_t count);
 
-/* Says of a region what its request and its memory do. */
+/* Sets what a region takes from its request and from its memory. */
 void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
                  const struct resolved *found);
 
@@ -36,9 +36,9 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
                             const struct resolved *found);
 void region_free(struct hmreg_mr *mr);
 
-/* One range of host memory under its own address becomes a region of the cache's, which has its
- * number and node, and has been through region_init(). What is not in the region itself is not
- * kept: there is nothing to remember. Never asynchronous. */
+/* Registers one range of host memory by its own address into a region of the cache's, whose number
+ * and node are set, after region_init(). Such a region needs nothing out of line, and keeps nothing
+ * there. Never asynchronous. Errors of hmreg_mr_reg(). */
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct hmreg_mr *mr);
 

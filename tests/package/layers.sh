@@ -92,4 +92,5 @@ check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabu
 check layers__vendors_know_errors_only includes_only hmem core/error
 check layers__fabrics_know_errors_only fabrics_know_errors_only
 check layers__tools_know_a_layout_only includes_only tools core/stats_page
+check layers__bench_knows_a_contract_only includes_only bench providers/provider
 finish
