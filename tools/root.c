@@ -148,7 +148,7 @@ static bool target_of(const char *path, char *buf, size_t size)
     if (!real_of(path, found, sizeof(found)))
         return false;
     name = strrchr(found, '/');
-    snprintf(buf, size, "%s", name ? name + 1 : found);
+    snprintf(buf, size, "%.*s", (int)size - 1, name ? name + 1 : found);
     return true;
 }
 
