@@ -100,7 +100,8 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     }
     if (cache->used.regions >= lru_room(&cache->lru))
         return CACHE_SHORT;
-    room = cache_make_room(cache, bytes, stir, evicted);
+    room = quota_never_fits(quota, bytes) ? CACHE_NOTHING
+                                          : cache_make_room(cache, bytes, stir, evicted);
     if (room == CACHE_LATER)
         return CACHE_STIRRED;
     if (room != CACHE_NOTHING) {

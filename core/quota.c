@@ -8,7 +8,9 @@
 
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
 {
-    *quota = (struct quota){.max_regions = max_regions, .max_bytes = max_bytes};
+    *quota = (struct quota){.regions = 0};
+    atomic_init(&quota->max_regions, max_regions);
+    atomic_init(&quota->max_bytes, max_bytes);
     pthread_mutex_init(&quota->lock, NULL);
 }
 
@@ -25,10 +27,16 @@ void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
     quiet_unlock(&quota->lock);
 }
 
+bool quota_never_fits(const struct quota *quota, uint64_t bytes)
+{
+    return !atomic_load_explicit(&quota->max_regions, memory_order_relaxed) ||
+           bytes > atomic_load_explicit(&quota->max_bytes, memory_order_relaxed);
+}
+
 /* With the lock held. */
 static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
 {
-    if (!quota->max_regions || bytes > quota->max_bytes)
+    if (quota_never_fits(quota, bytes))
         return QUOTA_NEVER;
     if (quota->regions >= quota->max_regions || quota->bytes > quota->max_bytes - bytes)
         return QUOTA_FULL;

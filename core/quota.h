@@ -6,6 +6,7 @@
 #define HMREG_CORE_QUOTA_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,7 +14,7 @@
 struct quota {
     pthread_mutex_t lock;
     uint64_t regions, bytes; /* held; above the limit only where that has been lowered */
-    uint64_t max_regions, max_bytes;
+    _Atomic uint64_t max_regions, max_bytes; /* written under the lock */
 };
 
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
@@ -25,6 +26,9 @@ enum quota_answer {
     QUOTA_FULL,  /* not while so much is held */
     QUOTA_NEVER, /* with this limit */
 };
+
+/* Is it too much even if nothing else is held? Without the lock: for who would make room. */
+bool quota_never_fits(const struct quota *quota, uint64_t bytes);
 
 /* A region of so many bytes is remembered, if there is room; and no more. */
 enum quota_answer quota_take(struct quota *quota, uint64_t bytes);

@@ -140,6 +140,24 @@ static void set_limits__of_all__own_ones_go_first_then_other_domains(void **stat
     bed_close(&bed);
 }
 
+/* What never fits takes nobody's place, though its own cache is full as well. */
+static void set_limits__of_all__a_range_beyond_them_evicts_nothing(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, &config);
+    assert_ok(hmreg_set_limits(bed.lib, HMREG_LIMIT_NONE, 4 * LEN));
+    touch(&bed, 0, 4);
+    assert_ok(hmreg_mr_get(bed.domain, memory[8], 4 * LEN + 1, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(bed_stats(&bed).uncached, 1);
+    assert_int_equal(bed_stats(&bed).evictions, 0);
+    assert_int_equal(regions(&bed), 4);
+    bed_close(&bed);
+}
+
 /* ---- one closes while another evicts there ---------------------------------------------- */
 
 static sem_t visiting, leave;
@@ -349,6 +367,7 @@ TEST_MAIN(TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
           TEST(set_limits__raised__more_is_remembered),
           TEST(set_limits__zero__nothing_is_remembered),
           TEST(set_limits__of_all__own_ones_go_first_then_other_domains),
+          TEST(set_limits__of_all__a_range_beyond_them_evicts_nothing),
           TEST(close__another_domain_evicts_there__waits_for_it),
           TEST(set_limits__of_all_lowered__idle_ones_go_everywhere),
           TEST(set_limits__of_all_in_the_environment__hold),
