@@ -34,7 +34,8 @@ struct entry {
 static struct {
     struct plan_kind kind;
     bool exact, no_cache;
-    uint64_t max_regions, max_bytes;
+    uint64_t max_regions, max_bytes; /* of each cache */
+    uint64_t all_regions, all_bytes; /* of all together */
     struct entry entries[ENTRIES];
     unsigned count; /* of the array, used */
     struct pinned gone[GONE];
@@ -94,6 +95,7 @@ void book_open(const struct plan *plan)
     book.exact = plan->flags & HMREG_DOMAIN_EXACT;
     book.no_cache = plan->flags & HMREG_DOMAIN_NO_CACHE;
     book.clock = 1;
+    book.all_regions = book.all_bytes = HMREG_LIMIT_NONE;
 }
 
 /* ---- room ------------------------------------------------------------------------------- */
@@ -127,6 +129,31 @@ static bool fits(struct use use, uint64_t bytes)
 static bool over(struct use use)
 {
     return use.regions > book.max_regions || use.bytes > book.max_bytes;
+}
+
+/* The same of all caches together. */
+static struct use used_everywhere(enum state least, bool pinned_only)
+{
+    struct use all = {0, 0};
+
+    for (unsigned area = 0; area < WORLD_AREAS; area++) {
+        struct use use = used(area, least, pinned_only);
+
+        all.regions += use.regions;
+        all.bytes += use.bytes;
+    }
+    return all;
+}
+
+static bool all_fits(struct use use, uint64_t bytes)
+{
+    return use.regions < book.all_regions && bytes <= book.all_bytes &&
+           use.bytes <= book.all_bytes - bytes;
+}
+
+static bool all_over(struct use use)
+{
+    return use.regions > book.all_regions || use.bytes > book.all_bytes;
 }
 
 /* When the count-th oldest of those that surely are there was last used, at the latest: what was
@@ -190,10 +217,45 @@ void book_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
             book_fail("after the limits shrank, more is cached than they allow, and not in use");
 }
 
-/* How many an engine may evict beyond what it must, so that it need not do so at each miss. */
-static uint64_t slack(void)
+void book_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
 {
-    return 0;
+    book.all_regions = max_regions;
+    book.all_bytes = max_bytes;
+    end_untold();
+    evicted_anywhere(evictions);
+    book_settle();
+    if (all_over(used_everywhere(LIVE, false)) &&
+        used_everywhere(LIVE, false).regions != used_everywhere(LIVE, true).regions)
+        book_fail(
+            "after all caches' limits shrank, more is cached than they allow, and not in use");
+}
+
+/* May it be that all caches together had no room for it? What is dead and untold counts there, and
+ * what died within this get may have been there; nobody knows how much that is. */
+static bool may_be_squeezed(uint64_t bytes)
+{
+    struct use most = used_everywhere(MAYBE, false);
+
+    if (!all_fits(most, bytes))
+        return true;
+    return (book.untold || book.meanwhile) &&
+           (book.all_regions != HMREG_LIMIT_NONE || book.all_bytes < UNLIMITED);
+}
+
+/* Where only their number is limited, how many had to go is known. */
+static void judge_squeeze(unsigned area, uint64_t evictions)
+{
+    uint64_t here = used(area, MAYBE, false).regions, all = used_everywhere(MAYBE, false).regions;
+    uint64_t needed = here < book.max_regions ? 0 : here + 1 - book.max_regions;
+
+    if (all >= book.all_regions && all + 1 - book.all_regions > needed)
+        needed = all + 1 - book.all_regions;
+    if (evictions > needed && book.max_bytes >= UNLIMITED && book.all_bytes >= UNLIMITED &&
+        !book.untold && !book.meanwhile)
+        book_fail("%" PRIu64 " regions were evicted for all limits, where %" PRIu64 " would do",
+                  evictions, needed);
+    end_untold();
+    evicted_anywhere(evictions);
 }
 
 /* Was what the engine evicted for a new region of so many bytes what it had to, and no more? */
@@ -201,11 +263,16 @@ static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
 {
     struct use most = used(area, MAYBE, false);
 
+    if (evictions && may_be_squeezed(bytes)) {
+        judge_squeeze(area, evictions);
+        return;
+    }
+
     if (evictions && fits(most, bytes) && !book.meanwhile)
         book_fail("%" PRIu64 " regions were evicted, though there was room", evictions);
     /* Where only their number is limited, how many is known. */
     if (book.max_bytes >= UNLIMITED && !book.meanwhile &&
-        evictions > most.regions + 1 - book.max_regions + slack())
+        evictions > most.regions + 1 - book.max_regions)
         book_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
                   most.regions + 1 - book.max_regions);
     evicted(area, evictions);
@@ -268,6 +335,14 @@ static void judge_miss(const struct book_want *want)
                       entry->key);
 }
 
+/* What others hold is found out by evicting: then there may be no room all the same. But what is
+ * larger than all may hold together never is. */
+static bool in_vain_for_all(uint64_t bytes)
+{
+    return book.all_regions && bytes <= book.all_bytes &&
+           !all_fits(used_everywhere(LIVE, true), bytes);
+}
+
 /* Registered, and remembered or not: had it to be? */
 static void judge_remembering(const struct book_want *want, const struct book_seen *seen)
 {
@@ -275,12 +350,14 @@ static void judge_remembering(const struct book_want *want, const struct book_se
 
     if (seen->cached && !cacheable(want))
         book_fail("remembered, though nobody would notice a change");
-    if (seen->cached && !fits(used(want->area, LIVE, true), bytes))
+    if (seen->cached && (!fits(used(want->area, LIVE, true), bytes) ||
+                         !all_fits(used_everywhere(LIVE, true), bytes)))
         book_fail("remembered, though what is in use leaves no room");
     if (!seen->cached && !book.meanwhile && cacheable(want) &&
-        fits(used(want->area, MAYBE, true), bytes))
+        fits(used(want->area, MAYBE, true), bytes) && all_fits(used_everywhere(MAYBE, true), bytes))
         book_fail("not remembered, though there is room");
-    if (!seen->cached && seen->evictions && !seen->others_evicted_too && !book.meanwhile)
+    if (!seen->cached && seen->evictions && !seen->others_evicted_too && !book.meanwhile &&
+        !in_vain_for_all(bytes))
         book_fail("evicted in vain");
 }
 
@@ -355,6 +432,8 @@ void book_get(const struct book_want *want, const struct book_seen *seen)
     book.meanwhile = false;
     if (seen->registered && seen->cached && over(used(want->area, LIVE, false)))
         book_fail("the limits are exceeded");
+    if (seen->registered && seen->cached && all_over(used_everywhere(LIVE, false)))
+        book_fail("all caches' limits are exceeded");
 }
 
 void book_get_failed(const struct book_want *want, uint64_t evictions, bool others_evicted_too)

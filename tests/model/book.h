@@ -39,6 +39,9 @@ void book_open(const struct plan *plan);
 /* Other limits from now on: so many were evicted for it. */
 void book_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions);
 
+/* The same of the limits that all caches have together. */
+void book_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions);
+
 void book_get(const struct book_want *want, const struct book_seen *seen);
 /* A get that registered nothing because the fabric failed; it may have evicted. */
 void book_get_failed(const struct book_want *want, uint64_t evictions, bool others_evicted_too);

@@ -60,6 +60,7 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
         return 100;
     case ACT_FLUSH:
     case ACT_LIMITS:
+    case ACT_ALL_LIMITS:
         return 20;
     case ACT_BUSY:
         return 4;
@@ -172,6 +173,7 @@ void plan_print(const struct plan *plan, FILE *out)
                                                  "invalidate",
                                                  "flush",
                                                  "limits",
+                                                 "limits of all",
                                                  "busy",
                                                  "renew",
                                                  "fork"};

@@ -32,10 +32,11 @@ enum act {
     ACT_LEAVE,      /* device memory is freed */
     ACT_INVALIDATE, /* the application says so, though nothing changes */
     ACT_FLUSH,
-    ACT_LIMITS, /* other limits */
-    ACT_BUSY,   /* the fabric's next deregistrations answer EBUSY */
-    ACT_RENEW,  /* the thread ends, another takes its place */
-    ACT_FORK,   /* the child tries what it may not, and starts afresh */
+    ACT_LIMITS,     /* other limits, of each cache */
+    ACT_ALL_LIMITS, /* and of all together */
+    ACT_BUSY,       /* the fabric's next deregistrations answer EBUSY */
+    ACT_RENEW,      /* the thread ends, another takes its place */
+    ACT_FORK,       /* the child tries what it may not, and starts afresh */
     ACT_COUNT,
 };
 

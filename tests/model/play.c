@@ -427,6 +427,16 @@ static void change_limits(const struct step *step)
     book_limits(max_regions, max_bytes, new_evictions());
 }
 
+static void change_all_limits(const struct step *step)
+{
+    static const uint64_t regions[] = {0, 1, 5, 12, 24, 40, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
+    static const uint64_t bytes[] = {0, 3000, 40000, 150000, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
+    uint64_t max_regions = regions[step->a % 8], max_bytes = bytes[step->b % 6];
+
+    MUST(hmreg_set_limits(t.lib, max_regions, max_bytes));
+    book_all_limits(max_regions, max_bytes, new_evictions());
+}
+
 /* ---- forks ------------------------------------------------------------------------------ */
 
 /* In the child. 0, or the step that went wrong. */
@@ -514,6 +524,9 @@ static void take_step(const struct step *step)
         break;
     case ACT_LIMITS:
         change_limits(step);
+        break;
+    case ACT_ALL_LIMITS:
+        change_all_limits(step);
         break;
     case ACT_BUSY:
         atomic_store(&pinning.busy_times, (int)(step->a % 4));
