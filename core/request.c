@@ -108,6 +108,28 @@ static int check_same(const struct resolved *first, const struct resolved *other
                       hmreg_iface_name(first->iface), first->range.device);
 }
 
+/* Rights by which bytes come into the memory from outside. */
+#define WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
+
+/* Where pages are taken at registration, they are taken for what will be done with them: what the
+ * process itself may not touch, no fabric can. */
+static int check_touch(const struct request *request, const struct resolved *found, size_t index)
+{
+    const struct iovec *iov = &request->iov[index];
+
+    if (found->iface != HMREG_IFACE_SYSTEM)
+        return 0;
+    if (!found->range.host_addr)
+        return hmreg_fail(-EFAULT, "part of the %zu bytes at %p is not mapped for reading",
+                          iov->iov_len, iov->iov_base);
+    if (found->range.read_only && (request->access & WRITING))
+        return hmreg_fail(-EFAULT,
+                          "part of the %zu bytes at %p is mapped read-only, and access asks for "
+                          "writing: %#" PRIx64,
+                          iov->iov_len, iov->iov_base, request->access & WRITING);
+    return 0;
+}
+
 /* A caller's descriptor: what it is of, as far as its address or the caller tells. */
 static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
                            struct resolved *found)
@@ -147,6 +169,8 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
 
         rc = rc ? rc : check_claim(request, &found[i]);
         rc = rc ? rc : check_same(&found[0], &found[i], i);
+        if (!rc && must_exist)
+            rc = check_touch(request, &found[i], i);
         if (rc)
             return rc;
     }

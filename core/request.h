@@ -37,7 +37,8 @@ int request_check_length(const struct hmreg_domain *domain, const struct iovec *
 int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out);
 
 /* What every range of a request is; found has room for request->count. All must be of one iface
- * and device (-EINVAL), and be what the caller claimed (-EINVAL). Errors of resolve(). */
+ * and device (-EINVAL), and be what the caller claimed (-EINVAL). Errors of resolve(); with
+ * HMREG_MR_ALLOCATED also -EFAULT: host memory that is not there, or not for what access asks. */
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);
 

@@ -401,7 +401,8 @@ struct hmreg_mr_attr {
  * -HMREG_EBADFLAGS: flags has bits that are none of these.
  * -HMREG_ENOKEY: requested_key is in use in this domain.
  * -EKEYREJECTED: requested_key does not fit key_size, is reserved, or the provider chooses.
- * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query().
+ * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -EFAULT also, with HMREG_MR_ALLOCATED: host
+ *   memory is mapped without the process's right to read it, or to write where access lets others.
  * -EOPNOTSUPP: every path to this memory was refused; hmreg_explain(NULL, ...) has each reason.
  * -EMSGSIZE: longer than the domain's max_len.
  * Else the fabric's own error, when its registration failed.

@@ -75,6 +75,36 @@ CASE(allocated__memory_that_comes_later__as_the_mode_says)
     }
 }
 
+/* Where pages are taken at registration they are taken for what access asks, as ibv_reg_mr() does
+ * (rdma_host compares its answers); elsewhere it is the access that fails. */
+CASE(allocated__memory_without_the_right__as_the_mode_says)
+{
+    static const uint64_t writes[] = {HMREG_RECV, HMREG_READ, HMREG_REMOTE_WRITE};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *part = bed->memory + 2 * page;
+    struct hmreg_mr *mr = NULL;
+
+    if (!suite_has(bed, HMREG_MR_ALLOCATED)) {
+        suite_not_asked();
+        return;
+    }
+    assert_int_equal(mprotect(part, page, PROT_NONE), 0);
+    assert_fails(
+        hmreg_mr_reg(bed->domain, bed->memory, SUITE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL),
+        -EFAULT, "not mapped for reading");
+    assert_int_equal(mprotect(part, page, PROT_READ), 0);
+    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+        assert_fails(hmreg_mr_reg(bed->domain, bed->memory, SUITE_BYTES, writes[i], 0,
+                                  suite_key(bed, KEY), 0, &mr, NULL),
+                     -EFAULT, "read-only");
+    assert_null(mr);
+    suite_refused(bed, bed->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
+    mr =
+        suite_reg(bed, bed->memory, SUITE_BYTES, HMREG_SEND | HMREG_WRITE | HMREG_REMOTE_READ, KEY);
+    suite_close(bed, mr);
+    assert_int_equal(mprotect(part, page, PROT_READ | PROT_WRITE), 0);
+}
+
 CASE(endpoint__region_unusable_until_bound_and_enabled)
 {
     struct hmreg_remote *remote;
@@ -273,6 +303,7 @@ CASE(old_names__are_spelled_out)
 SUITE_CASES(suite_modes, TEST(virt_addr__peers_name_bytes_as_the_mode_says),
             TEST(local__operation_without_desc__as_the_mode_says),
             TEST(allocated__memory_that_comes_later__as_the_mode_says),
+            TEST(allocated__memory_without_the_right__as_the_mode_says),
             TEST(endpoint__region_unusable_until_bound_and_enabled),
             TEST(rma_event__counter_counts_remote_writes),
             TEST(rma_event__region_unusable_until_enabled), TEST(rma_event__flag__taken_or_refused),

@@ -222,6 +222,51 @@ static void reg__read_only_memory_for_receives__efault(void **state)
     bench_close(&bench);
 }
 
+/* What loopback and the door of every provider imitate: the device's own answers are ours. But
+ * kernels before 6.2 take what the process may not read, by force, and hmreg does not. */
+static void reg__memory_without_the_right__as_the_device_answers(void **state)
+{
+    static const struct {
+        int protection, access;
+        uint64_t right;
+    } cases[] = {
+        {PROT_NONE, 0, HMREG_SEND},
+        {PROT_NONE, IBV_ACCESS_REMOTE_READ, HMREG_REMOTE_READ},
+        {PROT_READ, 0, HMREG_SEND},
+        {PROT_READ, IBV_ACCESS_REMOTE_READ, HMREG_REMOTE_READ},
+        {PROT_READ, IBV_ACCESS_LOCAL_WRITE, HMREG_RECV},
+        {PROT_READ, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, HMREG_REMOTE_WRITE},
+        {PROT_READ | PROT_WRITE, IBV_ACCESS_LOCAL_WRITE, HMREG_RECV},
+    };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct bench bench;
+
+    bench_open(&bench);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        void *memory =
+            mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct hmreg_mr *mr = NULL;
+        struct ibv_mr *raw;
+        int rc;
+
+        memset(memory, 0, 2 * page);
+        assert_int_equal(mprotect(memory, page, cases[i].protection), 0);
+        raw = ibv_reg_mr(bench.pd, memory, 2 * page, cases[i].access);
+        rc = raw ? 0 : -errno;
+        if (raw)
+            assert_int_equal(ibv_dereg_mr(raw), 0);
+        if (!rc && cases[i].protection == PROT_NONE) {
+            print_message("taken by force: memory that the process may not read\n");
+            rc = -EFAULT;
+        }
+        if (hmreg_mr_reg(bench.domain, memory, 2 * page, cases[i].right, 0, 0, 0, &mr, NULL) != rc)
+            fail_msg("case %zu: the device says %d, hmreg %d", i, rc, hmreg_last_error()->code);
+        assert_ok(hmreg_mr_close(mr));
+        munmap(memory, 2 * page);
+    }
+    bench_close(&bench);
+}
+
 /* The effective right of this thread to lock more than its limit. */
 static void set_unlimited_locking(int on)
 {
@@ -267,4 +312,5 @@ TEST_MAIN(TEST(rdma_write__exact_bytes_arrive), TEST(rdma_read__exact_bytes_arri
           TEST(rdma_write__region_closed__device_refuses),
           TEST(rdma_read__into_a_region_for_writes_only__device_refuses),
           TEST(get__region_serves_rdma), TEST(reg__read_only_memory_for_receives__efault),
+          TEST(reg__memory_without_the_right__as_the_device_answers),
           TEST(reg__beyond_the_limit_of_locked_memory__enomem))
