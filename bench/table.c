@@ -171,9 +171,17 @@
      "unmap-unwatched",                                                                            \
      monitor,                                                                                      \
      NULL,                                                                                         \
-     "without hmreg",                                                                              \
+     "disabled",                                                                                   \
      RATIO,                                                                                        \
      1.05},                                                                                        \
+        {"munmap, 64 KiB, ns",                                                                     \
+         "not watched, beside a process without it",                                               \
+         "unmap-unwatched",                                                                        \
+         monitor,                                                                                  \
+         NULL,                                                                                     \
+         "without hmreg",                                                                          \
+         REPORTED,                                                                                 \
+         0},                                                                                       \
     {                                                                                              \
         "munmap, 64 KiB, ns", "cached", "unmap-cached", monitor, NULL, "without hmreg", REPORTED,  \
             0                                                                                      \
@@ -234,7 +242,8 @@ static const struct row rows[] = {
     UNMAP("userfaultfd"),
     UNMAP("memhooks"),
     UNMAP("import"),
-    UNMAP("disabled"),
+    {"munmap, 64 KiB, ns", "not watched, beside a process without it", "unmap-unwatched",
+     "disabled", NULL, "without hmreg", REPORTED, 0},
 };
 
 const struct row *row_at(size_t index)
