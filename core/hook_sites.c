@@ -3,7 +3,9 @@
  * See hook_sites.h. Looked into are: each function as the dynamic linker resolves it for us, which
  * is an interposer's (a preloaded allocator's, a sanitizer's) where there is one; libc's own, which
  * libc itself and the interposer call; and the dynamic linker's private munmap. libc's must have a
- * site. An interposer need not, if it enters the kernel nowhere itself: then it calls libc.
+ * site. An interposer need not, if it enters the kernel nowhere itself: then it calls libc. So does
+ * who has put a jump over the beginning of libc's; the whole file that it leads to is looked
+ * through.
  *
  * In a statically linked program what we resolve is the program's copy of libc, and all there is.
  */
@@ -27,6 +29,7 @@
 
 #define PATTERN_SIZE 7   /* the instruction, and `syscall` */
 #define UNKNOWN_SIZE 128 /* looked through where a function's size is not known */
+#define JUMP         0xe9
 
 /* Not in every libc. */
 extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned)
@@ -128,7 +131,7 @@ static bool read_safely(uintptr_t from, void *to, size_t size)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-static bool is_stub(const uint8_t *at, long number)
+bool hook_is_stub(const uint8_t *at, long number)
 {
     uint32_t header[HOOK_STUB_HEADER / sizeof(uint32_t)];
     int32_t distance;
@@ -159,6 +162,24 @@ static int add_site(struct hook_sites *sites, const struct hook_site *site)
     return 0;
 }
 
+/* A system call in the form of a site, or one that is hooked already; its number. */
+static bool is_any_site(const uint8_t *at, bool first, long *number)
+{
+    uint8_t pattern[PATTERN_SIZE];
+    uint32_t value;
+    int32_t distance;
+
+    memcpy(&value, at + 1, sizeof(value));
+    memcpy(&distance, at + 1, sizeof(distance));
+    if (at[0] == JUMP &&
+        !read_safely((uintptr_t)at + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance - 16, &value,
+                     sizeof(value)))
+        return false;
+    *number = (long)value;
+    make_pattern(*number, pattern);
+    return at[0] == JUMP ? hook_is_stub(at, *number) : is_plain(at, pattern, first);
+}
+
 /* Adds the sites in the text. *others: bytes that enter the kernel otherwise, or look so. */
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
                      unsigned *found, unsigned *others)
@@ -175,8 +196,8 @@ static int add_sites(struct hook_sites *sites, const struct wanted *wanted, cons
 
         if (code[i] != 0x0f || code[i + 1] != 0x05)
             continue;
-        if (whole &&
-            (is_stub(site.at, site.number) || is_plain(site.at, pattern, i == HOOK_SITE_SIZE))) {
+        if (whole && (hook_is_stub(site.at, site.number) ||
+                      is_plain(site.at, pattern, i == HOOK_SITE_SIZE))) {
             rc = add_site(sites, &site);
             ++*found;
         } else {
@@ -223,6 +244,94 @@ static int refuse(const struct wanted *wanted, const struct text *text, const ch
                       wanted->name, text->file[0] ? text->file : "this program", why);
 }
 
+/* Does the function begin with a jump, near or, as others write it, by %r11? */
+static bool jump_of(const uint8_t *function, uintptr_t *target)
+{
+    static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3};
+    int32_t distance;
+
+    memcpy(&distance, function + 1, sizeof(distance));
+    *target = (uintptr_t)function + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance;
+    if (function[0] == 0x49 && function[1] == 0xbb && !memcmp(function + 10, by_r11, 3))
+        memcpy(target, function + 2, sizeof(*target));
+    else if (function[0] != JUMP)
+        return false;
+    return true;
+}
+
+/* Those of the numbers that we hook. */
+static bool changes_mappings(long number)
+{
+    static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap, SYS_madvise,
+                                   SYS_brk,    SYS_shmat, SYS_shmdt,  SYS_process_madvise};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i] == number)
+            return true;
+    return false;
+}
+
+/* All that changes mappings in somebody else's file. */
+static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
+                        const struct text *text)
+{
+    uint8_t *code = (uint8_t *)text->start;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i + 2 <= text->end - text->start; i++) {
+        struct hook_site site = {wanted->name, code + i - HOOK_SITE_SIZE, 0, text->protection};
+
+        if (code[i] != 0x0f || code[i + 1] != 0x05)
+            continue;
+        if (i < HOOK_SITE_SIZE || !is_any_site(site.at, i == HOOK_SITE_SIZE, &site.number))
+            return refuse(wanted, text,
+                          "has been put before libc's and enters the kernel in a form that cannot "
+                          "be hooked");
+        if (changes_mappings(site.number))
+            rc = add_site(sites, &site);
+    }
+    return rc;
+}
+
+/* The jump stays there, and what it leads to is not unloaded any more. */
+static void rely_on(struct hook_sites *sites, const uint8_t *function, const struct text *other)
+{
+    struct hook_jump *jump = &sites->jump[sites->jumps];
+    void *file = dlopen(other->file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+
+    if (file)
+        dlclose(file);
+    if (sites->jumps == HOOK_SITES_MAX)
+        return;
+    sites->jumps++;
+    jump->at = function;
+    memcpy(jump->bytes, function, HOOK_SITE_SIZE);
+}
+
+/* Somebody has put a jump over the beginning of libc's function. *found: it leads to what is heard.
+ */
+static int find_behind_jump(struct hook_sites *sites, const struct wanted *wanted,
+                            uintptr_t function, const struct text *own, unsigned *found)
+{
+    struct text other = {.file = ""};
+    uintptr_t target;
+    int rc;
+
+    if (!jump_of((const uint8_t *)function, &target) ||
+        hook_is_stub((const uint8_t *)function, wanted->number))
+        return 0;
+    if (!text_of(target, &other))
+        return refuse(wanted, own, "begins with a jump to code that is in no file");
+    if (strcmp(other.file, own->file) == 0)
+        return 0;
+    rc = find_in_file(sites, wanted, &other);
+    if (!rc) {
+        rely_on(sites, (const uint8_t *)function, &other);
+        ++*found;
+    }
+    return rc;
+}
+
 static int find_in_function(struct hook_sites *sites, const struct wanted *wanted,
                             uintptr_t function, bool must)
 {
@@ -235,6 +344,8 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
     text.end = end_of_function(function, &text);
     text.start = function;
     rc = add_sites(sites, wanted, &text, &found, &others);
+    if (!rc && must)
+        rc = find_behind_jump(sites, wanted, function, &text, &found);
     if (rc)
         return rc;
     if (must && !found)

@@ -5,6 +5,10 @@
  * number is an argument, the one that fetches the last argument. Replaced by a jump to a stub
  * (hook_stubs.h), it can be hooked without moving any other instruction, and what comes after the
  * kernel (errno, the heap's end) stays libc's. Only what is found in exactly this form is a site.
+ *
+ * Others put jumps at the beginning of functions (UCX does when it is loaded), over what may have
+ * been a site. Then the file they jump to must enter the kernel in sites only, or by libc's
+ * functions.
  */
 #ifndef HMREG_CORE_HOOK_SITES_H
 #define HMREG_CORE_HOOK_SITES_H
@@ -26,12 +30,23 @@ struct hook_site {
     int protection; /* PROT_*, of the segment it is in */
 };
 
+/* The beginning of a function that jumps to somebody else's hook, whose way to the kernel leads
+ * past sites only as long as the jump is there. */
+struct hook_jump {
+    const uint8_t *at;
+    uint8_t bytes[HOOK_SITE_SIZE];
+};
+
 struct hook_sites {
-    size_t count;
+    size_t count, jumps;
     struct hook_site site[HOOK_SITES_MAX];
+    struct hook_jump jump[HOOK_SITES_MAX];
 };
 
 /* Everything there is to hook, or -EOPNOTSUPP and which function cannot be, and why. */
 int hook_sites_find(struct hook_sites *out);
+
+/* Is there a jump to a stub, this copy's of the library or another's? */
+bool hook_is_stub(const uint8_t *at, long number);
 
 #endif

@@ -212,12 +212,9 @@ struct stub_template {
 static const struct stub_template *template_of(long number)
 {
     static const struct stub_template templates[] = {
-        {SYS_munmap, hook_munmap, hook_munmap_end},
-        {SYS_mmap, hook_mmap, hook_mmap_end},
-        {SYS_mremap, hook_mremap, hook_mremap_end},
-        {SYS_madvise, hook_madvise, hook_madvise_end},
-        {SYS_shmat, hook_shmat, hook_shmat_end},
-        {HOOK_ANY_CALL, hook_syscall, hook_syscall_end},
+        {SYS_munmap, hook_munmap, hook_munmap_end}, {SYS_mmap, hook_mmap, hook_mmap_end},
+        {SYS_mremap, hook_mremap, hook_mremap_end}, {SYS_madvise, hook_madvise, hook_madvise_end},
+        {SYS_shmat, hook_shmat, hook_shmat_end},    {HOOK_ANY_CALL, hook_syscall, hook_syscall_end},
     };
     static const struct stub_template other = {0, hook_other, hook_other_end};
 
@@ -331,11 +328,17 @@ static bool within_word(const uint8_t *at, size_t count)
 struct hooked {
     struct hook_site site;
     uint8_t before[HOOK_SITE_SIZE], after[HOOK_SITE_SIZE];
+    uint8_t over[HOOK_SITE_SIZE]; /* another copy's, which leads to ours */
     bool placed;
 };
 
 static struct hooked hooked[2 * HOOK_SITES_MAX];
 static size_t hooked_count;
+
+/* What others have put there, on which we rely. */
+static struct hook_jump jumps[HOOK_SITES_MAX];
+static size_t jump_count;
+static bool failed; /* the last hook_stubs_install() */
 
 static void make_jump(uint8_t *to_write, const uint8_t *at, const uint8_t *target)
 {
@@ -365,8 +368,9 @@ static int make_stub(struct hooked *hook, struct hook_state *state)
         .state = state, .number = (uint32_t)hook->site.number, .magic = HOOK_STUB_MAGIC};
 
     if (!at)
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: no free addresses within a jump of %s(); use "
-                                       "userfaultfd or import",
+        return hmreg_fail(-EOPNOTSUPP,
+                          "memhooks: no free addresses within a jump of %s(); use "
+                          "userfaultfd or import",
                           hook->site.function);
     if (!measure_xsave(&header.xsave_mask, &header.xsave_size))
         return hmreg_fail(-EOPNOTSUPP, "memhooks: this processor does not save its registers "
@@ -408,8 +412,9 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
                           site->function);
     *hook = (struct hooked){.site = *site};
     if (!within_word(site->at, 2))
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s() lies where it cannot be changed at once; "
-                                       "use userfaultfd or import",
+        return hmreg_fail(-EOPNOTSUPP,
+                          "memhooks: %s() lies where it cannot be changed at once; "
+                          "use userfaultfd or import",
                           site->function);
     rc = make_stub(hook, state);
     if (!rc)
@@ -439,8 +444,8 @@ static bool all_fetch_anew(void)
 
 static bool can_make_all_fetch(void)
 {
-    return call_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                       0) == 0 &&
+    return call_kernel(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) ==
+               0 &&
            all_fetch_anew();
 }
 
@@ -520,6 +525,28 @@ static void restore_sites(void)
             change_site(&hooked[i], hooked[i].after, hooked[i].before);
         hooked[i].placed = false;
     }
+    jump_count = 0;
+}
+
+/* Another copy's stub does what it found at the site: it jumps to ours. Asked of the kernel once.
+ */
+static bool leads_to_ours(struct hooked *hook)
+{
+    if (reads(hook, hook->after) || reads(hook, hook->over))
+        return true;
+    if (!hook_is_stub(hook->site.at, hook->site.number))
+        return false;
+    memcpy(hook->over, hook->site.at, HOOK_SITE_SIZE);
+    return true;
+}
+
+/* Where others have put theirs over ours, there is nothing of ours any more. */
+static void rely_on(const struct hook_sites *sites)
+{
+    for (size_t i = 0; i < hooked_count; i++)
+        hooked[i].placed = hooked[i].placed && leads_to_ours(&hooked[i]);
+    memcpy(jumps, sites->jump, sizeof(jumps));
+    jump_count = sites->jumps;
 }
 
 static int place_jump(struct hooked *hook)
@@ -527,8 +554,9 @@ static int place_jump(struct hooked *hook)
     long rc = reads(hook, hook->after) ? 0 : change_site(hook, hook->before, hook->after);
 
     if (rc)
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: the code of %s() cannot be changed: %s; use "
-                                       "userfaultfd or import",
+        return hmreg_fail(-EOPNOTSUPP,
+                          "memhooks: the code of %s() cannot be changed: %s; use "
+                          "userfaultfd or import",
                           hook->site.function, strerror((int)-rc));
     hook->placed = true;
     return 0;
@@ -551,9 +579,23 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
         if (!rc)
             rc = place_jump(hook ? hook : find_hooked(&sites->site[i]));
     }
+    failed = rc;
     if (rc)
         restore_sites();
+    else
+        rely_on(sites);
     return rc;
+}
+
+bool hook_stubs_are_whole(void)
+{
+    for (size_t i = 0; i < hooked_count; i++)
+        if (hooked[i].placed && !leads_to_ours(&hooked[i]))
+            return false;
+    for (size_t i = 0; i < jump_count; i++)
+        if (memcmp(jumps[i].at, jumps[i].bytes, HOOK_SITE_SIZE) != 0)
+            return false;
+    return !failed;
 }
 
 /* How long it may take a thread to leave the hook, if it is not stopped: then its code is kept
@@ -574,6 +616,11 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 {
     return hmreg_fail(-EOPNOTSUPP, "memhooks: there are none for this processor; use userfaultfd "
                                    "or import");
+}
+
+bool hook_stubs_are_whole(void)
+{
+    return true;
 }
 
 void hook_stubs_remove(struct hook_state *state)

@@ -38,9 +38,12 @@ struct hook_state {
 /* The process's state; NULL with -ENOMEM or -EOPNOTSUPP recorded. */
 struct hook_state *hook_state_get(void);
 
-/* Hooks the sites. One at a time; not again before hook_stubs_remove(). All or none of them:
+/* Hooks the sites; those that are hooked already stay so. One at a time. All or none of them:
  * -EOPNOTSUPP, with the reason; -ENOMEM. */
 int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state);
+
+/* Is the code still as it was after the last hook_stubs_install()? Not at the same time as that. */
+bool hook_stubs_are_whole(void);
 
 /* Restores the sites, and returns when no thread is in the hook, or will be. A site that somebody
  * else has changed meanwhile is left to pass through our stub, which does nothing any more. */

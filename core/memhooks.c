@@ -293,9 +293,41 @@ static void count(uint64_t start, uint64_t end, uint32_t more)
     atomic_fetch_add(&hooks.state->watched, more);
 }
 
-void memhooks_watch(uint64_t start, uint64_t end)
+static bool are_whole(void)
 {
+    bool whole;
+
+    pthread_mutex_lock(&open_lock);
+    whole = hook_stubs_are_whole();
+    pthread_mutex_unlock(&open_lock);
+    return whole;
+}
+
+/* Somebody else's hooks stand before ours: what they enter the kernel by is hooked, too. It may
+ * have been entered meanwhile. */
+static bool hook_again(void)
+{
+    struct hook_sites sites;
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = hook_sites_find(&sites);
+    pthread_mutex_lock(&open_lock);
+    rc = rc ? rc : hook_stubs_install(&sites, hooks.state);
+    pthread_mutex_unlock(&open_lock);
+    if (rc)
+        hmreg_error_restore(&before);
+    tell(0, UINT64_MAX);
+    return !rc;
+}
+
+bool memhooks_watch(uint64_t start, uint64_t end)
+{
+    if (!are_whole() && !hook_again())
+        return false;
     count(start, end, 1);
+    return true;
 }
 
 void memhooks_unwatch(uint64_t start, uint64_t end)

@@ -25,8 +25,10 @@ int memhooks_open(struct memhooks_client *client);
 void memhooks_close(struct memhooks_client *client);
 
 /* Changes that touch a range somebody watches are told; others may be. The range is the same at
- * both calls. */
-void memhooks_watch(uint64_t start, uint64_t end);
+ * both calls. False: others have changed libc's code since it was hooked, so that calls would not be
+ * heard, and it cannot be hooked again; nothing is watched. Whenever others have changed it, everybody
+ * is told that everything has changed. */
+bool memhooks_watch(uint64_t start, uint64_t end);
 void memhooks_unwatch(uint64_t start, uint64_t end);
 
 /* Changes told so far, and such as could only be doubted. */

@@ -260,11 +260,17 @@ void monitor_tell(struct monitor *monitor, const struct change *change)
  * remembered with them that would not be without. */
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end)
 {
-    if (monitor->userfault && !userfault_watch(monitor->userfault, start, end))
+    bool hooked = monitor->kind == HMREG_MONITOR_MEMHOOKS;
+
+    if (hooked && !memhooks_watch(start, end))
         return false;
-    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
-        memhooks_watch(start, end);
-    return monitor->userfault || monitor->kind == HMREG_MONITOR_MEMHOOKS;
+    if (!monitor->userfault)
+        return hooked;
+    if (userfault_watch(monitor->userfault, start, end))
+        return true;
+    if (hooked)
+        memhooks_unwatch(start, end);
+    return false;
 }
 
 void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped)

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Others that hook libc in the same process: UCX, where it is installed, and a library of the
+ * tests' that puts its jumps over the same bytes. Loaded before hmreg is opened, after it, and
+ * still there when it is closed. What they have done to libc stays, so each test is in a process of
+ * its own.
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/patch.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+
+#define LEN (16 * (size_t)4096)
+
+static const char *const theirs = TEST_PATCHER, *const ucx = "libucs.so.0";
+
+/* ---- in a process of its own ------------------------------------------------------------ */
+
+enum { ABSENT = 77, NO_HOOKS = 78 };
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, hmreg_last_error()->text); \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static void in_a_process(void (*part)(const char *file), const char *file)
+{
+    int status = 0;
+    pid_t child;
+
+    bed_monitor(); /* may forbid userfaultfd */
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        alarm(60);
+        part(file);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == ABSENT)
+        test_skip("%s is not installed, or does not hook libc here", file);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_HOOKS)
+        test_skip("libc cannot be hooked here");
+    assert_int_equal(status, 0);
+}
+
+static void load(const char *file)
+{
+    uint8_t before[PATCH_SIZE];
+
+    memcpy(before, (void *)munmap, sizeof(before));
+    /* Global: UCX's parts find each other so. */
+    if (!dlopen(file, RTLD_NOW | RTLD_GLOBAL) || !memcmp(before, (void *)munmap, sizeof(before)))
+        _exit(ABSENT);
+}
+
+static struct bed opened(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct bed bed;
+    int rc = hmreg_open(&config, &bed.lib);
+
+    MUST(rc == 0);
+    bed.domain = counter_open(bed.lib, NULL);
+    return bed;
+}
+
+static void closed(struct bed *bed)
+{
+    MUST(hmreg_domain_close(bed->domain) == 0);
+    MUST(hmreg_close(bed->lib) == 0);
+}
+
+/* Where hooks are not to be had at all there is nothing to test. */
+static struct bed opened_first(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct bed bed;
+
+    if (hmreg_open(&config, &bed.lib) == -EOPNOTSUPP)
+        _exit(NO_HOOKS);
+    bed.domain = counter_open(bed.lib, NULL);
+    return bed;
+}
+
+/* ---- ways to lose memory ---------------------------------------------------------------- */
+
+static void lose_by_munmap(char *memory)
+{
+    MUST(munmap(memory, LEN) == 0);
+}
+
+static void lose_by_madvise(char *memory)
+{
+    MUST(madvise(memory, LEN, MADV_DONTNEED) == 0);
+}
+
+static void lose_by_mmap(char *memory)
+{
+    MUST(mmap(memory, LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory);
+}
+
+/* To where the kernel likes: UCX's mremap does not hand on a place that is asked for. */
+static void lose_by_mremap(char *memory)
+{
+    char *in_the_way = bed_map(1);
+    char *to = mremap(memory, LEN, 2 * LEN, MREMAP_MAYMOVE);
+
+    MUST(to != MAP_FAILED && to != memory);
+    MUST(munmap(to, 2 * LEN) == 0 && munmap(in_the_way, bed_page()) == 0);
+}
+
+static uint64_t invalidations(const struct bed *bed)
+{
+    return bed_stats(bed).invalidations;
+}
+
+static void lose(const struct bed *bed, void (*how)(char *))
+{
+    char *memory = bed_map(LEN / bed_page());
+    uint64_t before = invalidations(bed);
+
+    bed_key(bed, memory, LEN);
+    MUST(bed_stats(bed).uncached == 0);
+    how(memory);
+    MUST(invalidations(bed) == before + 1);
+}
+
+/* The heap's end, as free(3) moves it. */
+static void lose_heap(const struct bed *bed)
+{
+    uint64_t before = invalidations(bed);
+    char *top;
+
+    free(malloc(100000)); /* nobody else need move it meanwhile */
+    top = sbrk((intptr_t)LEN);
+    MUST(top != (char *)-1);
+    memset(top, 1, LEN);
+    bed_key(bed, top, LEN);
+    MUST(sbrk(-(intptr_t)LEN) == top + LEN);
+    MUST(invalidations(bed) == before + 1);
+}
+
+static void lose_in_every_way(const struct bed *bed)
+{
+    lose(bed, lose_by_munmap);
+    lose(bed, lose_by_madvise);
+    lose(bed, lose_by_mmap);
+    lose(bed, lose_by_mremap);
+    lose_heap(bed);
+}
+
+/* ---- before us, after us, longer than us ------------------------------------------------ */
+
+static void load_then_open(const char *file)
+{
+    uint8_t before[PATCH_SIZE];
+    struct bed bed;
+
+    load(file);
+    memcpy(before, (void *)munmap, sizeof(before));
+    bed = opened();
+    lose_in_every_way(&bed);
+    closed(&bed);
+    MUST(memcmp(before, (void *)munmap, sizeof(before)) == 0);
+    bed = opened();
+    lose_in_every_way(&bed);
+    closed(&bed);
+}
+
+static void open_then_load(const char *file)
+{
+    char *memory = bed_map(LEN / bed_page());
+    struct bed bed = opened_first();
+
+    MUST(bed_key(&bed, memory, LEN) == 1);
+    load(file);
+    MUST(bed_key(&bed, memory, LEN) == 1);
+    munmap(memory, LEN); /* theirs, and by syscall(2) ours */
+    MUST(invalidations(&bed) == 1);
+    MUST(bed_map_at(memory, LEN / bed_page()) == memory);
+    MUST(bed_key(&bed, memory, LEN) != 1);
+    lose_in_every_way(&bed);
+    closed(&bed);
+}
+
+/* Theirs are over ours: what is there is not ours to restore. */
+static void close_under_theirs(const char *file)
+{
+    struct bed bed = opened_first();
+    uint8_t during[PATCH_SIZE];
+    char *memory;
+
+    load(file);
+    memcpy(during, (void *)munmap, sizeof(during));
+    closed(&bed);
+    MUST(memcmp(during, (void *)munmap, sizeof(during)) == 0);
+    memory = bed_map(1);
+    MUST(munmap(memory, bed_page()) == 0);
+    free(malloc(64 << 20));
+    bed = opened();
+    lose_in_every_way(&bed);
+    closed(&bed);
+}
+
+/* What they put back is what they found. */
+static void theirs_go(const char *file)
+{
+    void (*undo)(void);
+    struct bed bed;
+
+    load(file);
+    bed = opened();
+    lose_in_every_way(&bed);
+    undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
+    MUST(undo);
+    undo();
+    lose_in_every_way(&bed);
+    closed(&bed);
+}
+
+static void ours_come_back(const char *file)
+{
+    struct bed bed = opened_first();
+    void (*undo)(void);
+
+    load(file);
+    lose_in_every_way(&bed);
+    undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
+    MUST(undo);
+    undo();
+    lose_in_every_way(&bed);
+    closed(&bed);
+    lose_by_munmap(bed_map(LEN / bed_page()));
+}
+
+/* A jump to code that is in no file, and may enter the kernel in any way. */
+static void jump_to_nowhere(const char *file)
+{
+    static const uint8_t code[] = {0xb8, 0x0b, 0x00, 0x00, 0x00, 0x90, 0x0f, 0x05, 0xc3};
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct hmreg *lib = NULL;
+    uint8_t *page = mmap(NULL, bed_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        _exit(ABSENT);
+    memcpy(page, code, sizeof(code));
+    if (!patch_jump((void *)munmap, page))
+        _exit(ABSENT);
+    MUST(hmreg_open(&config, &lib) == -EOPNOTSUPP && !lib);
+    MUST(strstr(hmreg_last_error()->text, "munmap()"));
+    MUST(strstr(hmreg_last_error()->text, "no file"));
+}
+
+/* The same, while we are open: what cannot be heard is not cached. */
+static void jump_to_nowhere_later(const char *file)
+{
+    struct bed bed = opened_first();
+    char *memory = bed_map(1), *other = bed_map(1);
+    uint8_t *page = mmap(NULL, bed_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        _exit(ABSENT);
+    MUST(bed_key(&bed, memory, 10) == 1);
+    if (!patch_jump((void *)munmap, page))
+        _exit(ABSENT);
+    bed_key(&bed, other, 10);
+    MUST(bed_stats(&bed).uncached == 1);
+    MUST(bed_key(&bed, memory, 10) != 1);
+    MUST(bed_stats(&bed).uncached == 2);
+}
+
+static void load__before_open__all_is_told(void **state)
+{
+    in_a_process(load_then_open, theirs);
+}
+
+static void load__after_open__all_is_told(void **state)
+{
+    in_a_process(open_then_load, theirs);
+}
+
+static void close__under_their_jumps__leaves_them(void **state)
+{
+    in_a_process(close_under_theirs, theirs);
+}
+
+static void load__before_open_and_undone__all_is_told(void **state)
+{
+    in_a_process(theirs_go, theirs);
+}
+
+static void load__after_open_and_undone__all_is_told(void **state)
+{
+    in_a_process(ours_come_back, theirs);
+}
+
+static void load__ucx_before_open__all_is_told(void **state)
+{
+    in_a_process(load_then_open, ucx);
+}
+
+static void load__ucx_after_open__all_is_told(void **state)
+{
+    in_a_process(open_then_load, ucx);
+}
+
+static void close__under_ucx__leaves_its_jumps(void **state)
+{
+    in_a_process(close_under_theirs, ucx);
+}
+
+static void open__where_a_jump_leads_nowhere__opnotsupp(void **state)
+{
+    in_a_process(jump_to_nowhere, "a jump");
+}
+
+static void get__where_a_jump_leads_nowhere_since__uncached(void **state)
+{
+    in_a_process(jump_to_nowhere_later, "a jump");
+}
+
+TEST_MAIN(TEST(load__before_open__all_is_told), TEST(load__after_open__all_is_told),
+          TEST(close__under_their_jumps__leaves_them),
+          TEST(load__before_open_and_undone__all_is_told),
+          TEST(load__after_open_and_undone__all_is_told), TEST(load__ucx_before_open__all_is_told),
+          TEST(load__ucx_after_open__all_is_told), TEST(close__under_ucx__leaves_its_jumps),
+          TEST(open__where_a_jump_leads_nowhere__opnotsupp),
+          TEST(get__where_a_jump_leads_nowhere_since__uncached))
+#else
+static void open__no_hooks_on_this_processor(void **state)
+{
+    test_skip("no hooks on this processor");
+}
+
+TEST_MAIN(TEST(open__no_hooks_on_this_processor))
+#endif
