@@ -5,6 +5,7 @@
  */
 #include "core/error.h"
 #include "core/region.h"
+#include "core/segments.h"
 #include "core/validate.h"
 
 #include <errno.h>
@@ -126,37 +127,64 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
     return request_from_dmabuf(attr->dmabuf, in_dmabuf);
 }
 
+static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t flags)
+{
+    return (struct request){
+        .iov = attr->iov,
+        .count = attr->iov_count,
+        .access = attr->access,
+        .requested_key = attr->requested_key,
+        .flags = flags & ~HMREG_MR_DMABUF,
+        .context = attr->context,
+        .auth_key_size = attr->auth_key_size,
+        .auth_key = attr->auth_key,
+        .hmem_data = attr->hmem_data,
+        .page_size = attr->page_size,
+        .claimed = attr->claim_iface,
+        .claimed_iface = attr->iface,
+        .claimed_device = attr->iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr->device,
+    };
+}
+
+static int register_ranges(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                           uint64_t flags, struct hmreg_mr **mr)
+{
+    struct request request = attr_request(attr, flags);
+    struct iovec in_dmabuf;
+    int rc = check_ranges(domain, attr, flags, &in_dmabuf, &request);
+
+    rc = rc ? rc : request_check(domain, &request, attr->offset);
+    rc = rc ? rc : request_check_length(domain, request.iov, request.count);
+    return rc ? rc : register_request(domain, &request, mr);
+}
+
+static int register_segments(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                             uint64_t flags, struct hmreg_mr **mr)
+{
+    struct request request = attr_request(attr, flags);
+    bool ranges = attr->iov || attr->iov_count;
+    int rc;
+
+    if (ranges || attr->dmabuf || (flags & HMREG_MR_DMABUF))
+        return hmreg_fail(-EINVAL, "segments is set, and %s as well; a region is of one of them",
+                          ranges ? "iov" : "dmabuf or HMREG_MR_DMABUF");
+    rc = segments_check(attr->segments, attr->segment_count);
+    rc = rc ? rc : request_check(domain, &request, attr->offset);
+    return rc ? rc : segments_register(domain, attr->segments, attr->segment_count, &request, mr);
+}
+
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                      uint64_t flags, struct hmreg_mr **mr)
 {
     struct hmreg_mr_attr attr;
-    struct iovec in_dmabuf;
-    struct request request;
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : check_attr(domain, callers, &attr);
     if (rc)
         return rc;
-    request = (struct request){
-        .iov = attr.iov,
-        .count = attr.iov_count,
-        .access = attr.access,
-        .requested_key = attr.requested_key,
-        .flags = flags & ~HMREG_MR_DMABUF,
-        .context = attr.context,
-        .auth_key_size = attr.auth_key_size,
-        .auth_key = attr.auth_key,
-        .hmem_data = attr.hmem_data,
-        .page_size = attr.page_size,
-        .claimed = attr.claim_iface,
-        .claimed_iface = attr.iface,
-        .claimed_device = attr.iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr.device,
-    };
-    rc = check_ranges(domain, &attr, flags, &in_dmabuf, &request);
-    rc = rc ? rc : request_check(domain, &request, attr.offset);
-    rc = rc ? rc : request_check_length(domain, request.iov, request.count);
-    return rc ? rc : register_request(domain, &request, mr);
+    return attr.segments || attr.segment_count ? register_segments(domain, &attr, flags, mr)
+                                               : register_ranges(domain, &attr, flags, mr);
 }
 
 int hmreg_mr_close(struct hmreg_mr *mr)

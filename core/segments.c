@@ -4,6 +4,8 @@
  * registration becomes one; everything else a composite, a registration for each segment: device
  * memory because each piece then takes its own best path, dmabufs because a fabric takes one.
  */
+#include "core/segments.h"
+
 #include "core/composite.h"
 #include "core/error.h"
 #include "core/region.h"
@@ -26,8 +28,7 @@ struct gathering {
 
 /* ---- what the segments are -------------------------------------------------------------- */
 
-static int check_segments(const struct hmreg_domain *domain, const struct hmreg_segment *segments,
-                          size_t count)
+int segments_check(const struct hmreg_segment *segments, size_t count)
 {
     if (!segments)
         return hmreg_fail(-EINVAL, "segments is NULL");
@@ -163,28 +164,34 @@ static int gather(struct gathering *gathering, struct hmreg_mr **out)
     return rc;
 }
 
+int segments_register(struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                      size_t count, const struct request *request, struct hmreg_mr **mr)
+{
+    struct gathering gathering = {
+        .domain = domain, .segments = segments, .count = count, .request = *request};
+    int rc = gather(&gathering, mr);
+
+    if (!rc)
+        mr_publish(*mr);
+    return rc;
+}
+
 int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                     struct hmreg_mr **mr, void *context)
 {
-    struct gathering gathering = {
-        .domain = domain,
-        .segments = segments,
-        .count = count,
-        .request = {.access = access,
-                    .requested_key = requested_key,
-                    .flags = flags,
-                    .context = context},
+    struct request request = {
+        .access = access,
+        .requested_key = requested_key,
+        .flags = flags,
+        .context = context,
     };
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
-    rc = rc ? rc : check_segments(domain, segments, count);
-    rc = rc ? rc : request_check(domain, &gathering.request, offset);
-    rc = rc ? rc : gather(&gathering, mr);
-    if (!rc)
-        mr_publish(*mr);
-    return rc;
+    rc = rc ? rc : segments_check(segments, count);
+    rc = rc ? rc : request_check(domain, &request, offset);
+    return rc ? rc : segments_register(domain, segments, count, &request, mr);
 }
 
 /* ---- asking for pieces ------------------------------------------------------------------ */

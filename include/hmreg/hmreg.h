@@ -365,7 +365,8 @@ struct hmreg_mr_dmabuf {
                          HMREG_MR_VIRT_ADDR name base_addr + offset; NULL: from 0 */
 };
 
-/* The attributes of fi_mr_attr, and what hmreg adds. */
+/* The attributes of fi_mr_attr and kfi_mr_attr, and what hmreg adds. */
+struct hmreg_segment;
 struct hmreg_mr_attr {
     size_t size;              /* sizeof(struct hmreg_mr_attr) */
     const struct iovec *iov;  /* the ranges that form one region, in this order */
@@ -385,6 +386,8 @@ struct hmreg_mr_attr {
     void *hmem_data;          /* libfabric's: handed on to it where it knows the field, else NULL */
     size_t page_size;         /* libfabric's hint, bytes: handed on likewise, else ignored; 0 or a
                                  power of two */
+    const struct hmreg_segment *segments; /* instead of iov: as of hmreg_mr_regsgl(), or NULL */
+    size_t segment_count;
 };
 
 /*
@@ -435,8 +438,9 @@ struct hmreg_segment {
  * segments in their order, on every fabric (hmreg_remote_addr() finds the piece). A composite's
  * hmreg_mr_desc(), _native() are NULL and its key HMREG_KEY_NOTAVAIL: hmreg_mr_segment() has
  * each piece's. requested_key is the key of the first registration; a composite's others are the
- * library's choice. Errors of hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the sentence
- * names both), an unknown kind. Nothing stays registered after an error.
+ * library's choice. hmreg_mr_regattr() takes segments too, with all its other attributes. Errors of
+ * hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the sentence names both), an unknown kind.
+ * Nothing stays registered after an error.
  */
 int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments,
                     size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,

@@ -182,8 +182,38 @@ static void regv__wrong_argument(void **state)
 static const struct iovec one_range = {memory, 16};
 
 /* One attribute wrong. */
+static void check_attr_segments(struct bed *bed, struct hmreg_domain *domain,
+                                const struct hmreg_segment *segment)
+{
+    const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
+    const struct hmreg_segment unknown = {.kind = 2};
+    const struct hmreg_mr_attr good = {
+        .size = sizeof(good), .segments = segment, .segment_count = 1, .access = ALL};
+    struct hmreg_mr_attr bad;
+
+#define WRONG(member, value, code, words)                                                          \
+    do {                                                                                           \
+        bad = good;                                                                                \
+        bad.member = (value);                                                                      \
+        assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), code, words);                    \
+    } while (0)
+
+    WRONG(segments, NULL, -EINVAL, "segments is NULL");
+    WRONG(segments, &unknown, -EINVAL, "segments[0].kind is 2");
+    WRONG(segment_count, 0, -EINVAL, "count is 0");
+    WRONG(segment_count, HMREG_SEGMENTS_MAX + 1, -EINVAL, "count is 65");
+    WRONG(dmabuf, &dmabuf, -EINVAL, "segments is set, and dmabuf");
+    WRONG(access, 0, -EINVAL, "access is 0");
+    WRONG(offset, 16, -EINVAL, "offset is 16");
+    assert_fails(hmreg_mr_regattr(domain, &good, HMREG_MR_DMABUF, &bed->mr), -EINVAL,
+                 "HMREG_MR_DMABUF as well");
+    assert_fails(hmreg_mr_regattr(domain, &good, 1, &bed->mr), -HMREG_EBADFLAGS, "flags");
+#undef WRONG
+}
+
 static void check_attr(struct bed *bed, struct hmreg_domain *domain)
 {
+    const struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY, .u.memory = one_range};
     const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
     const struct hmreg_mr_attr good = {
         .size = sizeof(good), .iov = &one_range, .iov_count = 1, .access = ALL};
@@ -211,6 +241,9 @@ static void check_attr(struct bed *bed, struct hmreg_domain *domain)
     WRONG(page_size, 3, -EINVAL, "page_size is 3");
     WRONG(page_size, SIZE_MAX, -EINVAL, "page_size");
     WRONG(dmabuf, &dmabuf, -EINVAL, "dmabuf is set");
+    WRONG(segments, &segment, -EINVAL, "segments is set, and iov as well");
+    WRONG(segment_count, 1, -EINVAL, "segments is set, and iov as well");
+    check_attr_segments(bed, domain, &segment);
     bad = good;
     bad.claim_iface = 1;
     bad.iface = HMREG_IFACE_COUNT;

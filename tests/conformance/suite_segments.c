@@ -69,6 +69,31 @@ CASE(regsgl__host_segments_form_one_region)
     check_offsets(bed, mr);
 }
 
+/* The same by attributes, which a region of segments may have all of. */
+CASE(regattr__segments_form_one_region)
+{
+    struct hmreg_segment segments[2] = {of_memory(bed->memory + 5000, 100),
+                                        of_memory(bed->memory + 100, 50)};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .segments = segments,
+                                 .segment_count = 2,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .requested_key = suite_key(bed, KEY),
+                                 .context = segments,
+                                 .claim_iface = 1,
+                                 .iface = HMREG_IFACE_CUDA};
+    struct hmreg_mr *mr = NULL;
+
+    assert_fails(hmreg_mr_regattr(bed->domain, &attr, 0, &mr), -EINVAL, "iface cuda");
+    attr.iface = HMREG_IFACE_SYSTEM;
+    attr.device = HMREG_DEVICE_ANY;
+    assert_ok(hmreg_mr_regattr(bed->domain, &attr, 0, &mr));
+    assert_ptr_equal(hmreg_mr_context(mr), segments);
+    if (bed->info.iov_limit < 2)
+        suite_supplied("a registration for each segment");
+    check_offsets(bed, mr);
+}
+
 CASE(regsgl__dmabuf_segments_form_one_region)
 {
     struct hmreg_segment segments[2];
@@ -142,7 +167,7 @@ CASE(regsgl__a_segment_fails__nothing_stays)
 }
 
 SUITE_CASES(suite_segments, TEST(regv__ranges_form_one_region),
-            TEST(regsgl__host_segments_form_one_region),
+            TEST(regsgl__host_segments_form_one_region), TEST(regattr__segments_form_one_region),
             TEST(regsgl__dmabuf_segments_form_one_region),
             TEST(regsgl__unlike_segments__inval_with_the_reason),
             TEST(regsgl__a_segment_fails__nothing_stays));
