@@ -184,6 +184,28 @@ static void fail_pending(struct prover *prover, const char *why)
     json_decref(prover->pending);
 }
 
+/* Pairs that it did not come to; nothing else of a fabric need be proven. */
+static void leave_untried(json_t *facts, const char *why)
+{
+    json_t *fabric, *memory;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        if (!doc_has(fabric, "nic"))
+            continue;
+        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
+        {
+            if (doc_has(memory, "proof"))
+                continue;
+            doc_set(
+                memory, "proof",
+                doc_made(json_pack("{s:s, s:o, s:n, s:[]}", "result", "untried", "text",
+                                   doc_format("it was not come to: %s", why), "path", "refused")));
+        }
+    }
+}
+
 static void finish(struct prover *prover, int rc, int patience)
 {
     char why[160];
@@ -203,6 +225,8 @@ static void finish(struct prover *prover, int rc, int patience)
                      WEXITSTATUS(status));
     }
     fail_pending(prover, why);
+    if (rc || status)
+        leave_untried(prover->facts, why);
 }
 
 /* ---- starting it ------------------------------------------------------------------------ */
@@ -252,7 +276,10 @@ void prover_run(json_t *facts, int patience)
     if (!prover)
         return;
     prover->facts = facts;
-    if (!start(prover)) {
+    rc = start(prover);
+    if (rc) {
+        leave_untried(facts, hmreg_strerror(rc));
+    } else {
         rc = listen_to(prover, patience);
         finish(prover, rc, patience);
         close(prover->fd);

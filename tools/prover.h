@@ -13,7 +13,7 @@
 #define PROVER_PATIENCE 60                   /* seconds without a word from it, unless said */
 
 /* In the parent: has everything proven that is worth it; sets "proof" of each memory of each
- * fabric of the facts, null where nothing was tried. */
+ * fabric of the facts, null where nothing was to be tried. */
 void prover_run(json_t *facts, int patience);
 
 /* In the process: proves, and tells the parent. The exit status. */

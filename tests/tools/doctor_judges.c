@@ -5,6 +5,7 @@
 #include "tests/tools/machine.h"
 #include "tools/doctor.h"
 #include "tools/findings.h"
+#include "tools/prover.h"
 
 #include <string.h>
 
@@ -350,6 +351,15 @@ static void wrong_bytes_of_any_library__told(void **state)
     assert_found(facts, "loopback-wrong-bytes", "cuda memory over verbs;ofi_rxm: byte 1.");
 }
 
+/* The process that proves is this program with arguments it does not know: it ends at once. */
+static void prover__ends_before_it_tells_anything__the_pairs_are_untried(void **state)
+{
+    json_t *facts = machine_good();
+
+    prover_run(facts, 60);
+    assert_found(facts, "loopback-untried", "it was not come to: ");
+}
+
 static void findings__worst_comes_first(void **state)
 {
     struct state mixed = {
@@ -394,4 +404,5 @@ TEST_MAIN(TEST(good_machine__no_finding), TEST(each_state__has_its_finding),
           TEST(no_proof__reasons_foreseen_are_told), TEST(many_pairs__one_finding_that_counts),
           TEST(pair__offered_twice__the_better_path_stands),
           TEST(one_library_of_two_fails__no_finding), TEST(wrong_bytes_of_any_library__told),
+          TEST(prover__ends_before_it_tells_anything__the_pairs_are_untried),
           TEST(findings__worst_comes_first), TEST(summary__says_what_an_operator_asks))
