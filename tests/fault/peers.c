@@ -134,13 +134,17 @@ static void target__stopped_and_killed__hostunreach(void **state)
     target_end(&target);
 }
 
+static int lifeline[2]; /* of a child that nobody waits for: it ends when the test closes this */
+
 /* After the fork the child has every socket of the target's as well, until it execs. */
 static void leave_a_child(int signal)
 {
     if (fork() == 0) {
+        char none;
+
         prctl(PR_SET_PDEATHSIG, 0);
-        doze(30000);
-        _exit(0);
+        close(lifeline[1]);
+        _exit((int)read(lifeline[0], &none, 1));
     }
     raise(SIGKILL);
 }
@@ -155,6 +159,7 @@ static void target__dead_but_its_forked_child_lives__hostunreach(void **state)
     struct initiator initiator;
     struct target target;
 
+    assert_int_equal(pipe(lifeline), 0);
     target_start(&target, fork_when_told);
     initiator_open(&initiator, &target);
     assert_ok(initiator_write(&initiator, 0, "x", 1));
@@ -165,6 +170,8 @@ static void target__dead_but_its_forked_child_lives__hostunreach(void **state)
     assert_fails(initiator_read(&initiator, 0, bytes, 1), -EHOSTUNREACH, "gone");
     initiator_close(&initiator);
     target_end(&target);
+    close(lifeline[0]);
+    close(lifeline[1]);
 }
 
 /* ---- initiators that end ---------------------------------------------------------------- */
