@@ -134,11 +134,12 @@ static void renew(struct bed *bed, unsigned slot)
 
 void reuse_addresses(const struct reuse *reuse, unsigned times)
 {
+    unsigned enough = (unsigned)test_times(times / PART);
     struct hmreg_stats stats;
     struct bed bed;
 
     open_bed(&bed, reuse);
-    while (bed.reused < times / PART) {
+    while (bed.reused < enough) {
         unsigned slot = draw(&bed, SLOTS);
         struct hmreg_mr *mr;
 

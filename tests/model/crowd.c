@@ -533,7 +533,7 @@ static void close_all(void)
 static void run(const struct kind *kind)
 {
     struct worker workers[THREADS];
-    unsigned long steps = setting("HMREG_TEST_OPS", kind->steps / PART);
+    unsigned long steps = setting("HMREG_TEST_OPS", test_times(kind->steps / PART));
     uint64_t seed = setting("HMREG_TEST_SEED", 1);
     pthread_t looker;
 

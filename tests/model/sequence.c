@@ -205,7 +205,7 @@ static void run(const struct plan_kind *kind, uint64_t steps)
     assert_ptr_not_equal(record, MAP_FAILED);
     child = start_child();
     if (child == 0) {
-        play_here(kind, seed, setting("HMREG_TEST_OPS", steps / PART));
+        play_here(kind, seed, setting("HMREG_TEST_OPS", test_times(steps / PART)));
         exit(0); /* with what a sanitizer has to say */
     }
     assert_int_equal(waitpid(child, &status, 0), child);

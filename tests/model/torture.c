@@ -246,7 +246,7 @@ static void reuse(enum hmreg_monitor monitor, void (*once)(unsigned round), unsi
 
     open_all(monitor);
     work.once = once;
-    work.times = times / PART;
+    work.times = (unsigned)test_times(times / PART);
     clock_gettime(CLOCK_MONOTONIC, &from);
     assert_int_equal(pthread_create(&thread, NULL, do_it, NULL), 0);
     pthread_join(thread, NULL);

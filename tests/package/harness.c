@@ -52,5 +52,11 @@ static void closed_by_a_thread(void **state)
     pthread_detach(thread);
 }
 
-TEST_MAIN(TEST(passes), TEST(fails), TEST(skips), TEST(leaks), TEST(closes_too_much),
+static void a_tenth(void **state)
+{
+    assert_int_equal(test_times(100), 10);
+    assert_int_equal(test_times(3), 1);
+}
+
+TEST_MAIN(TEST(a_tenth), TEST(passes), TEST(fails), TEST(skips), TEST(leaks), TEST(closes_too_much),
           TEST(closed_by_a_thread))

@@ -85,6 +85,10 @@ HMREG_TEST_NO_SKIP=1 check harness__skip_where_none_may__1 exits 1 \
 check harness__descriptor_leaked__1 exits 1 '0 passed, 1 failed, 0 skipped' leaks
 check harness__descriptor_lost__1 exits 1 '0 passed, 1 failed, 0 skipped' closes_too_much
 check harness__descriptor_closed_by_a_thread__0 exits 0 '1 passed, 0 failed, 0 skipped' closed_by
+HMREG_TEST_PART=10 check harness__part_of_the_usual_number__0 exits 0 \
+    '1 passed, 0 failed, 0 skipped' a_tenth
+HMREG_TEST_PART=none check harness__part_that_is_no_number__1 exits 1 \
+    '0 passed, 1 failed, 0 skipped' a_tenth
 check harness__no_such_case__1 exits 1 '0 passed, 0 failed, 0 skipped' fly
 
 check run__alone__teaches says 'begin with ./run demo' "$SOURCE_DIR/run"
@@ -93,6 +97,9 @@ check run__unknown_command__fails fails 'no such command: fly' "$SOURCE_DIR/run"
 check run__unknown_group__fails fails 'has no group fly' "$SOURCE_DIR/run" setup fly
 check matrix__no_cell__teaches fails 'SANITIZER  none, address+undefined, thread' \
     "$SOURCE_DIR/.ci/matrix"
+check options__unknown_option__teaches fails 'FLY=OFF is none; there are, =ON or =OFF: CUDA' \
+    "$SOURCE_DIR/.ci/options" 'CUDA=OFF FLY=OFF'
+check options__no_value__teaches fails 'CUDA is none' "$SOURCE_DIR/.ci/options" CUDA
 check matrix__unknown_vendor__teaches fails 'VENDOR     none, cuda' \
     "$SOURCE_DIR/.ci/matrix" fly gcc none
 finish

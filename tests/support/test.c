@@ -44,6 +44,16 @@ void test_skip(const char *format, ...)
     abort(); /* skip() does not return */
 }
 
+unsigned long test_times(unsigned long usual)
+{
+    const char *value = getenv("HMREG_TEST_PART");
+    unsigned long part = value ? strtoul(value, NULL, 0) : 1;
+
+    if (part == 0)
+        fail_msg("HMREG_TEST_PART is %s, not 1 or more", value);
+    return usual < part ? 1 : usual / part;
+}
+
 /* The count once it is no more than before. Threads of a server or of a fabric close a connection
  * when they learn that the other side did, which may be a moment later; a leak stays. */
 static int settled_fds(int before)
