@@ -37,6 +37,26 @@ by_pkg_config() { # a module and the consumer of its name
     [[ $(LD_LIBRARY_PATH=$prefix/$LIBDIR "$work/program") == "$VERSION" ]]
 }
 
+examples_are_a_project() {
+    "$CMAKE" -G Ninja -S "$SOURCE_DIR/examples" -B "$work/examples" --fresh -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_PREFIX_PATH="$prefix" && "$CMAKE" --build "$work/examples" || return
+    local program
+    for program in "$work"/examples/[1-9]-*; do
+        ldd "$program" | grep "libhmreg.so.* => $prefix/" || return
+    done
+}
+
+# The compiler's calls in examples/README.md, as they stand there.
+examples_compile_as_told() {
+    local -x PKG_CONFIG_PATH=$prefix/$LIBDIR/pkgconfig
+    local line told=0
+    while read -r line; do
+        ((++told))
+        (cd "$SOURCE_DIR/examples" && eval "$CC -Wall -Wextra -Werror ${line#cc } -o $work/program") || return
+    done < <(grep -E "^    cc .*hmreg-(${COMPONENTS// /|})\)" "$SOURCE_DIR/examples/README.md")
+    ((told))
+}
+
 command_runs() {
     local said
     said=$(env -u LD_LIBRARY_PATH "$prefix/bin/hmreg" --version) && echo "$said" || return
@@ -88,6 +108,10 @@ everything() { # WHERE, for the names of the cases
     for component in $COMPONENTS; do
         check "package_$1__pkg_config_$component" by_pkg_config "hmreg-$component"
     done
+    if [[ $COMPONENTS ]]; then
+        check "package_$1__examples_are_a_project" examples_are_a_project
+        check "package_$1__examples_compile_as_told" examples_compile_as_told
+    fi
     [[ $TOOL == 0 ]] || check "package_$1__command" command_runs
     check "package_$1__names_no_place" names_no_place
 }
