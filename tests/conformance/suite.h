@@ -67,6 +67,9 @@ struct suite_fabric {
                    void *to_desc, size_t len);
     /* Makes the way to the target usable again after a refusal. */
     void (*recover)(struct suite_bed *bed);
+    /* Another initiator in place of ours, the target as it is; NULL: a refusal ends the target's
+     * side as well. */
+    void (*replace)(struct suite_bed *bed);
     /* Lets a target that needs it work. */
     void (*progress)(struct suite_bed *bed);
     /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE. */

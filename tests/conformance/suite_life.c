@@ -15,6 +15,31 @@ CASE(close__peer_that_comes_later__is_denied)
     hmreg_remote_close(remote);
 }
 
+/* Who comes too late is refused, others are not: the target's endpoint is as it was. */
+CASE(close__peer_that_comes_later__others_are_served)
+{
+    struct hmreg_mr *gone = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 101, 64, HMREG_ACCESS_REMOTE, KEY + 1);
+    struct hmreg_remote *late = suite_peer(bed, gone), *remote = suite_peer(bed, mr);
+
+    suite_close(bed, gone);
+    bed->hurry = true;
+    (void)suite_move(bed, late, true, 0, 8);
+    bed->hurry = false;
+    if (bed->fabric->replace) {
+        bed->fabric->replace(bed);
+    } else {
+        suite_impossible("the refusal stops both ends of the connection it came by");
+        bed->fabric->recover(bed);
+    }
+    suite_put(bed, remote, 0, 64, bed->memory + 101);
+    suite_get(bed, remote, 0, 64, bed->memory + 101);
+    assert_int_equal(bed->memory[0], 0);
+    hmreg_remote_close(remote);
+    hmreg_remote_close(late);
+    suite_close(bed, mr);
+}
+
 CASE(close__null__is_nothing)
 {
     assert_ok(hmreg_mr_close(NULL));
@@ -70,7 +95,7 @@ CASE(domain_close__cached_region_in_use__busy)
 }
 
 SUITE_CASES(suite_life, TEST(close__peer_that_comes_later__is_denied),
-            TEST(close__null__is_nothing), TEST(close__of_a_cached_region__inval),
-            TEST(close__while_an_endpoint_is_bound__busy),
+            TEST(close__peer_that_comes_later__others_are_served), TEST(close__null__is_nothing),
+            TEST(close__of_a_cached_region__inval), TEST(close__while_an_endpoint_is_bound__busy),
             TEST(domain_close__region_open__busy_and_all_works_on),
             TEST(domain_close__cached_region_in_use__busy));

@@ -122,6 +122,7 @@ const struct suite_fabric *suite_fabric(const char *name)
         .rma = rma,
         .progress = progress,
         .recover = progress,
+        .replace = progress,
         .native = native,
         .ep_open = ep_open,
         .ep_close = ep_close,

@@ -182,6 +182,15 @@ static void recover(struct suite_bed *bed)
     connect_sides(pair);
 }
 
+static void replace(struct suite_bed *bed)
+{
+    struct pair *pair = bed->own;
+
+    close_ep(&pair->initiator);
+    open_ep(&pair->initiator);
+    connect_sides(pair);
+}
+
 /* ---- RMA -------------------------------------------------------------------------------- */
 
 static void progress(struct suite_bed *bed)
@@ -430,6 +439,7 @@ const struct suite_fabric *suite_fabric(const char *name)
         .open = open_pair,
         .close = close_pair,
         .recover = recover,
+        .replace = replace,
         .rma = rma,
         .add = add,
         .message = message,
