@@ -179,7 +179,7 @@ int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_
     int rc = cuda_span(self, addr, len, true, &span);
 
     if (rc == -HMEM_NOT_MINE)
-        return hmreg_fail(-EIO, "CUDA no longer knows %#" PRIx64 ": the memory was freed", addr);
+        return hmreg_fail(-EFAULT, "CUDA no longer knows %#" PRIx64 ": the memory was freed", addr);
     if (!rc && cuda_exportable(self, &span, &why))
         return hmreg_fail(why.code, "%s", why.text);
     if (!rc)

@@ -2,8 +2,9 @@
  *
  * The contract of a memory vendor: the whole port on one page.
  *
- * A vendor is one file that fills one `struct hmem_ops`. It loads its runtime when opened, is
- * asked about addresses, exports dmabufs, copies. It keeps no state about addresses between
+ * A vendor fills one `struct hmem_ops`, in the source of its name; what is too long for that stands
+ * beside it (cuda.c, cuda_look.c, ...). It loads its runtime when opened, is asked about addresses,
+ * exports dmabufs, copies. It keeps no state about addresses between
  * calls but what it allocated itself. The core calls it; it calls the core only for errors
  * (hmreg_fail, in core/error.h).
  *
@@ -72,7 +73,7 @@ struct hmem_ops {
 
     /* Loads the runtime and counts its devices. *out is closed with close().
      * -ENOENT: the library is not installed. -ENODEV: it is, but says there is no device or no
-     * driver. -ELIBBAD: it lacks an entry point we cannot do without. -EIO: else. */
+     * driver. -ELIBBAD: it lacks an entry point we cannot do without. -ENOMEM. -EIO: else. */
     int (*open)(struct hmem **out);
     void (*close)(struct hmem *self);
 
@@ -95,13 +96,14 @@ struct hmem_ops {
 
     /* A descriptor for the range, as hmreg_export_dmabuf() promises: the caller owns it, it is
      * close-on-exec, offset names addr exactly. range: resolve's answer for the same range.
-     * -EOPNOTSUPP, -EPROTO, -EIO. -EXDEV: one descriptor cannot name the range, those of its
-     * segments may. */
+     * -EOPNOTSUPP: this memory, device or version has no export. -EXDEV: one descriptor cannot
+     * name the range, those of its segments may. -EPROTO: the runtime's descriptor does not cover
+     * the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's own error. */
     int (*export_dmabuf)(struct hmem *self, uint64_t addr, size_t len,
                          const struct hmem_range *range, struct hmreg_dmabuf *out);
 
     /* Copies len bytes; each side is this vendor's memory or host memory. Synchronous.
-     * -EIO: the vendor's copy failed. */
+     * -EIO: the vendor's copy failed. -ENOMEM: none to copy by way of the host. */
     int (*copy)(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
 
     /* Memory for tools and tests. DEVICE must be exportable where the device can.

@@ -120,7 +120,7 @@ static int find_again(struct hmem *self, uint64_t addr, size_t len, const struct
     if (rc == -HMEM_NOT_MINE && atomic_load(&self->down))
         return ze_fail_down();
     if (rc == -HMEM_NOT_MINE || (!rc && out->identity != range->identity))
-        return hmreg_fail(-EIO, "the memory at %#" PRIx64 " was freed before its export", addr);
+        return hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed before its export", addr);
     return rc;
 }
 

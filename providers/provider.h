@@ -2,8 +2,8 @@
  *
  * The contract of a fabric: what a provider must do to have memory registered on it, on one page.
  *
- * A provider is one file that fills a `struct provider_ops` and `struct provider_caps` and hands
- * both to hmreg_domain_create(). By the time the core calls it, arguments are valid, the memory
+ * A provider fills a `struct provider_ops` and a `struct provider_caps`, in the source of its name,
+ * and hands both to hmreg_domain_create(). By the time the core calls it, arguments are valid, the memory
  * is resolved, a path is chosen and, for DMABUF and MAPPED, the descriptor or mapping is there.
  * A provider translates; it decides nothing but what its fabric can do.
  *

@@ -435,7 +435,7 @@ static void export__our_own_memory__is_in_no_pool(void **state)
     ze->close(self);
 }
 
-static void export__memory_changed_since_resolve__eio(void **state)
+static void export__memory_changed_since_resolve__efault(void **state)
 {
     struct hmem *self = bench_open();
     struct hmreg_dmabuf dmabuf = {.fd = -7};
@@ -444,9 +444,9 @@ static void export__memory_changed_since_resolve__eio(void **state)
 
     assert_ok(ze->resolve(self, addr, 8192, &range));
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EIO, "was freed");
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EFAULT, "was freed");
     assert_int_equal(bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192), addr);
-    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EIO, "was freed");
+    assert_fails(ze->export_dmabuf(self, addr, 8192, &range, &dmabuf), -EFAULT, "was freed");
     assert_int_equal(dmabuf.fd, -7);
     bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
@@ -464,4 +464,4 @@ TEST_MAIN(TEST(export__odd_offsets__names_the_bytes),
           TEST(export__piece_of_a_pool_over_tiles__eproto),
           TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
           TEST(export__our_own_memory__is_in_no_pool),
-          TEST(export__memory_changed_since_resolve__eio))
+          TEST(export__memory_changed_since_resolve__efault))
