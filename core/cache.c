@@ -10,7 +10,7 @@
 
 /* ---- looking for ------------------------------------------------------------------------ */
 
-/* The next entry after `after` that serves: contains the range, with exactly these rights. */
+/* The next entry after `number` that serves: it contains the range and has exactly these rights. */
 static uint32_t next_serving(const struct cache *cache, const struct cache_want *want,
                              uint32_t number)
 {

@@ -13,7 +13,7 @@
 
 #include "core/quiet.h"
 
-/* ---- order ------------------------------------------------------------ */
+/* ---- order ------------------------------------------------------------------------------ */
 
 #define PASSED 1024 /* entries that are passed over under one hold of the lock */
 #define WORK   64   /* entries whose place in the order is corrected under one hold of the lock */

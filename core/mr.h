@@ -12,8 +12,8 @@
 
 /* What few regions have. */
 struct mr_more {
-    uint32_t refused;
-    struct hmreg_reason *reasons; /* refused paths, in the order tried; NULL: none */
+    uint32_t refused;             /* paths, */
+    struct hmreg_reason *reasons; /* and why, in the order tried; NULL: none was */
     uint64_t identity;            /* of the first range's allocation */
     int device;
     uint64_t taken_key;           /* if key_taken */
@@ -37,17 +37,18 @@ struct hmreg_mr {
     struct provider_mr made;
     struct mr_more *more; /* NULL: one range, registered as it was asked for, and nothing else */
     uint16_t access;
-    uint8_t iface : 4; /* enum hmreg_iface */
-    uint8_t path : 4;  /* enum hmreg_path */
-    bool cached : 1;       /* remembered by hmreg_mr_get() */
-    bool registered : 1;   /* of hmreg_mr_get()'s: there is something to deregister */
-    bool key_taken : 1;    /* taken_key, or where there is no more the key, is in the domain's keys */
-    bool ask_monitor : 1;   /* a hit asks whether all that happened is read, */
-    bool ask_identity : 1; /* or whether its identity is the same */
-    bool monitored : 1;    /* by the monitor: what it does not know yet counts */
-    bool watched : 1;      /* and the monitor must be told to stop */
+    uint8_t iface : 4;   /* enum hmreg_iface */
+    uint8_t path : 4;    /* enum hmreg_path */
+    bool cached : 1;     /* it is remembered, for other gets as well */
+    bool registered : 1; /* hmreg_mr_get()'s: there is something to deregister */
+    bool key_taken : 1;  /* of the domain's keys: more->taken_key, or without `more` made.key */
+    /* hmreg_mr_get()'s, once it is made: */
+    bool ask_monitor : 1;  /* each hit asks whether the monitor has read all that happened */
+    bool ask_identity : 1; /* each hit asks whether its memory's identity is still the same */
+    bool monitored : 1;    /* it is right as long as the monitor has told of no change */
+    bool watched : 1;      /* the monitor watches its memory, and is told when to stop */
     uint8_t : 0;           /* what follows is written under a lock, what precedes read without */
-    /* The cache's, under its lock: see struct cache_entry. */
+    /* The cache's, under its lock: see enum cache_state, and cache_pool.c. */
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
     uint16_t cache;

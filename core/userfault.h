@@ -48,7 +48,7 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
 
 /* Watches the pages of [start, end). Changes from now on are told. False: the kernel cannot. True
  * does not mean that all of it is mapped, or that it is memory of a kind whose every change is
- * told: see cache_set.c. A client that needs() the range before this call keeps it watched. */
+ * told: see get.c. A client that needs() the range before this call keeps it watched. */
 bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
 /* Stops, but for pages that a client still needs. */
 void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end);
