@@ -18,8 +18,8 @@ static bool ask(int command)
 
 bool barrier_start(void)
 {
-    bool there = ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-                 ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    bool there =
+        ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
     if (!there)
         atomic_store(&fallback, true);

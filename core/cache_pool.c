@@ -8,14 +8,14 @@
  *  - Threads that want the same do not register it twice: whoever claims has looked for a live
  *    entry and a pending one (whose memory has not changed since) under the same lock.
  *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
- *    have passed a barrier since it became so: nobody can pin it without the lock, and if the sum of
- *    its pins is 0 it is idle. Only cold entries are evicted.
+ *    have passed a barrier since it became so: nobody can pin it without the lock, and if the sum
+ *    of its pins is 0 it is idle. Only cold entries are evicted.
  *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
  *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
  *
  * Lock order: the pool's lock is the innermost but for the ledger's. Under it nothing is allocated
- * or freed, no vendor, fabric or user is called, and nobody waits for a thread that may be doing any
- * of this: the thread that reads the kernel's events takes it (see userfault.h and quiet.h).
+ * or freed, no vendor, fabric or user is called, and nobody waits for a thread that may be doing
+ * any of this: the thread that reads the kernel's events takes it (see userfault.h and quiet.h).
  */
 #include "core/cache_pool.h"
 

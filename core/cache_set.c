@@ -128,8 +128,8 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
     domain->serial = set->pool.hot.serial;
     domain->place = hot_place_of(domain->serial);
-    set->listener = (struct listener){
-        .pulse = set->pool.hot.pulse, .changed = on_change, .needs = needs};
+    set->listener =
+        (struct listener){.pulse = set->pool.hot.pulse, .changed = on_change, .needs = needs};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);

@@ -38,9 +38,9 @@ struct hmreg {
     uint64_t epoch;
     struct settings settings;
     struct runtime runtimes[HMREG_IFACE_COUNT];
-    struct monitor *monitor; /* watches host memory for all caches */
-    struct board board;      /* where their counters are shown */
-    struct quota quota;      /* what they may hold together */
+    struct monitor *monitor;   /* watches host memory for all caches */
+    struct board board;        /* where their counters are shown */
+    struct quota quota;        /* what they may hold together */
     pthread_mutex_t sets_lock; /* the list of them, and who visits one */
     pthread_cond_t sets_left;  /* a visitor has gone */
     struct cache_set *sets;
@@ -56,7 +56,6 @@ int context_check(const struct hmreg *lib);
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
 
 /* The PCI address and simulated flag of a device; zeroes for device -1. */
-void context_device(struct hmreg *lib, enum hmreg_iface iface, int device,
-                    struct hmem_device *out);
+void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struct hmem_device *out);
 
 #endif

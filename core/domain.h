@@ -19,13 +19,13 @@ struct hmreg_domain {
     struct provider_caps caps;
     void *self; /* the provider's */
     uint32_t flags;
-    enum hmreg_path order[HMREG_PATH_COUNT]; /* for device memory, ended by NONE */
-    uint64_t max_regions, max_bytes;         /* per cache, at first */
+    enum hmreg_path order[HMREG_PATH_COUNT];   /* for device memory, ended by NONE */
+    uint64_t max_regions, max_bytes;           /* per cache, at first */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct keys keys;
     struct cache_set *caches;
     uint64_t serial, place; /* of what threads remember of the caches, see hot.h */
-    atomic_uint regions; /* explicit ones, open */
+    atomic_uint regions;    /* explicit ones, open */
     atomic_uint remotes;
     atomic_uint objects;     /* of the provider, that regions can be bound to */
     atomic_uint mapped_keys; /* of hmreg_mr_map_raw() */

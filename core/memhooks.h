@@ -11,9 +11,9 @@
 #include "core/userfault.h"
 
 /* changed() is called on the thread that is about to change memory, wherever it is: in malloc with
- * its locks, in the dynamic linker, in a signal's handler. It takes quiet locks only (quiet.h). Where
- * its thread was interrupted inside one of these it is not called: the change is left as doubt in all
- * pulses that are hooked (pulse.h). */
+ * its locks, in the dynamic linker, in a signal's handler. It takes quiet locks only (quiet.h).
+ * Where its thread was interrupted inside one of these it is not called: the change is left as
+ * doubt in all pulses that are hooked (pulse.h). */
 struct memhooks_client {
     struct memhooks_client *next;
     void (*changed)(struct memhooks_client *client, const struct change *change);
@@ -25,9 +25,9 @@ int memhooks_open(struct memhooks_client *client);
 void memhooks_close(struct memhooks_client *client);
 
 /* Changes that touch a range somebody watches are told; others may be. The range is the same at
- * both calls. False: others have changed libc's code since it was hooked, so that calls would not be
- * heard, and it cannot be hooked again; nothing is watched. Whenever others have changed it, everybody
- * is told that everything has changed. */
+ * both calls. False: others have changed libc's code since it was hooked, so that calls would not
+ * be heard, and it cannot be hooked again; nothing is watched. Whenever others have changed it,
+ * everybody is told that everything has changed. */
 bool memhooks_watch(uint64_t start, uint64_t end);
 void memhooks_unwatch(uint64_t start, uint64_t end);
 

@@ -16,7 +16,7 @@ struct mr_more {
     struct hmreg_reason *reasons; /* and why, in the order tried; NULL: none was */
     uint64_t identity;            /* of the first range's allocation */
     int device;
-    uint64_t taken_key;           /* if key_taken */
+    uint64_t taken_key; /* if key_taken */
     void *context;
     atomic_bool pending;   /* registered asynchronously, not complete yet */
     atomic_bool published; /* the call that registered it has done its part */

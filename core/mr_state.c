@@ -123,8 +123,8 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
         return domain->ops.raw_key(domain->self, &mr->made, base, raw, size);
     for (int i = 0; i < 8; i++)
         raw[i] = (uint8_t)(key >> (8 * i));
-    *base = domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base
-                                                      : 0;
+    *base =
+        domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
     *size = 8;
     return 0;
 }

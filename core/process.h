@@ -35,7 +35,7 @@ bool process_once(atomic_int *who, bool (*make)(void));
  * in the child: fork handlers, that they are there, lest they be there twice. */
 void process_once_done(atomic_int *who);
 
-/* A page, all zero, that is so again in the child of a fork. NULL: no memory; nothing is recorded. */
+/* A page, all zero, and zero again in a forked child. NULL: no memory; nothing is recorded. */
 void *process_page(void);
 void process_page_free(void *page);
 

@@ -15,7 +15,7 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out);
 
 /* As region_create(), into a region of the cache's, whose number and node are set, after
- * region_init(). region_destroy() ends it, and leaves the memory to the cache. Never asynchronous. */
+ * region_init(). region_destroy() ends it and leaves it to the cache. Never asynchronous. */
 int region_make(struct hmreg_domain *domain, const struct request *request,
                 const struct resolved *found, struct hmreg_mr *mr);
 

@@ -23,7 +23,7 @@ struct request {
     void *hmem_data;
     size_t page_size;
     const struct hmreg_mr_dmabuf *dmabuf; /* what iov, one range, is in; NULL: in memory */
-    bool claimed; /* the caller says what it is: */
+    bool claimed;                         /* the caller says what it is: */
     enum hmreg_iface claimed_iface;
     int claimed_device; /* HMREG_DEVICE_ANY: only the iface */
 };

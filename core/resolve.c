@@ -54,9 +54,9 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
 
 int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
-    struct resolved best = {.iface = HMREG_IFACE_SYSTEM,
-                            .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1,
-                                      .host_addr = addr}};
+    struct resolved best = {
+        .iface = HMREG_IFACE_SYSTEM,
+        .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
     struct hmreg_error_guard guard;
     struct hmreg_error failure;
     int failed = 0, rc;

@@ -10,13 +10,13 @@
 #include <stdbool.h>
 
 struct settings {
-    uint32_t ifaces;            /* HMREG_IFACE_BIT()s to look for */
-    enum hmreg_monitor monitor; /* the choice for host memory */
-    bool watch[HMREG_IFACE_COUNT]; /* may regions of this iface's device memory be cached? */
+    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s to look for */
+    enum hmreg_monitor monitor;      /* the choice for host memory */
+    bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
     uint64_t all_regions, all_bytes; /* of all caches together */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
-    bool stats; /* show counters to other processes */
+    bool stats;                                /* show counters to other processes */
 };
 
 /* Defaults, then the environment, then config (NULL: none). -EINVAL. */

@@ -9,12 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAGIC 0x47524d48u /* "HMRG" */
-#define VERSION 1
-#define HEADER_BYTES 40
+#define MAGIC         0x47524d48u /* "HMRG" */
+#define VERSION       1
+#define HEADER_BYTES  40
 #define SEGMENT_BYTES 24
-#define CRC_BYTES 4
-#define LEAST_BYTES (HEADER_BYTES + SEGMENT_BYTES + CRC_BYTES)
+#define CRC_BYTES     4
+#define LEAST_BYTES   (HEADER_BYTES + SEGMENT_BYTES + CRC_BYTES)
 #define MOST_BYTES                                                                                 \
     (HEADER_BYTES + TOKEN_MAX_SEGMENTS * SEGMENT_BYTES + 2 * TOKEN_MAX_BLOB + CRC_BYTES)
 

@@ -19,7 +19,7 @@
 #include <hmreg/hmreg.h>
 
 #define TOKEN_MAX_SEGMENTS 64
-#define TOKEN_MAX_BLOB 1024
+#define TOKEN_MAX_BLOB     1024
 
 struct token_segment {
     uint64_t base, len, key;

@@ -12,9 +12,9 @@
  * So a look-up is right only if all that has happened is known to the caches, and that is what
  * userfault_settle() waits for: the kernel is not changing (asked by a copy of nothing, which
  * answers EAGAIN while it is, and EINVAL for the nothing else; no other ioctl is as cheap, and this
- * one takes no lock of the address space), hence every event is read; and no event is between being read and being
- * told, which `changes` says by being odd. `changes` becomes odd before the read: the kernel
- * cannot stop changing, and the sleeper cannot run on, until after that.
+ * one takes no lock of the address space), hence every event is read; and no event is between being
+ * read and being told, which `changes` says by being odd. `changes` becomes odd before the read:
+ * the kernel cannot stop changing, and the sleeper cannot run on, until after that.
  *
  * Locks: shared_lock (who is open) is taken by open, close and fork only. watch_lock serializes
  * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients:
@@ -51,7 +51,7 @@
 
 struct userfault {
     int fd;
-    int stop;   /* an eventfd */
+    int stop; /* an eventfd */
     size_t page_size;
     pthread_t thread;
     atomic_uint changes; /* odd: events are being read and told */

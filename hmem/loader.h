@@ -21,8 +21,14 @@ struct loader_symbol {
     size_t place; /* offset of the function pointer in the table */
     bool needed;
 };
-#define LOADER_NEED(table, member, symbol) {symbol, offsetof(table, member), true}
-#define LOADER_WANT(table, member, symbol) {symbol, offsetof(table, member), false}
+#define LOADER_NEED(table, member, symbol)                                                         \
+    {                                                                                              \
+        symbol, offsetof(table, member), true                                                      \
+    }
+#define LOADER_WANT(table, member, symbol)                                                         \
+    {                                                                                              \
+        symbol, offsetof(table, member), false                                                     \
+    }
 
 /*
  * Loads soname and fills the table's pointers, NULL for wanted ones that are missing.

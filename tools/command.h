@@ -17,7 +17,7 @@ enum exit_status {
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
     EXIT_TROUBLE = 3, /* of commands whose 1 and 2 are verdicts: all that is none */
-    EXIT_GO_ON = -1, /* of options_parse() only */
+    EXIT_GO_ON = -1,  /* of options_parse() only */
 };
 
 struct option_def {

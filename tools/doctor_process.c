@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define CAP_IPC_LOCK_BIT 14
-#define STATUS_BYTES     (1 << 20) /* the list of groups may be long */
+#define STATUS_BYTES     (1 << 20)           /* the list of groups may be long */
 #define MEMLOCK_ENOUGH   (UINT64_C(1) << 30) /* for each NIC */
 
 /* ---- facts ------------------------------------------------------------------------------ */
