@@ -109,7 +109,7 @@ struct hmem_ops {
     /* Memory for tools and tests. DEVICE must be exportable where the device can.
      * -ENOMEM, -EOPNOTSUPP (no such kind), -EIO. */
     int (*alloc)(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
-    /* addr: from alloc, not yet freed, kind the same. -EIO. */
+    /* addr: from alloc, not yet freed, kind the same. -EIO: it is there still. */
     int (*free)(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 };
 
