@@ -6,8 +6,6 @@
 
 #include "core/quiet.h"
 
-#define BATCH 16 /* entries that are looked at under one hold of the lock */
-
 /* ---- looking for ------------------------------------------------------------------------ */
 
 /* The next entry after `number` that serves: it contains the range and has exactly these rights. */
@@ -53,14 +51,34 @@ static void heat_entry(struct cache_entry *entry)
     entry->mr.cold = false;
 }
 
-struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
-                               const struct cache_want *want, bool heat)
+static struct cache_entry *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
+                                         const struct cache_want *want)
 {
     struct cache_entry *entry = NULL;
 
-    quiet_lock(&pool->lock);
     for (unsigned i = from; i < to && !entry; i++)
         entry = serving(&pool->caches[i], want, false);
+    return entry;
+}
+
+bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
+                  const struct cache_want *want)
+{
+    bool serves;
+
+    quiet_lock(&pool->lock);
+    serves = serving_among(pool, from, to, want);
+    quiet_unlock(&pool->lock);
+    return serves;
+}
+
+struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
+                               const struct cache_want *want, bool heat)
+{
+    struct cache_entry *entry;
+
+    quiet_lock(&pool->lock);
+    entry = serving_among(pool, from, to, want);
     if (entry) {
         entry->pins++;
         if (heat)
@@ -90,7 +108,7 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
                               struct cache_entry **entry)
 {
     uint64_t bytes = want->end - want->start;
-    struct quota *quota = cache->pool->quota;
+    struct cache_pool *pool = cache->pool;
     enum cache_pick room;
 
     *entry = serving(cache, want, true);
@@ -100,12 +118,12 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     }
     if (cache->used.regions >= lru_room(&cache->lru))
         return CACHE_SHORT;
-    room = quota_never_fits(quota, bytes) ? CACHE_NOTHING
+    room = quota_never_fits(pool->quota, bytes) ? CACHE_NOTHING
                                           : cache_make_room(cache, bytes, stir, evicted);
     if (room == CACHE_LATER)
         return CACHE_STIRRED;
     if (room != CACHE_NOTHING) {
-        enum quota_answer answer = quota_take(quota, bytes);
+        enum quota_answer answer = quota_take(pool->quota, &pool->owed, bytes);
 
         if (answer == QUOTA_FULL)
             return CACHE_SQUEEZED;
@@ -114,11 +132,11 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     }
     *entry = cache_take_entry(cache, want, like);
     if (!*entry && room != CACHE_NOTHING)
-        quota_give(quota, bytes);
+        quota_give(pool->quota, &(struct quota_owed){1, bytes});
     if (!*entry)
         return CACHE_SHORT;
     if (room == CACHE_NOTHING) {
-        clock_tick(cache->pool);
+        clock_tick(pool);
         return CACHE_FULL;
     }
     (*entry)->mr.state = CACHE_PENDING;
@@ -134,7 +152,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
 
     quiet_lock(&cache->pool->lock);
     result = claim(cache, want, like, stir, evicted, entry);
-    quiet_unlock(&cache->pool->lock);
+    cache_unlock(cache->pool);
     return result;
 }
 
@@ -162,7 +180,7 @@ bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, b
         entry->mr.state = CACHE_HELD;
     }
     pthread_cond_broadcast(&pool->decided);
-    quiet_unlock(&pool->lock);
+    cache_unlock(pool);
     return live;
 }
 
@@ -174,7 +192,7 @@ void cache_abandon(struct cache *cache, struct cache_entry *entry)
     cache_unlink(cache, entry);
     entry->mr.state = CACHE_HELD;
     pthread_cond_broadcast(&pool->decided);
-    quiet_unlock(&pool->lock);
+    cache_unlock(pool);
 }
 
 static void wait_for(struct cache *cache, const struct cache_entry *entry)
@@ -255,11 +273,11 @@ bool cache_invalidate(struct cache *cache, const struct change *change)
     uint32_t number = 0;
 
     quiet_lock(&pool->lock);
-    while (count < BATCH &&
+    while (count < CACHE_BATCH &&
            (number = itree_touching(&cache->tree, number, change->start, change->end)))
         count += invalidate_entry(cache, cache_entry_at(pool, number), change);
-    quiet_unlock(&pool->lock);
-    return count == BATCH;
+    cache_unlock(pool);
+    return count == CACHE_BATCH;
 }
 
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
@@ -287,7 +305,7 @@ void cache_drop(struct cache *cache, struct cache_entry *entry)
         cache_kill(cache, entry);
         ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     }
-    quiet_unlock(&pool->lock);
+    cache_unlock(pool);
 }
 
 /* ---- accounts --------------------------------------------------------------------------- */

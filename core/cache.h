@@ -11,6 +11,11 @@
 #include "core/evict.h"
 #include "core/userfault.h"
 
+/* Is there a live entry that contains what is wanted with the same rights, in one of the caches
+ * numbered from <= number < to? */
+bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
+                  const struct cache_want *want);
+
 /* A live entry that contains what is wanted with the same rights, pinned: of the first cache that
  * has one, among those numbered from <= number < to. heat: threads may remember it from now on.
  * NULL: none. */

@@ -25,9 +25,15 @@
 
 #define FIRST_SEQUENCE 2 /* 0 comes last */
 
-#define BATCH 16 /* entries that are looked at under one hold of the lock */
-
 /* ---- lists ------------------------------------------------------------------------------ */
+
+/* Written under the lock alone. */
+static void list_count(struct cache_list *list, unsigned more)
+{
+    unsigned count = atomic_load_explicit(&list->count, memory_order_relaxed);
+
+    atomic_store_explicit(&list->count, count + more, memory_order_release);
+}
 
 static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
@@ -37,8 +43,9 @@ static void list_append(struct cache_pool *pool, struct cache_list *list, uint32
     else
         list->first = number;
     list->last = number;
-    atomic_fetch_add(&list->count, 1);
-    atomic_fetch_or(&pool->hot.pulse->state, PULSE_REAP);
+    list_count(list, 1);
+    if (!(atomic_load(&pool->hot.pulse->state) & PULSE_REAP)) /* all threads read the word */
+        atomic_fetch_or(&pool->hot.pulse->state, PULSE_REAP);
 }
 
 static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
@@ -51,7 +58,7 @@ static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list 
     list->first = entry->place;
     if (!list->first)
         list->last = 0;
-    atomic_fetch_sub(&list->count, 1);
+    list_count(list, -1u);
     if (!pool->dying.first && !pool->dead.first && !pool->busy.first)
         atomic_fetch_and(&pool->hot.pulse->state, ~PULSE_REAP);
     return entry;
@@ -74,9 +81,17 @@ void cache_link(struct cache *cache, struct cache_entry *entry)
 void cache_unlink(struct cache *cache, struct cache_entry *entry)
 {
     itree_remove(&cache->tree, entry->mr.number);
-    quota_give(cache->pool->quota, mr_len(&entry->mr));
+    cache->pool->owed.regions++;
+    cache->pool->owed.bytes += mr_len(&entry->mr);
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
+}
+
+void cache_unlock(struct cache_pool *pool)
+{
+    if (pool->owed.regions)
+        quota_give(pool->quota, &pool->owed);
+    quiet_unlock(&pool->lock);
 }
 
 static void become_zombie(struct cache *cache, struct cache_entry *entry)
@@ -214,12 +229,10 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     return entry;
 }
 
-void cache_forget(struct cache_pool *pool, struct cache_entry *entry)
+static void forget(struct cache_pool *pool, struct cache_entry *entry)
 {
-    struct cache *cache;
+    struct cache *cache = entry_cache(pool, entry);
 
-    quiet_lock(&pool->lock);
-    cache = entry_cache(pool, entry);
     if (entry->mr.zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
     entry->mr.state = CACHE_FREE;
@@ -228,6 +241,13 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *entry)
         entry->place = pool->free;
         pool->free = entry->mr.number;
     }
+}
+
+void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count)
+{
+    quiet_lock(&pool->lock);
+    for (unsigned i = 0; i < count; i++)
+        forget(pool, entries[i]);
     quiet_unlock(&pool->lock);
 }
 
@@ -252,7 +272,7 @@ static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
     struct cache_entry *entry;
 
     quiet_lock(&pool->lock);
-    for (unsigned i = 0; i < BATCH && (entry = list_take(pool, dying)); i++) {
+    for (unsigned i = 0; i < CACHE_BATCH && (entry = list_take(pool, dying)); i++) {
         entry->mr.cold = true;
         lay_out(entry_cache(pool, entry), entry);
     }
@@ -271,16 +291,18 @@ void cache_examine(struct cache_pool *pool)
         lay_out_some(pool, &dying);
 }
 
-struct cache_entry *cache_take(struct cache_pool *pool, struct cache_list *list)
+unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,
+                    unsigned most)
 {
-    struct cache_entry *entry;
+    unsigned count = 0;
 
     if (!atomic_load(&list->count))
-        return NULL;
+        return 0;
     quiet_lock(&pool->lock);
-    entry = list_take(pool, list);
+    while (count < most && (out[count] = list_take(pool, list)))
+        count++;
     quiet_unlock(&pool->lock);
-    return entry;
+    return count;
 }
 
 void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
@@ -304,16 +326,29 @@ unsigned cache_entries(struct cache_pool *pool)
     return entries;
 }
 
-unsigned cache_held(struct cache_pool *pool)
+/* Of the shelf's next ones; *next comes to be 0 after the last. */
+static unsigned held_among(struct cache_pool *pool, uint32_t *next)
 {
     unsigned held = 0;
+    uint32_t i;
 
     quiet_lock(&pool->lock);
-    for (uint32_t i = SHELF_FIRST; i < pool->fresh; i++) {
+    for (i = *next; i < pool->fresh && i < *next + CACHE_PASSED; i++) {
         const struct cache_entry *entry = cache_entry_at(pool, i);
 
         held += entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
     }
+    *next = i < pool->fresh ? i : 0;
     quiet_unlock(&pool->lock);
+    return held;
+}
+
+unsigned cache_held(struct cache_pool *pool)
+{
+    uint32_t next = SHELF_FIRST;
+    unsigned held = 0;
+
+    while (next)
+        held += held_among(pool, &next);
     return held;
 }

@@ -21,6 +21,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* What is done under one hold of the lock, so that it is short: so many entries end, and so many
+ * are looked at. */
+#define CACHE_BATCH  8
+#define CACHE_PASSED 256
+
 enum cache_state {
     CACHE_FREE,
     CACHE_PENDING, /* being registered by the thread that claimed it */
@@ -51,6 +56,7 @@ struct cache_pool {
     struct hot_set hot;
     struct cache *caches;
     struct quota *quota;     /* of all domains' caches */
+    struct quota_owed owed;  /* to it, while the lock is held: see cache_unlock() */
     uint32_t free;           /* the first of the entries that can be used again; 0: none */
     uint32_t fresh;          /* entries from this number on have never been used */
     unsigned count;          /* of entries in use */
@@ -163,6 +169,8 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
 /* From now on a search by address finds the entry, and it counts as used; until it is unlinked. */
 void cache_link(struct cache *cache, struct cache_entry *entry);
 void cache_unlink(struct cache *cache, struct cache_entry *entry);
+/* Gives the lock back, and to the quota what was unlinked under it. */
+void cache_unlock(struct cache_pool *pool);
 /* Ends a live entry: it serves no more. Bury: one that was taken out of the order of use before. */
 void cache_kill(struct cache *cache, struct cache_entry *entry);
 void cache_bury(struct cache *cache, struct cache_entry *entry);
@@ -171,13 +179,15 @@ void cache_bury(struct cache *cache, struct cache_entry *entry);
 
 /* Makes room for entries, and in the order of use. False: no memory. */
 bool cache_grow(struct cache *cache);
-/* The entry's region is deregistered, or never was: the entry can be used again. */
-void cache_forget(struct cache_pool *pool, struct cache_entry *entry);
+/* The entries' regions are deregistered, or never were: the entries can be used again. */
+void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count);
 
 /* Finds out which of the dying are pinned, by a barrier in every thread; the others become dead. */
 void cache_examine(struct cache_pool *pool);
-/* Takes the first of pool->dead or pool->busy, to be deregistered by the caller. NULL: none. */
-struct cache_entry *cache_take(struct cache_pool *pool, struct cache_list *list);
+/* Takes the first of pool->dead or pool->busy, so many at the most, to be deregistered by the
+ * caller. How many are there? */
+unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,
+                    unsigned most);
 /* The fabric answered with EBUSY: the entry is kept for another try. */
 void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry);
 

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REAPED 16 /* at once */
+
 /* ---- life ------------------------------------------------------------------------------- */
 
 static struct cache_set *set_of(struct listener *listener)
@@ -146,23 +148,62 @@ void cache_set_free(struct cache_set *set)
 
 /* ---- entries' ends ---------------------------------------------------------------------- */
 
-/* What fails here is not the failure of the call that does it. */
-void cache_set_end(struct cache_set *set, struct cache_entry *entry)
+/* Does it lie beside the run? Then it is a part of it from now on. */
+static bool joins(struct span *run, const struct hmreg_mr *mr)
 {
-    struct hmreg_mr *mr = &entry->mr;
+    if (mr->node.start == run->end)
+        run->end = mr->node.end;
+    else if (mr->node.end == run->start)
+        run->start = mr->node.start;
+    else
+        return false;
+    return true;
+}
+
+/* Neighbours at once, since the kernel's part takes longest. But hooks count each by itself. */
+static void unwatch(struct cache_set *set, struct cache_entry *const *entries, unsigned count)
+{
+    bool together = monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS;
+
+    for (unsigned i = 0, next; i < count; i = next) {
+        const struct hmreg_mr *mr = &entries[i]->mr;
+        struct span run = {mr->node.start, mr->node.end};
+
+        for (next = i + 1; together && next < count; next++) {
+            const struct hmreg_mr *other = &entries[next]->mr;
+
+            if (other->watched != mr->watched || other->unmapped != mr->unmapped ||
+                !joins(&run, other))
+                break;
+        }
+        if (mr->watched)
+            monitor_unwatch(set->monitor, run.start, run.end, mr->unmapped);
+    }
+}
+
+/* What fails here is not the failure of the call that does it. */
+static void end_some(struct cache_set *set, struct cache_entry **entries, unsigned count)
+{
     struct hmreg_error_guard guard;
-    int rc = 0;
+    unsigned gone = 0;
 
     hmreg_error_guard(&guard);
-    if (mr->watched)
-        monitor_unwatch(set->monitor, mr->node.start, mr->node.end, mr->unmapped);
-    if (mr->registered)
-        rc = region_destroy(mr);
+    unwatch(set, entries, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct hmreg_mr *mr = &entries[i]->mr;
+
+        if (mr->registered && region_destroy(mr) == -EBUSY)
+            cache_keep_busy(&set->pool, entries[i]);
+        else
+            entries[gone++] = entries[i];
+    }
     hmreg_error_unguard(&guard, true);
-    if (rc == -EBUSY)
-        cache_keep_busy(&set->pool, entry);
-    else
-        cache_forget(&set->pool, entry);
+    cache_forget(&set->pool, entries, gone);
+}
+
+void cache_set_end(struct cache_set *set, struct cache_entry *entry)
+{
+    end_some(set, &entry, 1);
 }
 
 void cache_set_release(struct cache_set *set, struct cache_entry *entry)
@@ -175,11 +216,12 @@ void cache_set_release(struct cache_set *set, struct cache_entry *entry)
 
 void cache_set_reap_dead(struct cache_set *set)
 {
-    struct cache_entry *entry;
+    struct cache_entry *entries[REAPED];
+    unsigned count;
 
     cache_examine(&set->pool);
-    while ((entry = cache_take(&set->pool, &set->pool.dead)))
-        cache_set_end(set, entry);
+    while ((count = cache_take(&set->pool, &set->pool.dead, entries, REAPED)))
+        end_some(set, entries, count);
 }
 
 /* Tries those that were busy once more, so many at the most. */
@@ -188,11 +230,9 @@ static void retry_busy(struct cache_set *set, unsigned limit)
     unsigned tries = atomic_load(&set->pool.busy.count);
     struct cache_entry *entry;
 
-    for (tries = tries < limit ? tries : limit; tries; tries--) {
-        entry = cache_take(&set->pool, &set->pool.busy);
-        if (entry)
+    for (tries = tries < limit ? tries : limit; tries; tries--)
+        if (cache_take(&set->pool, &set->pool.busy, &entry, 1))
             cache_set_end(set, entry);
-    }
 }
 
 /* Busy ones are many at the worst, and each try may cost a system call: one at a time will do. */

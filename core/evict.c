@@ -15,8 +15,7 @@
 
 /* ---- order ------------------------------------------------------------------------------ */
 
-#define PASSED 1024 /* entries that are passed over under one hold of the lock */
-#define WORK   64   /* entries whose place in the order is corrected under one hold of the lock */
+#define WORK 64 /* entries whose place in the order is corrected under one hold of the lock */
 
 /* An entry's place in the order is by its last known use; threads know better. One in use is used
  * now: after all that is not, before what is remembered next. */
@@ -244,7 +243,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
         }
         if (result == CACHE_NOTHING || done == count)
             end_search(cache);
-        quiet_unlock(&pool->lock);
+        cache_unlock(pool);
         cache_settle(pool, &stir);
     }
     return done;
@@ -279,7 +278,7 @@ static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir
     uint32_t from, end;
 
     quiet_lock(&pool->lock);
-    end = pool->fresh - *next < PASSED ? pool->fresh : *next + PASSED;
+    end = pool->fresh - *next < CACHE_PASSED ? pool->fresh : *next + CACHE_PASSED;
     for (from = *next; from < end && stir->count < COOLED; from++) {
         struct cache_entry *entry = cache_entry_at(pool, from);
 
@@ -293,16 +292,16 @@ static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir
     return true;
 }
 
-static void kill_idle(struct cache_pool *pool, const struct cache_stir *stir)
+static void kill_some_idle(struct cache_pool *pool, const struct cache_stir *stir, unsigned from)
 {
     quiet_lock(&pool->lock);
-    for (unsigned i = 0; i < stir->count; i++) {
+    for (unsigned i = from; i < stir->count && i < from + CACHE_BATCH; i++) {
         struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
 
         if (entry->mr.state == CACHE_LIVE && entry->mr.cold && !entry_pins(pool, entry))
             cache_kill(entry_cache(pool, entry), entry);
     }
-    quiet_unlock(&pool->lock);
+    cache_unlock(pool);
 }
 
 void cache_empty(struct cache_pool *pool)
@@ -312,10 +311,10 @@ void cache_empty(struct cache_pool *pool)
 
     cache_stir_init(&stir);
     while (cool_next(pool, &next, &stir)) {
-        if (stir.count) {
+        if (stir.count)
             cache_settle(pool, &stir);
-            kill_idle(pool, &stir);
-        }
+        for (unsigned i = 0; i < stir.count; i += CACHE_BATCH)
+            kill_some_idle(pool, &stir, i);
         stir.count = 0;
     }
 }

@@ -5,7 +5,7 @@
  * a miss asks what the memory is and registers it.
  *
  * Never stale. Host memory: an entry is watched before the memory is registered, and published
- * only if nothing changed since; a look-up first lets the monitor settle, so that every change
+ * only if nothing changed since; who finds one first lets the monitor settle, so that every change
  * that has happened has reached the caches. Device memory: the identity is taken before
  * registering, compared after, and asked again at every hit, over the whole entry. What can be
  * neither watched nor identified is registered and not remembered.
@@ -40,6 +40,7 @@ struct get {
     struct request request;
     struct cache_want want;
     struct resolved found; /* in this round */
+    bool settled;          /* in this round: what had happened before is told */
     unsigned discarded;    /* registrations, in all rounds */
 };
 
@@ -102,17 +103,38 @@ static struct cache_entry *find_among(struct get *get, unsigned from, unsigned t
     return entry;
 }
 
-/* Devices' caches first: they need not wait for the kernel's word on host memory. *settled: host
- * memory may be served from a cache. */
-static struct cache_entry *find_anywhere(struct get *get, bool *settled)
+static bool settle(struct get *get)
+{
+    if (!get->settled)
+        get->settled = monitor_settle_one(get->set->monitor, &get->set->listener);
+    return get->settled;
+}
+
+/* Where nothing is found, nothing can be stale: what is to be told yet can only end what this get
+ * is about to remember. That is known to be near only if it is read, or has happened before. Hooks
+ * are asked at once, without a system call. */
+static bool need_not_settle(const struct get *get)
 {
     struct cache_set *set = get->set;
-    struct cache_entry *entry = find_among(get, HOST_CACHES, set->count);
+    unsigned state = atomic_load(&set->pool.hot.pulse->state);
 
-    if (entry)
+    return !(state & PULSE_DOUBTS) && !get->discarded &&
+           monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS &&
+           !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
+}
+
+/* Devices' caches first: they need not wait for the kernel's word on host memory. *sure: host
+ * memory may be remembered. */
+static struct cache_entry *find_anywhere(struct get *get, bool *sure)
+{
+    struct cache_entry *entry = find_among(get, HOST_CACHES, get->set->count);
+
+    get->settled = false;
+    *sure = true;
+    if (entry || need_not_settle(get))
         return entry;
-    *settled = monitor_settle_one(set->monitor, &set->listener);
-    return *settled ? find_among(get, 0, HOST_CACHES) : NULL;
+    *sure = settle(get);
+    return *sure ? find_among(get, 0, HOST_CACHES) : NULL;
 }
 
 /* ---- registering ------------------------------------------------------------------------ */
@@ -283,9 +305,14 @@ static int register_claimed(struct get *get, struct cache_entry *entry, bool evi
     return 0;
 }
 
-/* Another thread has it, or is about to. */
+/* Another thread has it, or is about to: since this one looked, and so perhaps of memory that has
+ * changed since. */
 static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
 {
+    if (other->mr.cache < HOST_CACHES && !settle(get)) {
+        cache_set_release(get->set, other);
+        return get_anew(get, out);
+    }
     if (!cache_await(cache_of(get, other), other)) {
         cache_set_release(get->set, other);
         return AGAIN;
@@ -348,17 +375,17 @@ static bool is_monitors(const struct get *get)
 }
 
 /* May what was found be remembered at all? */
-static bool is_cacheable(const struct get *get, bool settled)
+static bool is_cacheable(const struct get *get, bool sure)
 {
     if (!get->domain->lib->settings.watch[get->found.iface])
         return false;
-    return get->found.range.identity || (settled && is_monitors(get));
+    return get->found.range.identity || (sure && is_monitors(get));
 }
 
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
-    bool settled = true;
-    struct cache_entry *entry = find_anywhere(get, &settled);
+    bool sure;
+    struct cache_entry *entry = find_anywhere(get, &sure);
     int rc;
 
     if (entry) {
@@ -369,7 +396,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
     rc = resolve_request(get);
     if (rc)
         return rc;
-    return is_cacheable(get, settled) ? miss(get, out) : get_anew(get, out);
+    return is_cacheable(get, sure) ? miss(get, out) : get_anew(get, out);
 }
 
 static int get_region(struct get *get, struct hmreg_mr **out)

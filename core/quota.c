@@ -33,7 +33,15 @@ bool quota_never_fits(const struct quota *quota, uint64_t bytes)
            bytes > atomic_load_explicit(&quota->max_bytes, memory_order_relaxed);
 }
 
-/* With the lock held. */
+/* ---- with the lock held ----------------------------------------------------------------- */
+
+static void settle(struct quota *quota, struct quota_owed *owed)
+{
+    quota->regions -= owed->regions;
+    quota->bytes -= owed->bytes;
+    *owed = (struct quota_owed){0, 0};
+}
+
 static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
 {
     if (quota_never_fits(quota, bytes))
@@ -43,11 +51,14 @@ static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
     return QUOTA_TAKEN;
 }
 
-enum quota_answer quota_take(struct quota *quota, uint64_t bytes)
+/* ---- taking it themselves ---------------------------------------------------------------- */
+
+enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes)
 {
     enum quota_answer answer;
 
     quiet_lock(&quota->lock);
+    settle(quota, owed);
     answer = ask(quota, bytes);
     if (answer == QUOTA_TAKEN) {
         quota->regions++;
@@ -57,11 +68,10 @@ enum quota_answer quota_take(struct quota *quota, uint64_t bytes)
     return answer;
 }
 
-void quota_give(struct quota *quota, uint64_t bytes)
+void quota_give(struct quota *quota, struct quota_owed *owed)
 {
     quiet_lock(&quota->lock);
-    quota->regions--;
-    quota->bytes -= bytes;
+    settle(quota, owed);
     quiet_unlock(&quota->lock);
 }
 

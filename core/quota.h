@@ -30,9 +30,15 @@ enum quota_answer {
 /* Is it too much even if nothing else is held? Without the lock: for who would make room. */
 bool quota_never_fits(const struct quota *quota, uint64_t bytes);
 
-/* A region of so many bytes is remembered, if there is room; and no more. */
-enum quota_answer quota_take(struct quota *quota, uint64_t bytes);
-void quota_give(struct quota *quota, uint64_t bytes);
+/* What is to be given back. */
+struct quota_owed {
+    uint64_t regions, bytes;
+};
+
+/* A region of so many bytes is remembered, if there is room; and so many no more. Owed is nothing
+ * afterwards. */
+enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes);
+void quota_give(struct quota *quota, struct quota_owed *owed);
 
 /* Is more held than may be? */
 bool quota_is_exceeded(struct quota *quota);

@@ -48,6 +48,7 @@
 #define SETTLE_NS    20000 /* an event takes about 100 us */
 #define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
 #define BATCH        16    /* events read at once */
+#define PIECE        (16ull << 20) /* of whose pages so many bytes the kernel is soon done */
 
 struct userfault {
     int fd;
@@ -399,19 +400,27 @@ static struct span first_needed(struct userfault *userfault, const struct span *
     return first;
 }
 
+/* A piece of what is no longer needed, and on to what is left. */
+static void unwatch_piece(struct userfault *userfault, struct span *rest)
+{
+    struct span piece = *rest, needed;
+
+    if (piece.end - piece.start > PIECE)
+        piece.end = piece.start + PIECE;
+    pthread_mutex_lock(&userfault->watch_lock);
+    needed = first_needed(userfault, &piece);
+    if (needed.start > piece.start)
+        disable(userfault, piece.start, needed.start);
+    pthread_mutex_unlock(&userfault->watch_lock);
+    rest->start = needed.end;
+}
+
 void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {
     struct span rest = whole_pages(userfault, start_addr, end);
 
-    pthread_mutex_lock(&userfault->watch_lock);
-    while (rest.start < rest.end) {
-        struct span needed = first_needed(userfault, &rest);
-
-        if (needed.start > rest.start)
-            disable(userfault, rest.start, needed.start);
-        rest.start = needed.end;
-    }
-    pthread_mutex_unlock(&userfault->watch_lock);
+    while (rest.start < rest.end)
+        unwatch_piece(userfault, &rest);
 }
 
 bool userfault_is_read(const struct userfault *userfault)

@@ -197,6 +197,72 @@ static void get__change_not_even_read_and_no_doubt__asks_the_kernel(void **state
     bed_close(&bed);
 }
 
+static sem_t in_fabric, leave_fabric;
+
+/* Holds up the second registration. */
+static void wait_in_fabric(const struct provider_request *request)
+{
+    if (atomic_load(&counter.regs) != 2)
+        return;
+    sem_post(&in_fabric);
+    sem_wait(&leave_fabric);
+}
+
+static void *get_pending(void *arg)
+{
+    struct getting *getting = arg;
+
+    getting->key = bed_key(getting->bed, getting->addr, getting->len);
+    return NULL;
+}
+
+/* A thread is registering the memory that another unmaps meanwhile, and the thread that reads is
+ * held up. A get of the new memory at the address finds nothing that it would have to ask about,
+ * then what is being registered: it must ask before it takes that. */
+static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(void **state)
+{
+    static const struct timespec a_while = {.tv_nsec = 20000000};
+    size_t len = bed_page();
+    char *first = bed_map(1), *memory = bed_map(1);
+    struct unmapping unmapping = {memory, len};
+    struct getting early, late;
+    struct obstacle obstacle;
+    pthread_t unmapper;
+    struct bed bed, later;
+
+    open_bed(&bed);
+    raise_obstacle(&bed, &obstacle);
+    later = (struct bed){bed.lib, counter_open_more(bed.lib, NULL)};
+    early = late = (struct getting){.bed = &later, .addr = memory, .len = len};
+    sem_init(&in_fabric, 0, 0);
+    sem_init(&leave_fabric, 0, 0);
+    assert_int_equal(bed_key(&bed, first, len), 1);
+    counter.reg_hook = wait_in_fabric;
+    assert_int_equal(pthread_create(&early.thread, NULL, get_pending, &early), 0);
+    sem_wait(&in_fabric);
+    munmap(first, len);
+    sem_wait(&obstacle.reached);
+    assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
+    while (!bed_map_at(memory, 1))
+        ;
+    assert_int_equal(pthread_create(&late.thread, NULL, get_pending, &late), 0);
+    nanosleep(&a_while, NULL); /* it is there by now, which the test would pass without */
+    sem_post(&leave_fabric);
+    pthread_join(early.thread, NULL);
+    sem_post(&obstacle.go_on);
+    sem_wait(&obstacle.reached);
+    sem_post(&obstacle.go_on);
+    pthread_join(unmapper, NULL);
+    pthread_join(late.thread, NULL);
+    assert_int_equal(early.key, 2); /* memory it unmapped itself */
+    assert_int_equal(late.key, 3);
+    counter.reg_hook = NULL;
+    monitor_detach(bed.lib->monitor, &obstacle.listener);
+    munmap(memory, len);
+    assert_ok(hmreg_domain_close(later.domain));
+    bed_close(&bed);
+}
+
 /* Someone unmaps, and nobody reads: a get does not wait for ever, nor does it take the risk. */
 static void get__the_kernel_does_not_settle__served_uncached(void **state)
 {
@@ -371,6 +437,7 @@ TEST_MAIN(TEST(get__no_mapping_left__registered_and_not_cached),
           TEST(get__change_read_but_not_told__waits_for_it),
           TEST(get__change_not_even_read__waits_for_it),
           TEST(get__change_not_even_read_and_no_doubt__asks_the_kernel),
+          TEST(get__registered_meanwhile_and_its_change_not_read__asks_the_kernel),
           TEST(get__the_kernel_does_not_settle__served_uncached),
           TEST(read__into_watched_memory__works), TEST(munmap__of_unwatched_memory__no_event),
           TEST(munmap__of_what_no_region_covers_any_more__no_event),

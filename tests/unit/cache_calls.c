@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a cache asks the kernel for, counted: a miss asks to watch its memory and what is mapped
+ * there, and nothing else where nothing had to be waited for; neighbours that end together are
+ * unwatched together. Linked so that ioctl() comes through here.
+ */
+#include "tests/support/cache_bed.h"
+
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#define PAGES 64
+#define TURN  16 /* entries that are unwatched together */
+
+static atomic_uint settles, watches, unwatches;
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    atomic_fetch_add(&settles, request == UFFDIO_COPY);
+    atomic_fetch_add(&watches, request == UFFDIO_REGISTER);
+    atomic_fetch_add(&unwatches, request == UFFDIO_UNREGISTER);
+    return __real_ioctl(fd, request, arg);
+}
+
+static void open_bed(struct bed *bed)
+{
+    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+}
+
+static void remember_each(const struct bed *bed, char *memory, size_t pages)
+{
+    for (size_t i = 0; i < pages; i++)
+        bed_key(bed, memory + i * bed_page(), bed_page());
+}
+
+static void miss__nothing_there_before__only_watches(void **state)
+{
+    char *memory = bed_map(PAGES);
+    struct bed bed;
+
+    open_bed(&bed);
+    settles = watches = 0;
+    remember_each(&bed, memory, PAGES);
+    assert_int_equal(watches, PAGES);
+    assert_int_equal(settles, 0);
+    bed_close(&bed);
+    munmap(memory, PAGES * bed_page());
+}
+
+static void miss__found_with_other_rights__only_watches(void **state)
+{
+    char *memory = bed_map(1);
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, bed_page());
+    settles = 0;
+    assert_ok(hmreg_mr_get(bed.domain, memory, bed_page(), HMREG_SEND, &mr));
+    assert_int_equal(settles, 0);
+    hmreg_mr_put(mr);
+    bed_close(&bed);
+    munmap(memory, bed_page());
+}
+
+static void hit__by_the_tree__settles(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, bed_page());
+    settles = 0;
+    assert_int_equal(bed_key(&bed, memory + 1, 10), 1);
+    assert_int_equal(settles, 1);
+    bed_close(&bed);
+    munmap(memory, bed_page());
+}
+
+static void flush__neighbours__unwatched_together(void **state)
+{
+    size_t len = PAGES * bed_page();
+    char *memory = bed_map(PAGES);
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    open_bed(&bed);
+    for (int round = 0; round < 2; round++) { /* the second takes the entries the other way round */
+        remember_each(&bed, memory, PAGES);
+        unwatches = 0;
+        assert_ok(hmreg_domain_flush(bed.domain));
+        assert_in_range(unwatches, 1, PAGES / TURN + 1);
+    }
+    munmap(memory, len);
+    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_int_equal(info.events, 0); /* none of it was watched any more */
+    bed_close(&bed);
+}
+
+static void flush__long_region__unwatched_piece_by_piece_and_whole(void **state)
+{
+    size_t pages = (40u << 20) / bed_page();
+    char *memory = bed_map_at(bed_reserve(pages), pages);
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    open_bed(&bed);
+    bed_key(&bed, memory, pages * bed_page());
+    unwatches = 0;
+    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_in_range(unwatches, 2, 10);
+    munmap(memory, pages * bed_page());
+    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_int_equal(info.events, 0);
+    bed_close(&bed);
+}
+
+static void flush__neighbour_of_another_domain__stays_watched(void **state)
+{
+    char *memory = bed_map(PAGES), *middle = memory + PAGES / 2 * bed_page();
+    struct bed bed, other;
+
+    open_bed(&bed);
+    other = (struct bed){bed.lib, counter_open_more(bed.lib, NULL)};
+    remember_each(&bed, memory, PAGES);
+    bed_key(&other, middle, bed_page());
+    assert_ok(hmreg_domain_flush(bed.domain));
+    munmap(memory, PAGES * bed_page());
+    assert_int_equal(bed_stats(&other).invalidations, 1);
+    assert_ok(hmreg_domain_close(other.domain));
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(miss__nothing_there_before__only_watches),
+          TEST(miss__found_with_other_rights__only_watches), TEST(hit__by_the_tree__settles),
+          TEST(flush__neighbours__unwatched_together),
+          TEST(flush__long_region__unwatched_piece_by_piece_and_whole),
+          TEST(flush__neighbour_of_another_domain__stays_watched))
