@@ -119,7 +119,7 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     if (cache->used.regions >= lru_room(&cache->lru))
         return CACHE_SHORT;
     room = quota_never_fits(pool->quota, bytes) ? CACHE_NOTHING
-                                          : cache_make_room(cache, bytes, stir, evicted);
+                                                : cache_make_room(cache, bytes, stir, evicted);
     if (room == CACHE_LATER)
         return CACHE_STIRRED;
     if (room != CACHE_NOTHING) {

@@ -169,6 +169,8 @@ static bool is_worth_it(const struct cache *cache, const struct victims *victims
     for (uint32_t i = 0; i < cache->lru.count; i++) {
         const struct cache_entry *entry = cache_entry_at(cache->pool, lru_any(&cache->lru, i));
 
+        if (fits(&left, &cache->limit, bytes))
+            return true;
         if (!entry_pins(cache->pool, entry))
             cache_use_subtract(&left, entry);
     }
@@ -193,12 +195,15 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
         uint32_t stamp;
 
         if (victims.count == VICTIMS) {
-            if (!is_worth_it(cache, &victims, bytes)) {
+            stir->worth = stir->worth || is_worth_it(cache, &victims, bytes);
+            if (!stir->worth) {
                 result = CACHE_NOTHING;
                 break;
             }
             evict_all(cache, &victims);
-            *evicted = true;
+            *evicted = stir->gone = true;
+            result = CACHE_LATER;
+            break;
         }
         result = pick(cache, stir, &work, &entry, &stamp);
         if (result != CACHE_PICKED)

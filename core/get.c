@@ -354,7 +354,8 @@ static int miss(struct get *get, struct hmreg_mr **out)
             break;
         case CACHE_STIRRED:
             cache_settle(cache->pool, &stir);
-            stirs += stir.count != 0;
+            stirs = stir.gone ? 0 : stirs + (stir.count != 0);
+            stir.gone = false;
         }
     }
     return get_anew(get, out);

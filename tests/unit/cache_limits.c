@@ -83,6 +83,54 @@ static void set_limits__raised__more_is_remembered(void **state)
     bed_close(&bed);
 }
 
+#define THOUSANDS 3000
+
+/* Regions of a page each, up to the limit of bytes, then one of all of it. */
+static struct hmreg_mr *take_place_of_thousands(struct bed *bed, char *place, bool one_is_held)
+{
+    size_t page = bed_page();
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = HMREG_LIMIT_NONE, .max_bytes = THOUSANDS * page};
+    struct hmreg_mr *held;
+
+    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+    for (size_t i = 0; i < THOUSANDS; i++)
+        bed_key(bed, place + i * page, page);
+    held = bed_get(bed, place + THOUSANDS / 2 * page, page);
+    if (!one_is_held)
+        hmreg_mr_put(held);
+    assert_int_equal(bed_stats(bed).evictions, 0);
+    hmreg_mr_put(bed_get(bed, place, THOUSANDS * page));
+    return held;
+}
+
+static void limit__one_region_instead_of_thousands__they_all_go(void **state)
+{
+    char *place = bed_map_at(bed_reserve(THOUSANDS), THOUSANDS);
+    struct bed bed;
+
+    take_place_of_thousands(&bed, place, false);
+    assert_int_equal(bed_stats(&bed).evictions, THOUSANDS);
+    assert_int_equal(bed_stats(&bed).uncached, 0);
+    assert_int_equal(bed_stats(&bed).regions, 1);
+    bed_close(&bed);
+    munmap(place, THOUSANDS * bed_page());
+}
+
+static void limit__one_of_thousands_is_held__none_goes_in_vain(void **state)
+{
+    char *place = bed_map_at(bed_reserve(THOUSANDS), THOUSANDS);
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    held = take_place_of_thousands(&bed, place, true);
+    assert_int_equal(bed_stats(&bed).evictions, 0);
+    assert_int_equal(bed_stats(&bed).uncached, 1);
+    hmreg_mr_put(held);
+    bed_close(&bed);
+    munmap(place, THOUSANDS * bed_page());
+}
+
 static void set_limits__zero__nothing_is_remembered(void **state)
 {
     struct bed bed;
@@ -363,7 +411,9 @@ static void check__in_the_environment__read_or_refused(void **state)
     unsetenv("HMREG_CACHE_CHECK");
 }
 
-TEST_MAIN(TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
+TEST_MAIN(TEST(limit__one_region_instead_of_thousands__they_all_go),
+          TEST(limit__one_of_thousands_is_held__none_goes_in_vain),
+          TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
           TEST(set_limits__raised__more_is_remembered),
           TEST(set_limits__zero__nothing_is_remembered),
           TEST(set_limits__of_all__own_ones_go_first_then_other_domains),
