@@ -32,6 +32,8 @@ static void close_domain(const struct bed *bed)
     assert_ok(hmreg_domain_close(bed->domain));
 }
 
+#define RENEWALS 5000
+
 /* ---- a change that no hook can tell of -------------------------------------------------- */
 
 static struct {
@@ -405,6 +407,90 @@ static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **sta
     bed_close(&watch.beds[0]);
 }
 
+/* ---- at the same time on another thread ------------------------------------------------- */
+
+static struct {
+    const struct bed *bed;
+    _Atomic uint64_t generation; /* of inner.memory, which says it too, in its first bytes */
+    atomic_bool enough;
+    unsigned hits, stale;
+} race;
+
+/* New pages at the same place, at once. */
+static void renew_in_handler(int signal_number)
+{
+    int before = errno;
+    uint64_t next = atomic_load(&race.generation) + 1;
+
+    if (mmap(inner.memory, bed_page(), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != inner.memory)
+        abort();
+    atomic_store((_Atomic uint64_t *)inner.memory, next);
+    atomic_store(&race.generation, next);
+    inner.late += quiet_depth != 0;
+    errno = before;
+}
+
+/* A region that is served was registered when the memory was as new as it was before the call. It
+ * may have been between the pages' coming and the writing: 0. */
+static void *hit_and_compare(void *arg)
+{
+    while (!atomic_load(&race.enough)) {
+        uint64_t then = atomic_load(&race.generation), seen;
+        struct hmreg_mr *mr = NULL;
+
+        if (hmreg_mr_get(race.bed->domain, inner.memory, 8, HMREG_ACCESS_REMOTE, &mr)) {
+            race.stale++;
+            continue;
+        }
+        seen = counter_seen(mr);
+        race.stale += seen && seen < then;
+        race.hits++;
+        hmreg_mr_put(mr);
+    }
+    return NULL;
+}
+
+static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void **state)
+{
+    char *other = bed_map(1);
+    pthread_t thread;
+
+    if (BED_SANITIZED)
+        test_skip("that the fabric looks at memory which is being renewed is a race, on purpose");
+    is_tests_thread = true;
+    inner.memory = bed_map(1);
+    inner.late = 0;
+    open_watched();
+    counter.look = true;
+    race.bed = &watch.beds[0];
+    atomic_store(&race.generation, 1);
+    atomic_store((_Atomic uint64_t *)inner.memory, 1);
+    atomic_store(&race.enough, false);
+    race.hits = race.stale = 0;
+    handle_signals(renew_in_handler);
+    assert_ok(hmreg_domain_flush(watch.beds[0].domain)); /* what was seen before it was looked at */
+    assert_int_equal(pthread_create(&thread, NULL, hit_and_compare, NULL), 0);
+    for (unsigned i = 0; i < RENEWALS; i++) {
+        moments.at = i % 32;
+        moments.count = 0;
+        moments.counting = true;
+        get_and_unmap(other);
+        moments.counting = false;
+    }
+    atomic_store(&race.enough, true);
+    pthread_join(thread, NULL);
+    handle_signals(SIG_DFL);
+    print_message("%u hits, %u changes inside locks\n", race.hits, inner.late);
+    assert_int_equal(race.stale, 0);
+    assert_in_range(inner.late, 100, RENEWALS);
+    counter.look = false;
+    munmap(inner.memory, bed_page());
+    munmap(other, bed_page());
+    close_domain(&watch.beds[1]);
+    bed_close(&watch.beds[0]);
+}
+
 #if defined(__x86_64__)
 
 /* ---- what a hit costs ------------------------------------------------------------------- */
@@ -489,6 +575,7 @@ static void hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobo
 TEST_MAIN(TEST(hit__of_another_thread_after_a_hook_has_doubted__registered_anew),
           TEST(hit__of_each_domain_after_a_hook_has_doubted__registered_anew),
           TEST(handler__changes_memory_beside_each_lock__no_hit_is_stale),
+          TEST(hit__while_handlers_inside_locks_renew_the_memory__never_stale),
 #if defined(__x86_64__)
           TEST(hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobody),
 #endif
