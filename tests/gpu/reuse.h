@@ -18,8 +18,11 @@ struct reuse {
 
 /* Allocations on two devices until so many were at an address of before. Fails the test if a
  * region is stale, if fewer than half of the addresses came again, or if memory that stayed is
- * registered again. */
+ * registered again. HMREG_TEST_OPS: so many instead. */
 void reuse_addresses(const struct reuse *reuse, unsigned times);
+
+/* The same, and the peer is another process. */
+void reuse_from_a_process(const struct reuse *reuse, unsigned times);
 
 /* The same, with a region held while its memory is freed and allocated anew. */
 void reuse_held(const struct reuse *reuse, unsigned times);

@@ -101,6 +101,17 @@ static void reuse__pool__never_stale(void **state)
     unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
 }
 
+/* Its writes take a way of some 50 us: fewer do. */
+static void reuse__peer_in_another_process__never_stale(void **state)
+{
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    reuse_from_a_process(&cuda, 5000);
+    bench_end(&bench);
+}
+
 static void reuse__while_a_region_is_held__never_stale(void **state)
 {
     struct bench bench;
@@ -112,4 +123,5 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
 }
 
 TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__mappings__never_stale),
-          TEST(reuse__pool__never_stale), TEST(reuse__while_a_region_is_held__never_stale))
+          TEST(reuse__pool__never_stale), TEST(reuse__peer_in_another_process__never_stale),
+          TEST(reuse__while_a_region_is_held__never_stale))

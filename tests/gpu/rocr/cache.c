@@ -19,6 +19,14 @@ static void reuse__addresses__never_stale(void **state)
     app_stop();
 }
 
+/* Its writes take a way of some 50 us: fewer do. */
+static void reuse__peer_in_another_process__never_stale(void **state)
+{
+    app_start();
+    reuse_from_a_process(&rocr, 5000);
+    app_stop();
+}
+
 static void reuse__while_a_region_is_held__never_stale(void **state)
 {
     app_start();
@@ -26,4 +34,5 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
     app_stop();
 }
 
-TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__while_a_region_is_held__never_stale))
+TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__peer_in_another_process__never_stale),
+          TEST(reuse__while_a_region_is_held__never_stale))

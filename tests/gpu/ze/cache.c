@@ -26,6 +26,14 @@ static void reuse__addresses__never_stale(void **state)
     app_close(&app);
 }
 
+/* Its writes take a way of some 50 us: fewer do. */
+static void reuse__peer_in_another_process__never_stale(void **state)
+{
+    app_open(&app, 0);
+    reuse_from_a_process(&level_zero, 5000);
+    app_close(&app);
+}
+
 static void reuse__while_a_region_is_held__never_stale(void **state)
 {
     app_open(&app, 0);
@@ -33,4 +41,5 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
     app_close(&app);
 }
 
-TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__while_a_region_is_held__never_stale))
+TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__peer_in_another_process__never_stale),
+          TEST(reuse__while_a_region_is_held__never_stale))
