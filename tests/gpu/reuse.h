@@ -18,13 +18,16 @@ struct reuse {
 
 /* Allocations on two devices until so many were at an address of before. Fails the test if a
  * region is stale, if fewer than half of the addresses came again, or if memory that stayed is
- * registered again. HMREG_TEST_OPS: so many instead. */
+ * registered again. */
 void reuse_addresses(const struct reuse *reuse, unsigned times);
 
 /* The same, and the peer is another process. */
 void reuse_from_a_process(const struct reuse *reuse, unsigned times);
 
-/* The same, with a region held while its memory is freed and allocated anew. */
+/* Of host memory that the runtime knows, with the kernel for a peer; on device 0 only. */
+void reuse_host_addresses(const struct reuse *reuse, unsigned times);
+
+/* The first, with a region held while its memory is freed and allocated anew. */
 void reuse_held(const struct reuse *reuse, unsigned times);
 
 #endif

@@ -6,6 +6,7 @@
 #include "tests/gpu/reuse.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static void *alloc_on(int device, size_t len)
 {
@@ -122,6 +123,73 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__mappings__never_stale),
+/* ---- host memory ------------------------------------------------------------------------- */
+
+static void *alloc_on_the_host(int device, size_t len)
+{
+    void *made = NULL;
+
+    CU(cu.alloc_host(&made, len, 0));
+    return made;
+}
+
+static void free_on_the_host(void *addr)
+{
+    CU(cu.free_host(addr));
+}
+
+static void reuse__host_memory__never_stale(void **state)
+{
+    static const struct reuse host = {HMREG_IFACE_CUDA, alloc_on_the_host, free_on_the_host};
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    reuse_host_addresses(&host, 10000);
+    bench_end(&bench);
+}
+
+/* The process's own memory, registered: other pages each time, and sometimes the same. */
+#define REGISTERED 16384
+
+static char *place;
+static unsigned registrations;
+
+static void *register_anew(int device, size_t len)
+{
+    if (registrations++ % 4)
+        assert_ptr_equal(mmap(place, REGISTERED, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                         place);
+    CU(cu.host_register(place, len, 0));
+    return place;
+}
+
+static void unregister_it(void *addr)
+{
+    CU(cu.host_unregister(addr));
+    if (registrations % 4 == 1)
+        assert_int_equal(madvise(place, REGISTERED, MADV_DONTNEED), 0);
+    if (registrations % 4 == 2)
+        assert_int_equal(munmap(place, REGISTERED), 0);
+}
+
+static void reuse__registered_host_memory__never_stale(void **state)
+{
+    static const struct reuse host = {HMREG_IFACE_CUDA, register_anew, unregister_it};
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    registrations = 0;
+    place = mmap(NULL, REGISTERED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(place, MAP_FAILED);
+    reuse_host_addresses(&host, 10000);
+    munmap(place, REGISTERED);
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(reuse__host_memory__never_stale), TEST(reuse__registered_host_memory__never_stale),
+          TEST(reuse__addresses__never_stale), TEST(reuse__mappings__never_stale),
           TEST(reuse__pool__never_stale), TEST(reuse__peer_in_another_process__never_stale),
           TEST(reuse__while_a_region_is_held__never_stale))

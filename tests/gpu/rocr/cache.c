@@ -34,5 +34,20 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
     app_stop();
 }
 
-TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__peer_in_another_process__never_stale),
+static void *alloc_on_the_host(int device, size_t len)
+{
+    return app_alloc_host(len);
+}
+
+static void reuse__host_memory__never_stale(void **state)
+{
+    static const struct reuse host = {HMREG_IFACE_ROCR, alloc_on_the_host, app_free};
+
+    app_start();
+    reuse_host_addresses(&host, 10000);
+    app_stop();
+}
+
+TEST_MAIN(TEST(reuse__host_memory__never_stale), TEST(reuse__addresses__never_stale),
+          TEST(reuse__peer_in_another_process__never_stale),
           TEST(reuse__while_a_region_is_held__never_stale))

@@ -41,5 +41,24 @@ static void reuse__while_a_region_is_held__never_stale(void **state)
     app_close(&app);
 }
 
-TEST_MAIN(TEST(reuse__addresses__never_stale), TEST(reuse__peer_in_another_process__never_stale),
+static void *alloc_on_the_host(int device, size_t len)
+{
+    ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    void *made = NULL;
+
+    assert_int_equal(zeMemAllocHost(app.context, &desc, len, 0, &made), ZE_RESULT_SUCCESS);
+    return made;
+}
+
+static void reuse__host_memory__never_stale(void **state)
+{
+    static const struct reuse host = {HMREG_IFACE_ZE, alloc_on_the_host, free_it};
+
+    app_open(&app, 0);
+    reuse_host_addresses(&host, 10000);
+    app_close(&app);
+}
+
+TEST_MAIN(TEST(reuse__host_memory__never_stale), TEST(reuse__addresses__never_stale),
+          TEST(reuse__peer_in_another_process__never_stale),
           TEST(reuse__while_a_region_is_held__never_stale))
