@@ -140,16 +140,27 @@ static void fail_first(unsigned nth)
         wrong("closing what was open", rc);
 }
 
+/* One miss and one hit; where nobody watches host memory it is registered twice. */
+static int look_at_stats(const struct way *way)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    int rc = hmreg_monitor_query(way->lib, &info);
+
+    rc = rc ? rc : hmreg_domain_stats(way->domain, &stats);
+    if (info.active == HMREG_MONITOR_DISABLED)
+        return rc || stats.uncached != 2;
+    return rc || stats.misses != 1 || stats.hits != 1;
+}
+
 static void succeed(void)
 {
-    struct hmreg_stats stats = {.size = sizeof(stats)};
     struct way way = {.lib = NULL};
     int rc = go(&way);
 
     if (rc || !way.found_out)
         wrong("the next time", rc);
-    rc = hmreg_domain_stats(way.domain, &stats);
-    if (rc || stats.misses != 1 || stats.hits != 1)
+    if (look_at_stats(&way))
         wrong("no hit the next time", rc);
     rc = close_way(&way);
     if (rc)

@@ -7,6 +7,7 @@
  */
 #include "tests/support/fake/cuda_fake.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -168,22 +169,24 @@ static int foreign_file(const struct ipc *ipc)
     int process = (int)syscall(SYS_pidfd_open, ipc->process, 0);
     int fd = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, ipc->fd, 0);
 
-    if (process >= 0)
+    if (process >= 0) {
+        int error = errno;
+
         close(process);
+        errno = error;
+    }
     return fd;
 }
 
-/* A block of this process that is the other's file. */
-static struct fake_block *import_block(const struct ipc *ipc)
+/* A block of this process that is the other's file, which it closes. */
+static struct fake_block *import_block(const struct ipc *ipc, int fd)
 {
     size_t before = ipc->start % fake_page();
     struct fake_block *block = fake_block_new(ipc->device, before + ipc->len);
-    int fd = block ? foreign_file(ipc) : -1;
     char *bytes;
 
-    if (fd < 0) {
-        if (block)
-            fake_block_put(block);
+    if (!block) {
+        close(fd);
         return NULL;
     }
     bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -201,9 +204,14 @@ static struct fake_block *import_block(const struct ipc *ipc)
 static unsigned import(const struct ipc *ipc, struct cuda_context *context, uint64_t *out)
 {
     size_t before = ipc->start % fake_page();
-    struct fake_block *block = import_block(ipc);
-    uint64_t at = block ? fake_reserve(ipc->device, before + ipc->len, 0) : 0;
+    int fd = foreign_file(ipc);
+    struct fake_block *block;
+    uint64_t at;
 
+    if (fd < 0) /* the owner is gone; or a container forbids it */
+        return errno == EPERM || errno == ENOSYS ? CUDA_NOT_SUPPORTED : CUDA_OUT_OF_MEMORY;
+    block = import_block(ipc, fd);
+    at = block ? fake_reserve(ipc->device, before + ipc->len, 0) : 0;
     if (!at || !fake_map(at + before, ipc->len, block, before))
         return CUDA_OUT_OF_MEMORY;
     fake_block_put(block); /* the mapping holds it */
