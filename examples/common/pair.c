@@ -115,6 +115,8 @@ static int find_device(struct pair *pair)
     }
     if (list)
         ibv_free_device_list(list);
+    if (!pair->port)
+        fprintf(stderr, "no RDMA device has an active port: see `rdma link`, or `hmreg doctor`\n");
     return pair->port ? 0 : -ENODEV;
 }
 

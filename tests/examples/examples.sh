@@ -41,4 +41,8 @@ check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another
     "$examples/3-token-exchange" shm
 check tokens__no_such_fabric__fails fails "nosuch: No data available" \
     "$examples/3-token-exchange" nosuch
+if [[ -x $examples/4-gpudirect-verbs ]] && ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
+    check verbs__no_device__says_where_to_look fails 'see `rdma link`, or `hmreg doctor`' \
+        "$examples/4-gpudirect-verbs" system
+fi
 finish
