@@ -161,7 +161,7 @@ static void make_live(struct cache *cache, struct cache_entry *entry, bool hot)
     uint32_t now = clock_tick(cache->pool);
 
     entry->mr.state = CACHE_LIVE;
-    lru_insert(&cache->lru, entry->mr.number, now + 2);
+    lru_insert(&cache->lru, entry_number(entry), now + 2);
     if (hot)
         heat_entry(entry);
 }

@@ -73,14 +73,14 @@ static void count_used(struct cache *cache)
 
 void cache_link(struct cache *cache, struct cache_entry *entry)
 {
-    itree_insert(&cache->tree, entry->mr.number);
+    itree_insert(&cache->tree, entry_number(entry));
     cache_use_add(&cache->used, entry);
     count_used(cache);
 }
 
 void cache_unlink(struct cache *cache, struct cache_entry *entry)
 {
-    itree_remove(&cache->tree, entry->mr.number);
+    itree_remove(&cache->tree, entry_number(entry));
     cache->pool->owed.regions++;
     cache->pool->owed.bytes += mr_len(&entry->mr);
     cache_use_subtract(&cache->used, entry);
@@ -112,7 +112,7 @@ static void lay_out(struct cache *cache, struct cache_entry *entry)
         return;
     }
     entry->mr.state = CACHE_ENDING;
-    list_append(pool, &pool->dead, entry->mr.number);
+    list_append(pool, &pool->dead, entry_number(entry));
 }
 
 void cache_bury(struct cache *cache, struct cache_entry *entry)
@@ -125,12 +125,12 @@ void cache_bury(struct cache *cache, struct cache_entry *entry)
         return;
     }
     entry->mr.state = CACHE_DYING;
-    list_append(cache->pool, &cache->pool->dying, entry->mr.number);
+    list_append(cache->pool, &cache->pool->dying, entry_number(entry));
 }
 
 void cache_kill(struct cache *cache, struct cache_entry *entry)
 {
-    lru_remove(&cache->lru, entry->mr.number);
+    lru_remove(&cache->lru, entry_number(entry));
     cache_bury(cache, entry);
 }
 
@@ -210,7 +210,7 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     if (number) {
         pool->free = entry->place;
     } else { /* once and for all: threads read the number of what they remember */
-        entry->mr.number = pool->fresh++;
+        entry->mr.name = hot_name(pool->fresh++);
         atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
     }
     entry->mr.domain = like->domain;
@@ -239,7 +239,7 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
     pool->count--;
     if (entry_sequence(entry)) { /* else it has had all there are, and is not used again */
         entry->place = pool->free;
-        pool->free = entry->mr.number;
+        pool->free = entry_number(entry);
     }
 }
 
@@ -310,7 +310,7 @@ void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
     quiet_lock(&pool->lock);
     entry->mr.watched = false; /* that has been seen to */
     become_zombie(entry_cache(pool, entry), entry);
-    list_append(pool, &pool->busy, entry->mr.number);
+    list_append(pool, &pool->busy, entry_number(entry));
     quiet_unlock(&pool->lock);
 }
 

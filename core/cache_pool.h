@@ -124,10 +124,16 @@ static inline uint32_t clock_tick(struct cache_pool *pool)
     return atomic_fetch_add_explicit(&pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
 }
 
+/* On the shelf. */
+static inline uint32_t entry_number(const struct cache_entry *entry)
+{
+    return hot_number(entry->mr.name);
+}
+
 /* All pins of an entry. To be believed only of a cold one: others may be pinned at this moment. */
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct cache_entry *entry)
 {
-    return entry->pins + hot_pins(&pool->hot, entry->mr.number);
+    return entry->pins + hot_pins(&pool->hot, entry_number(entry));
 }
 
 static inline uint32_t entry_sequence(const struct cache_entry *entry)

@@ -54,7 +54,7 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_ent
 
 static uint64_t age_of(const struct cache_pool *pool, const struct cache_entry *entry)
 {
-    uint32_t number = entry->mr.number, now = clock_now(pool);
+    uint32_t number = entry_number(entry), now = clock_now(pool);
     uint32_t last =
         hot_last_use(&pool->hot, number, lru_stamp(&entry_cache(pool, entry)->lru, number));
 

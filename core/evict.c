@@ -22,7 +22,7 @@
 static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, uint32_t stamp)
 {
     struct cache_pool *pool = cache->pool;
-    uint32_t last = hot_last_use(&pool->hot, entry->mr.number, stamp);
+    uint32_t last = hot_last_use(&pool->hot, entry_number(entry), stamp);
 
     if (entry_pins(pool, entry)) {
         last = clock_now(pool) + 1;
@@ -30,7 +30,7 @@ static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, 
     }
     if (last == stamp)
         return true;
-    lru_move(&cache->lru, entry->mr.number, last);
+    lru_move(&cache->lru, entry_number(entry), last);
     return false;
 }
 
@@ -62,7 +62,7 @@ static void cool(struct cache_stir *stir, struct cache_entry *entry, uint32_t st
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
     stir->barrier |= !entry->mr.cold;
-    stir->cooled[stir->count].number = entry->mr.number;
+    stir->cooled[stir->count].number = entry_number(entry);
     stir->cooled[stir->count].sequence = entry_sequence(entry);
     stir->cooled[stir->count++].stamp = stamp;
 }
@@ -78,7 +78,7 @@ static void cool_some(struct cache *cache, struct cache_stir *stir)
     most = most < COOLED ? most : COOLED;
     stir->count = 0;
     while (stir->count < most && first_in_order(cache, &work, &entry, &stamp) == CACHE_PICKED) {
-        lru_remove(&cache->lru, entry->mr.number);
+        lru_remove(&cache->lru, entry_number(entry));
         cool(stir, entry, stamp);
     }
     for (unsigned i = 0; i < stir->count; i++)
@@ -141,7 +141,7 @@ struct victims {
 static void spare(struct cache *cache, struct victims *victims)
 {
     for (unsigned i = 0; i < victims->count; i++)
-        lru_insert(&cache->lru, victims->list[i].entry->mr.number, victims->list[i].stamp);
+        lru_insert(&cache->lru, entry_number(victims->list[i].entry), victims->list[i].stamp);
     victims->count = 0;
 }
 
@@ -208,7 +208,7 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
         result = pick(cache, stir, &work, &entry, &stamp);
         if (result != CACHE_PICKED)
             break;
-        lru_remove(&cache->lru, entry->mr.number);
+        lru_remove(&cache->lru, entry_number(entry));
         cache_use_subtract(&left, entry);
         victims.list[victims.count].entry = entry;
         victims.list[victims.count++].stamp = stamp;

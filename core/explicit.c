@@ -199,7 +199,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     if (rc)
         return rc;
     mr_settle(mr);
-    if (mr->number)
+    if (mr->name)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
     rc = region_destroy(mr);
     if (rc != -EBUSY)

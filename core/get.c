@@ -56,20 +56,20 @@ static void remember(struct get *get, struct cache_entry *entry)
 {
     const struct hmreg_mr *mr = &entry->mr;
     struct hot *hot = get->hot;
-    struct cell *cell = hot ? hot_cell(hot, mr->number) : NULL;
+    struct cell *cell = hot ? hot_cell(hot, hot_number(mr->name)) : NULL;
     bool asks = mr->ask_monitor || mr->ask_identity;
     uint32_t check;
 
     if (!cell)
         return;
     atomic_store_explicit(&cell->stamp,
-                          atomic_load_explicit(&hot->pulse->clock, memory_order_relaxed),
+                          atomic_load_explicit(&hot->desk.pulse->clock, memory_order_relaxed),
                           memory_order_relaxed);
     check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
     if (asks || !hot_is_usual(hot, mr->cache, &cache_of(get, entry)->ledger))
         check |= HOT_ASIDE;
     if (check % 2) /* it may have died meanwhile */
-        hot_remember(hot, get->want.start, mr->number, check);
+        hot_remember(hot, get->want.start, hot_number(mr->name), check);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */

@@ -62,13 +62,12 @@ static inline uint32_t sequence_of(const struct hmreg_mr *mr)
 /* Pairs with the monitor's, who has made sequences even before. */
 static inline unsigned state_of(const struct hot *hot)
 {
-    return atomic_load_explicit(&hot->pulse->state, memory_order_acquire);
+    return atomic_load_explicit(&hot->desk.pulse->state, memory_order_acquire);
 }
 
-static inline void stamp(const struct hot *hot, struct cell *cell)
+static inline void stamp(const struct pulse *pulse, struct cell *cell)
 {
-    atomic_store_explicit(&cell->stamp,
-                          atomic_load_explicit(&hot->pulse->clock, memory_order_relaxed),
+    atomic_store_explicit(&cell->stamp, atomic_load_explicit(&pulse->clock, memory_order_relaxed),
                           memory_order_relaxed);
 }
 
@@ -89,7 +88,7 @@ static noinline void put_last(const struct hot *hot, struct hmreg_mr *mr)
     struct cache_set *set = cache_set_of(hot->set);
     struct cache_entry *gone;
 
-    if (!mr->number || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
+    if (!mr->name || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
     cache_set_reap(set);
     gone = cache_released(&set->pool, (struct cache_entry *)mr);
@@ -113,11 +112,11 @@ static noinline void put_aside(struct hmreg_mr *mr)
     struct hot *hot;
     struct cell *cell;
 
-    if (!mr || !mr->number || domain_check(mr->domain))
+    if (!mr || !mr->name || domain_check(mr->domain))
         return;
     set = mr->domain->caches;
     hot = hot_join(&set->pool.hot);
-    cell = hot ? hot_cell(hot, mr->number) : NULL;
+    cell = hot ? hot_cell(hot, hot_number(mr->name)) : NULL;
     if (cell) {
         unpin(hot, cell, mr);
         return;
@@ -128,18 +127,21 @@ static noinline void put_aside(struct hmreg_mr *mr)
 
 void hmreg_mr_put(struct hmreg_mr *mr)
 {
-    const struct hot_place *place = likely(mr) ? hot_place(mr->domain->place) : NULL;
-    const struct hot *hot = place ? place->hot : NULL;
+    hot_view desk;
 
-    if (unlikely(!mr) || unlikely(place->serial != mr->domain->serial) ||
-        unlikely(mr->number >= hot->room)) {
+    if (unlikely(!mr)) {
         put_aside(mr);
         return;
     }
-    add_to(&hot->cells[mr->number].pins, -1u);
+    desk = hot_desk_at(mr->domain->place);
+    if (unlikely(desk->serial != mr->domain->serial) || unlikely(mr->name >= desk->room)) {
+        put_aside(mr);
+        return;
+    }
+    add_to(&hot_cell_of(desk->cells, mr->name)->pins, -1u);
     barrier_compiler();
     if (unlikely(peek(&mr->sequence) % 2 == 0))
-        put_last(hot, mr);
+        put_last(desk->hot, mr);
 }
 
 /* ---- get, aside ------------------------------------------------------------------------- */
@@ -178,14 +180,14 @@ static bool is_right(const struct hot *hot, struct hmreg_mr *mr, uint32_t sequen
     return false;
 }
 
-/* A slot of the request's address. NULL: it does not serve; *go_on: another may. */
-static struct hmreg_mr *try_slot(struct hot *hot, const struct slot *slot, uint64_t addr,
-                                 uint64_t len, uint64_t access, bool *go_on)
+/* An entry that a slot names. NULL: it does not serve; *go_on: another may. */
+static struct hmreg_mr *try_entry(struct hot *hot, uint32_t number, uint64_t addr, uint64_t len,
+                                  uint64_t access, bool *go_on)
 {
     struct cache_set *set = cache_set_of(hot->set);
-    struct hmreg_mr *mr = &cache_entry_at(&set->pool, slot->number)->mr;
-    struct cell *cell = &hot->cells[slot->number];
-    uint32_t sequence = (slot->check ^ (uint32_t)access) & ~HOT_ASIDE;
+    struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
+    struct cell *cell = &hot->desk.cells[number];
+    uint32_t sequence = (cell->check ^ (uint32_t)access) & ~HOT_ASIDE;
 
     *go_on = true;
     if (sequence_of(mr) != sequence) /* or the rights are others */
@@ -203,30 +205,32 @@ static struct hmreg_mr *try_slot(struct hot *hot, const struct slot *slot, uint6
         unpin(hot, cell, mr);
         return NULL;
     }
-    stamp(hot, cell);
+    stamp(hot->desk.pulse, cell);
     hot_count(hot, mr->cache, &set->caches[mr->cache].ledger);
     return mr;
 }
 
 static struct hmreg_mr *hit_aside(struct hot *hot, uint64_t addr, uint64_t len, uint64_t access)
 {
-    const struct slot *slot = hot_slot(hot, addr), *end = slot + HOT_PROBES;
+    const uint32_t *slot = hot_slot(hot->desk.slots, hot->desk.mask, hot_hash(addr));
+    const uint32_t *end = slot + HOT_PROBES;
     struct hmreg_mr *mr = NULL;
     bool go_on = true;
 
-    for (; go_on && !mr && slot < end && slot->addr; slot++)
-        if (slot->addr == addr)
-            mr = try_slot(hot, slot, addr, len, access, &go_on);
+    for (; go_on && !mr && slot < end && *slot; slot++)
+        mr = try_entry(hot, hot_number(*slot), addr, len, access, &go_on);
     return mr;
 }
 
 static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
                               uint64_t access, struct hmreg_mr **out)
 {
-    struct hot *hot = domain && out ? hot_known(domain->serial) : NULL;
+    struct hot *hot = NULL;
     struct hmreg_mr *mr = NULL;
 
-    if (hot && process_is(domain->lib->epoch)) {
+    if (domain && out && process_is(domain->lib->epoch))
+        hot = hot_find(&domain->caches->pool.hot);
+    if (hot) {
         if (state_of(hot) & PULSE_REAP)
             cache_set_reap(domain->caches);
         mr = hit_aside(hot, (uintptr_t)addr, len, access);
@@ -239,51 +243,95 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
 
 /* What was pinned is not what was asked for, or no more. */
 static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, size_t len,
-                                  uint64_t access, struct hmreg_mr **out, const struct hot *hot)
+                                  uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
-    if (pinned->number)
-        unpin(hot, &hot->cells[pinned->number], pinned);
+    struct hot *hot = hot_desk_at(place)->hot;
+
+    if (pinned->name)
+        unpin(hot, hot_cell_of(hot->desk.cells, pinned->name), pinned);
     return get_aside(cache_set_of(hot->set)->domain, addr, len, access, out);
 }
 
 /* ---- get -------------------------------------------------------------------------------- */
 
+/* Leaves in *value what differs: in the end the 0 that is returned. */
+static inline bool differs(uint64_t *value, uint64_t other)
+{
+#ifdef __x86_64__
+    bool result;
+
+    __asm__("xorq %2, %0" : "+r"(*value), "=@ccnz"(result) : "r"(other));
+    return result;
+#else
+    *value ^= other;
+    return *value;
+#endif
+}
+
+/* Not for [addr, addr + len) that is empty or wraps: then its last byte lies before the first. */
+static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
+{
+    uint64_t last = addr + len - 1;
+
+    __asm__("" : "+r"(last)); /* compilers who see through it look at carries, at length */
+    return mr->node.start <= addr && addr <= last && last < mr->node.end;
+}
+
+#define CELLS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct cell))
+_Static_assert(sizeof(struct cache_entry) % sizeof(struct cell) == 0,
+               "a name, scaled, is an entry's");
+
+/* The entry that a slot names. */
+static inline struct hmreg_mr *mr_at(char *entries, uint32_t name)
+{
+    uint64_t offset = name;
+
+#if defined(__x86_64__)
+    /* One instruction: compilers take two or three, which are no faster here. */
+    __asm__("imulq %2, %1, %0" : "=r"(offset) : "r"(offset), "i"(CELLS_AN_ENTRY) : "cc");
+#else
+    offset *= CELLS_AN_ENTRY;
+#endif
+    return (struct hmreg_mr *)(entries + offset);
+}
+
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
 {
-    const struct hot_place *place;
-    const struct slot *slot;
-    const struct hot *hot;
+    const struct pulse *pulse;
     struct hmreg_mr *mr;
     struct cell *cell;
-    uint32_t check;
+    uint64_t place, wrong;
+    uint32_t slot;
+    hot_view desk;
 
-    /* Bits that are no rights would be taken for a sequence's. */
-    if (unlikely(!domain) || unlikely(!out) || unlikely(access & ~HMREG_ACCESS_ALL))
+    /* Neither is NULL: pointers that have no bit in common, which is rare, go aside as well. Bits
+     * that are no rights would be taken for a sequence's. */
+    if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
         return get_aside(domain, addr, len, access, out);
-    place = hot_place(domain->place);
-    if (unlikely(place->serial != domain->serial))
+    place = domain->place;
+    desk = hot_desk_at(place);
+    if (unlikely(desk->serial != domain->serial))
         return get_aside(domain, addr, len, access, out);
-    hot = place->hot;
-    slot = hot_slot(hot, (uintptr_t)addr);
-    if (unlikely(slot->addr != (uintptr_t)addr))
-        return get_aside(domain, addr, len, access, out);
-    mr = (struct hmreg_mr *)(hot->entries + slot->number * hot->entry_size);
-    cell = &hot->cells[slot->number];
-    check = slot->check;
+    slot = *hot_slot(desk->slots, desk->mask, hot_hash((uintptr_t)addr));
+    mr = mr_at(desk->entries, slot);
+    cell = hot_cell_of(desk->cells, slot);
     add_to(&cell->pins, 1);
     barrier_compiler();
-    /* A free slot's address is 0, and its entry number 0, which contains nothing. */
-    if (unlikely(peek(&hot->pulse->state) != PULSE_LIVE))
-        return get_otherwise(mr, addr, len, access, out, hot);
+    pulse = desk->pulse;
+    /* A free slot's entry is 0, which contains nothing. */
+    if (unlikely(peek(&pulse->state) != PULSE_LIVE))
+        return get_otherwise(mr, addr, len, access, out, place);
     barrier_compiler();
-    if (unlikely((peek(&mr->sequence) ^ check) != access) ||
-        unlikely(len - 1 >= mr->node.end - (uintptr_t)addr))
-        return get_otherwise(mr, addr, len, access, out, hot);
-    stamp(hot, cell);
-    count(hot->hits);
+    wrong = peek(&mr->sequence) ^ cell->check;
+    if (unlikely(differs(&wrong, access)))
+        return get_otherwise(mr, addr, len, access, out, place);
+    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
+        return get_otherwise(mr, addr, len, mr->access, out, place);
+    stamp(pulse, cell);
+    count(desk->hits);
     *out = mr;
-    return 0;
+    return (int)wrong;
 }
 
 /* ---- notices ---------------------------------------------------------------------------- */

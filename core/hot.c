@@ -16,14 +16,14 @@
 #include <string.h>
 
 #define FIRST_SLOTS 64u        /* of a new table; always a power of two */
-#define MOST_SLOTS  (1u << 22) /* of the largest: 64 MiB */
-#define FEW_SLOTS   (1u << 13) /* so many may be half empty */
+#define MOST_SLOTS  (1u << 24) /* of the largest: 64 MiB */
+#define FEW_SLOTS   (1u << 14) /* so many may be three quarters empty */
 #define FIRST_CELLS 64u
 #define LINE        64
 #define MANY_BYTES  (256u << 10)
 
-_Thread_local struct hot_place hot_places[HOT_PLACES]
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+_Thread_local struct hot_desk hot_desks[HOT_DESKS]
+    __attribute__((aligned(LINE), tls_model("initial-exec"), visibility("hidden")));
 
 /* ---- the sets of this process ----------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ static void leave(void *arg)
 {
     struct registry *all = atomic_load(&registry);
 
-    memset(hot_places, 0, sizeof(hot_places));
+    memset(hot_desks, 0, sizeof(hot_desks));
     pthread_mutex_lock(&all->lock);
     for (struct hot_set *set = all->sets; set; set = set->next)
         give_up(set, thread_number);
@@ -84,7 +84,7 @@ static bool thread_enter(void)
 {
     static atomic_int asked;
 
-    if (!process_once(&asked, ask_to_be_told) || pthread_setspecific(leaving, &hot_places))
+    if (!process_once(&asked, ask_to_be_told) || pthread_setspecific(leaving, &hot_desks))
         return false;
     if (!thread_number)
         thread_number = atomic_fetch_add(&last_thread, 1) + 1;
@@ -114,34 +114,55 @@ static struct hot *left_part(struct hot_set *set)
 }
 
 /* Some more at the end, so that no search wraps. */
-static struct slot *slots_new(uint32_t size)
+static uint32_t *slots_new(uint32_t size)
 {
-    return calloc((size_t)size + HOT_PROBES, sizeof(struct slot));
+    return calloc((size_t)size + HOT_PROBES, sizeof(uint32_t));
+}
+
+static uint32_t size_of(const struct hot *hot)
+{
+    return hot->desk.mask / sizeof(uint32_t) + 1;
+}
+
+static void set_slots(struct hot *hot, uint32_t *slots, uint32_t size)
+{
+    hot->desk.slots = slots;
+    hot->desk.mask = (size - 1) * (uint32_t)sizeof(uint32_t);
+    hot->used = hot->others = 0;
+}
+
+/* To be called when the desk has changed. */
+static void show(const struct hot *hot)
+{
+    struct hot_desk *shown = hot_desk_of(hot->set->serial);
+
+    if (shown->hot == hot)
+        *shown = hot->desk;
 }
 
 static void part_free(struct hot *hot)
 {
-    free(hot->cells);
-    free(hot->slots);
+    free(hot->desk.cells);
+    free(hot->desk.slots);
     free(hot);
 }
 
 static struct hot *part_new(struct hot_set *set)
 {
     struct hot *hot = calloc(1, sizeof(*hot) + set->caches * sizeof(hot->rows[0]));
+    bool aside = set->fenced || set->exact;
 
     if (!hot)
         return NULL;
-    hot->slots = slots_new(FIRST_SLOTS);
+    set_slots(hot, slots_new(FIRST_SLOTS), FIRST_SLOTS);
     hot->set = set;
-    if (!hot->slots || !hot_cell(hot, FIRST_CELLS - 1)) {
+    if (!hot->desk.slots || !hot_cell(hot, FIRST_CELLS - 1)) {
         part_free(hot);
         return NULL;
     }
-    hot->size = FIRST_SLOTS;
-    hot->span = FIRST_SLOTS * sizeof(struct slot);
-    hot->pulse = set->pulse;
-    hot->entry_size = set->entries->size;
+    hot->desk.serial = aside ? ~set->serial : set->serial;
+    hot->desk.pulse = set->pulse;
+    hot->desk.hot = hot;
     hot->fenced = set->fenced;
     hot->exact = set->exact;
     atomic_init(&hot->owner, thread_number);
@@ -151,28 +172,32 @@ static struct hot *part_new(struct hot_set *set)
     return hot;
 }
 
-static void move_in(struct hot_set *set, struct hot *hot)
+static struct hot *sit_down(struct hot *hot)
 {
-    bool aside = set->fenced || set->exact;
+    if (hot)
+        *hot_desk_of(hot->set->serial) = hot->desk;
+    return hot;
+}
 
-    *hot_place(hot_place_of(set->serial)) =
-        (struct hot_place){aside ? hot_other_serial(set->serial) : set->serial, hot};
+struct hot *hot_find(struct hot_set *set)
+{
+    const struct hot_desk *desk = hot_desk_of(set->serial);
+
+    if (desk->serial == set->serial || desk->serial == ~set->serial)
+        return desk->hot;
+    return thread_number ? sit_down(own_part(set)) : NULL;
 }
 
 struct hot *hot_join(struct hot_set *set)
 {
-    struct hot *hot = hot_known(set->serial);
+    struct hot *hot = hot_find(set);
 
     if (hot)
         return hot;
     if (!thread_enter())
         return NULL;
-    hot = own_part(set);
-    hot = hot ? hot : left_part(set);
-    hot = hot ? hot : part_new(set);
-    if (hot)
-        move_in(set, hot);
-    return hot;
+    hot = left_part(set);
+    return sit_down(hot ? hot : part_new(set));
 }
 
 /* ---- a domain's ------------------------------------------------------------------------- */
@@ -232,23 +257,25 @@ static struct cell *cells_new(uint32_t room)
  * with it. */
 struct cell *hot_cell(struct hot *hot, uint32_t number)
 {
-    uint32_t room = hot->room ? hot->room : FIRST_CELLS;
-    struct cell *made, *old = hot->cells;
+    struct hot_desk *desk = &hot->desk;
+    uint32_t had = hot_number(desk->room), room = had ? had : FIRST_CELLS;
+    struct cell *made, *old = desk->cells;
 
-    if (number < hot->room)
-        return &hot->cells[number];
+    if (number < had)
+        return &old[number];
     while (room <= number)
         room *= 2;
     made = cells_new(room);
     if (!made)
         return NULL;
     if (old)
-        memcpy((void *)made, (void *)old, hot->room * sizeof(*old));
+        memcpy((void *)made, (void *)old, had * sizeof(*old));
     quiet_lock(hot->set->lock);
-    hot->cells = made;
-    hot->room = room;
-    hot->entries = hot->set->entries->base;
+    desk->cells = made;
+    desk->room = hot_name(room);
+    desk->entries = hot->set->entries->base;
     quiet_unlock(hot->set->lock);
+    show(hot);
     free(old);
     return &made[number];
 }
@@ -259,8 +286,8 @@ uint32_t hot_pins(const struct hot_set *set, uint32_t number)
 
     /* Acquire: pairs with the release of a put, after which the region may end. */
     for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next)
-        if (number < hot->room)
-            sum += atomic_load_explicit(&hot->cells[number].pins, memory_order_acquire);
+        if (hot_name(number) < hot->desk.room)
+            sum += atomic_load_explicit(&hot->desk.cells[number].pins, memory_order_acquire);
     return sum;
 }
 
@@ -273,9 +300,10 @@ uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known
     if (lru_is_later(known, now))
         return known;
     for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next) {
-        uint32_t stamp = number < hot->room
-                             ? atomic_load_explicit(&hot->cells[number].stamp, memory_order_relaxed)
-                             : known;
+        uint32_t stamp =
+            hot_name(number) < hot->desk.room
+                ? atomic_load_explicit(&hot->desk.cells[number].stamp, memory_order_relaxed)
+                : known;
 
         if (now - stamp < age)
             age = now - stamp;
@@ -285,88 +313,110 @@ uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-static bool is_good(const struct hot *hot, const struct slot *slot)
+/* Is the thread's knowledge of an entry good? There may be more cells than entries. */
+static bool is_good(const struct hot *hot, uint32_t number)
 {
-    const struct hmreg_mr *mr = shelf_at(hot->set->entries, slot->number);
-    uint32_t sequence = atomic_load_explicit(&mr->sequence, memory_order_relaxed);
+    const struct hmreg_mr *mr = shelf_at(hot->set->entries, number);
+    uint32_t check = hot->desk.cells[number].check;
 
-    return slot->addr && !((sequence ^ slot->check) & ~(HOT_ASIDE | HMREG_ACCESS_ALL));
+    if (!check)
+        return false;
+    check ^= atomic_load_explicit(&mr->sequence, memory_order_relaxed);
+    return !(check & ~(HOT_ASIDE | HMREG_ACCESS_ALL));
 }
 
-/* Where a request goes: its own slot, a free one, or one that is good no more. NULL: nowhere. */
-static struct slot *room_for(const struct hot *hot, uint64_t addr, uint32_t number)
+static uint32_t *first_slot(const struct hot *hot, uint32_t hash)
 {
-    struct slot *slot = hot_slot(hot, addr), *end = slot + HOT_PROBES, *room = NULL;
+    return hot_slot(hot->desk.slots, hot->desk.mask, hash);
+}
 
-    for (; slot < end; slot++) {
-        if (!slot->addr)
-            return room ? room : slot;
-        if (slot->addr == addr && slot->number == number)
+/* Where an entry goes: its own slot, a free one, or one that is good no more. NULL: nowhere. */
+static uint32_t *room_for(const struct hot *hot, uint32_t hash, uint32_t number)
+{
+    uint32_t *slot = first_slot(hot, hash), *end = slot + HOT_PROBES, *room = NULL;
+
+    for (; slot < end && *slot; slot++) {
+        if (*slot == hot_name(number))
             return slot;
-        if (!room && !is_good(hot, slot))
+        if (!room && !is_good(hot, hot_number(*slot)))
             room = slot;
     }
-    return room;
+    return room || slot == end ? room : slot;
+}
+
+/* By its last request. False: it was there. */
+static bool store(struct hot *hot, uint32_t number)
+{
+    uint32_t hash = hot->desk.cells[number].hash;
+    uint32_t *slot = room_for(hot, hash, number);
+    bool fresh;
+
+    slot = slot ? slot : first_slot(hot, hash);
+    fresh = *slot != hot_name(number);
+    hot->used += !*slot;
+    *slot = hot_name(number);
+    return fresh;
+}
+
+/* Is it where its entry's last request led? Other slots that name the entry are of other requests,
+ * or of what the entry was before. */
+static bool is_own(const struct hot *hot, const uint32_t *slot)
+{
+    uint32_t number = hot_number(*slot);
+    const uint32_t *first = first_slot(hot, hot->desk.cells[number].hash);
+
+    return slot >= first && slot < first + HOT_PROBES && is_good(hot, number);
 }
 
 static uint32_t count_good(const struct hot *hot)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < hot->size + HOT_PROBES; i++)
-        count += is_good(hot, &hot->slots[i]);
+    for (uint32_t i = 0; i < size_of(hot) + HOT_PROBES; i++)
+        count += is_own(hot, &hot->desk.slots[i]);
     return count;
 }
 
-static void store(struct hot *hot, struct slot *slot, const struct slot *what)
-{
-    hot->used += !slot->addr;
-    *slot = *what;
-}
-
-/* How many may be used. A search is short in a table that is half empty; memory is, in a large one.
- */
+/* How many may be used. Most searches end where they begin in a table that is half empty; memory is
+ * what counts in a large one. */
 static uint32_t limit_of(uint32_t size)
 {
-    return size <= FEW_SLOTS ? size / 2 : size / 16 * 13;
+    return size <= FEW_SLOTS ? size / 4 : size / 2;
 }
 
-/* What is good moves to a table of which it fills three quarters of the limit at most. */
+/* To a table of which what is good fills three quarters of the limit at most. A slot does not say
+ * what was asked for: entries come along, each by the last request it served, and their other
+ * requests come again when they are made again. */
 static void make_larger(struct hot *hot)
 {
-    struct slot *old = hot->slots, *end = old + hot->size + HOT_PROBES;
-    uint64_t good = count_good(hot);
+    uint32_t *old = hot->desk.slots, *end = old + size_of(hot) + HOT_PROBES, *made;
+    uint64_t good = (uint64_t)count_good(hot) + hot->others;
     uint32_t size = FIRST_SLOTS;
-    struct slot *made;
 
     while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
         size *= 2;
     made = slots_new(size);
     if (!made)
         return;
-    hot->slots = made;
-    hot->size = size;
-    hot->span = size * sizeof(struct slot);
-    hot->used = 0;
-    for (struct slot *slot = old; slot < end; slot++) {
-        struct slot *room = is_good(hot, slot) ? room_for(hot, slot->addr, slot->number) : NULL;
-
-        if (room)
-            store(hot, room, slot);
-    }
+    set_slots(hot, made, size);
+    for (uint32_t *slot = old; slot < end; slot++)
+        if (is_good(hot, hot_number(*slot)))
+            store(hot, hot_number(*slot));
+    show(hot);
     free(old);
 }
 
 /* A table that is too full to search quickly is made larger, or at least cleaned. */
 void hot_remember(struct hot *hot, uint64_t addr, uint32_t number, uint32_t check)
 {
-    struct slot what = {addr, number, check};
-    struct slot *slot;
+    struct cell *cell = &hot->desk.cells[number];
+    bool known = cell->check == check;
 
-    if (hot->used >= limit_of(hot->size))
+    cell->check = check;
+    cell->hash = hot_hash(addr);
+    if (hot->used >= limit_of(size_of(hot)))
         make_larger(hot);
-    slot = room_for(hot, addr, number);
-    store(hot, slot ? slot : hot_slot(hot, addr), &what);
+    hot->others += store(hot, number) && known;
 }
 
 /* ---- counts ----------------------------------------------------------------------------- */
@@ -380,11 +430,12 @@ static _Atomic uint64_t *hits_of(struct hot *hot, unsigned cache, struct ledger 
 
 bool hot_is_usual(struct hot *hot, unsigned cache, struct ledger *ledger)
 {
-    if (!hot->hits) {
-        hot->hits = hits_of(hot, cache, ledger);
+    if (!hot->desk.hits) {
+        hot->desk.hits = hits_of(hot, cache, ledger);
         hot->usual = (uint16_t)cache;
+        show(hot);
     }
-    return hot->hits && hot->usual == cache;
+    return hot->desk.hits && hot->usual == cache;
 }
 
 void hot_count(struct hot *hot, unsigned cache, struct ledger *ledger)

@@ -16,47 +16,71 @@
 #include "core/pulse.h"
 #include "core/shelf.h"
 
-/* A thread's pins of an entry, less those it put for others: they count only together, modulo 2^32;
- * and when it used the entry last. */
+#if defined(__SANITIZE_ADDRESS__)
+#define HOT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HOT_ASAN 1
+#endif
+#endif
+
+/* What a thread has of an entry: its pins, less those it put for others, which count only together,
+ * modulo 2^32; when it used the entry last; and how it knows the entry. That is good while the
+ * entry's sequence is the same. Of entries that need more than a look, or are not of the thread's
+ * usual cache, the sequence is here with HOT_ASIDE, so that no entry's is equal. */
 struct cell {
     atomic_uint pins, stamp;
+    uint32_t check; /* sequence ^ access: they have no bit in common */
+    uint32_t hash;  /* of the last request that the entry served */
 };
 
-/* A request that an entry served, by its address: good while that entry's sequence is the same, and
- * then the entry contains the address. Of requests that need more than a look, or are not of the
- * thread's usual cache, the sequence is here with HOT_ASIDE, so that no entry's is equal. */
-struct slot {
-    uint64_t addr; /* 0: free */
-    uint32_t number;
-    uint32_t check; /* sequence ^ access: they have no bit in common */
-};
+/* An entry's name is its cell's offset in bytes: nothing has to be multiplied to find that. */
+static inline uint32_t hot_name(uint32_t number)
+{
+    return number * (uint32_t)sizeof(struct cell);
+}
+
+static inline uint32_t hot_number(uint32_t name)
+{
+    return name / (uint32_t)sizeof(struct cell);
+}
+
+static inline struct cell *hot_cell_of(struct cell *cells, uint32_t name)
+{
+    return (struct cell *)((char *)cells + name);
+}
 
 #define HOT_ASIDE 0x80000000u
 
 /* The next of a sequence's values: 25 bits around those of access rights. It comes to 0 again after
- * 2^25 steps; an entry that has done them all is not used any more, lest a slot be good again. */
+ * 2^25 steps; an entry that has done them all is not used any more, lest a cell be good again. */
 static inline uint32_t hot_next(uint32_t sequence)
 {
     return ((sequence | HMREG_ACCESS_ALL) + 1) & ~(HOT_ASIDE | HMREG_ACCESS_ALL);
 }
 
-struct hot {
-    /* What a hit reads, in one line. */
-    const struct pulse *pulse;
-    struct slot *slots;
-    uint64_t span; /* of the slots, in bytes; hash / 2^32 of it is where a search begins */
-    char *entries; /* as struct shelf's base, and size */
-    uint64_t entry_size;
+/* What a hit reads, in one line: a thread has it in a place of its own (hot_desks). */
+struct hot_desk {
+    uint64_t serial;     /* the domain's; ~serial if each request takes more than a look */
+    uint32_t *slots;     /* names of entries, see hot_name(); 0: free */
+    uint32_t mask, room; /* of a slot, in bytes; names that have cells end here */
+    char *entries;       /* as struct shelf's base */
     struct cell *cells;
-    uint32_t room;          /* cells */
-    uint16_t usual;         /* a cache */
-    bool fenced;            /* barrier_here() is ours to call */
-    bool exact;             /* only the range itself will do */
-    _Atomic uint64_t *hits; /* of the usual cache */
+    const struct pulse *pulse;
+    _Atomic uint64_t *hits; /* of the usual cache; NULL before the first */
+    struct hot *hot;
+};
+
+struct hot {
+    struct hot_desk desk; /* the thread's is a copy, if it has one */
+    uint16_t usual;       /* a cache */
+    bool fenced;          /* barrier_here() is ours to call */
+    bool exact;           /* only the range itself will do */
+    uint32_t used;        /* slots */
+    uint32_t others;      /* of those, second and further requests of an entry */
     struct hot_set *set;
     struct hot *next;
     _Atomic uint64_t owner;    /* a thread; 0: whoever comes */
-    uint32_t used, size;       /* slots */
     struct ledger_row *rows[]; /* of each cache; NULL before the first hit */
 };
 
@@ -78,64 +102,74 @@ bool hot_set_open(struct hot_set *set, const struct shelf *entries, pthread_mute
 /* No thread is in a call with the domain any more. ledger: of each cache. */
 void hot_set_close(struct hot_set *set, struct ledger *(*ledger)(struct hot_set *, unsigned));
 
-/* The calling thread's part, made if need be. NULL: no memory. */
+/* The calling thread's part, if it has one; made if need be. NULL: it has none; no memory. */
+struct hot *hot_find(struct hot_set *set);
 struct hot *hot_join(struct hot_set *set);
 
-/* Where this thread has been lately. A part that takes more than a look has another serial here. */
-#define HOT_PLACES 8
-struct hot_place {
-    uint64_t serial;
-    struct hot *hot;
-};
-extern _Thread_local struct hot_place hot_places[HOT_PLACES]
+/* Where this thread has been lately. Few, since memory of this kind is scarce. */
+#define HOT_DESKS 5
+extern _Thread_local struct hot_desk hot_desks[HOT_DESKS]
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Where, for a domain: in bytes. */
+static inline struct hot_desk *hot_desk_of(uint64_t serial)
+{
+    return &hot_desks[serial % HOT_DESKS];
+}
+
+/* A domain's desk, read with the fewest instructions: on x86 relative to the thread's segment, if
+ * the compiler has pointers of that kind. Sanitizers would not understand them. */
+#if defined(__SEG_FS) && defined(__LP64__) && !defined(BARRIER_TSAN) && !defined(HOT_ASAN)
+typedef const struct hot_desk __seg_fs *hot_view;
+
+static inline hot_view hot_desk_at(uint64_t place)
+{
+    return (hot_view)place;
+}
+
 static inline uint64_t hot_place_of(uint64_t serial)
 {
-    return serial % HOT_PLACES * sizeof(struct hot_place);
+    return (uint64_t)((char *)hot_desk_of(serial) - (char *)__builtin_thread_pointer());
 }
+#else
+typedef const struct hot_desk *hot_view;
 
-static inline struct hot_place *hot_place(uint64_t offset)
+static inline hot_view hot_desk_at(uint64_t place)
 {
-    return (struct hot_place *)((char *)hot_places + offset);
+    return (hot_view)((char *)hot_desks + place);
 }
 
-static inline uint64_t hot_other_serial(uint64_t serial)
+/* The same in all threads. */
+static inline uint64_t hot_place_of(uint64_t serial)
 {
-    return ~serial;
+    return (uint64_t)((char *)hot_desk_of(serial) - (char *)hot_desks);
 }
-
-/* Of either kind. */
-static inline struct hot *hot_known(uint64_t serial)
-{
-    const struct hot_place *place = hot_place(hot_place_of(serial));
-
-    return place->serial == serial || place->serial == hot_other_serial(serial) ? place->hot : NULL;
-}
+#endif
 
 /* This thread's cell of an entry, made if need be. NULL: no memory. */
 struct cell *hot_cell(struct hot *hot, uint32_t number);
 
-/* Where an address's slots begin: one of HOT_PROBES, before the first free one. */
-#define HOT_PROBES 64
-static inline struct slot *hot_slot(const struct hot *hot, uint64_t addr)
+/* Of an address: bits from the middle of a product, since lower ones put neighbouring pages into
+ * neighbouring slots. The factor is one of many tried: with it pages side by side do not meet, and
+ * buffers of any usual size, 64 bytes to 1 GiB, seldom. */
+static inline uint32_t hot_hash(uint64_t addr)
 {
-    /* By the product's highest bits: lower ones put neighbouring pages into neighbouring slots.
-     * The factor is one of many tried: with it pages side by side do not meet, and buffers of any
-     * usual size, 64 bytes to 4 MiB, seldom. */
-    uint64_t hash = addr * UINT64_C(0xa5ca5f3aaeed3367) >> 32;
-
-    return (struct slot *)((char *)hot->slots + (hash * hot->span >> 32 & -sizeof(struct slot)));
+    return (uint32_t)(addr * UINT64_C(0x5c207dbd) >> 33);
 }
 
-/* Remembers that an entry, which has a cell, served a request at this address. check: as a slot's.
+/* Where an address's slots begin: one of HOT_PROBES, before the first free one. */
+#define HOT_PROBES 64
+static inline uint32_t *hot_slot(uint32_t *slots, uint32_t mask, uint32_t hash)
+{
+    return (uint32_t *)((char *)slots + (hash & mask));
+}
+
+/* Remembers that an entry, which has a cell, served a request at this address. check: as a cell's.
  */
 void hot_remember(struct hot *hot, uint64_t addr, uint32_t number, uint32_t check);
 
 /* Counts a hit. */
 void hot_count(struct hot *hot, unsigned cache, struct ledger *ledger);
-/* Is it the cache whose hits are counted at hot->hits? It is the first that asks. */
+/* Is it the cache whose hits are counted at hits? It is the first that asks. */
 bool hot_is_usual(struct hot *hot, unsigned cache, struct ledger *ledger);
 
 /* Over all threads, with the lock held: the pins of an entry; and its last use, if that was after

@@ -32,7 +32,7 @@ struct mr_more {
 struct hmreg_mr {
     struct hmreg_domain *domain;
     atomic_uint sequence;   /* of a cached one: odd while threads may remember it (hot.h) */
-    uint32_t number;        /* of hmreg_mr_get()'s: on the shelf of its domain; 0: explicit */
+    uint32_t name;          /* of hmreg_mr_get()'s: as slots have it (hot.h); 0: explicit */
     struct itree_node node; /* from the first range's address, as long as all of them */
     struct provider_mr made;
     struct mr_more *more; /* NULL: one range, registered as it was asked for, and nothing else */

@@ -385,7 +385,7 @@ void region_free(struct hmreg_mr *mr)
     if (mr->more)
         more_free(mr->more);
     mr->more = NULL;
-    if (!mr->number) /* else it is the cache's */
+    if (!mr->name) /* else it is the cache's */
         free(mr);
 }
 

@@ -85,6 +85,7 @@ static void table__more_requests_than_it_has_slots__grows(void **state)
 {
     struct hot *hot;
     struct bed bed;
+    size_t size;
 
     open_bed(&bed, HMREG_LIMIT_NONE);
     for (int round = 0; round < 3; round++)
@@ -92,8 +93,48 @@ static void table__more_requests_than_it_has_slots__grows(void **state)
             assert_int_equal(bed_key(&bed, memory[i], LEN), i + 1);
     assert_int_equal(bed_stats(&bed).hits, 2 * MANY);
     hot = atomic_load(&bed.domain->caches->pool.hot.first);
-    assert_in_range(hot->used, MANY, hot->size);
-    assert_in_range(hot->size, MANY, 4 * MANY);
+    size = hot->desk.mask / sizeof(hot->desk.slots[0]) + 1;
+    assert_in_range(hot->used, MANY, size);
+    assert_in_range(size, MANY, 8 * MANY);
+    bed_close(&bed);
+}
+
+static uint64_t hits_by_table(const struct bed *bed)
+{
+    const struct hot *hot = atomic_load(&bed->domain->caches->pool.hot.first);
+
+    return atomic_load(hot->desk.hits);
+}
+
+/* A table does not know what was asked for, only by which entry it was served. */
+static void table__many_requests_of_one_region__all_remembered(void **state)
+{
+    struct bed bed;
+    uint64_t before;
+
+    open_bed(&bed, 0);
+    bed_key(&bed, memory[0], sizeof(memory));
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < MANY; i++)
+            assert_int_equal(bed_key(&bed, memory[i], LEN), 1);
+    before = hits_by_table(&bed);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(bed_key(&bed, memory[i], LEN), 1);
+    assert_int_equal(hits_by_table(&bed) - before, MANY);
+    bed_close(&bed);
+}
+
+static void table__regions_come_and_go__as_large_as_those_that_stay(void **state)
+{
+    const struct hot *hot;
+    struct bed bed;
+
+    open_bed(&bed, 20);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < MANY; i++)
+            bed_key(&bed, memory[i], LEN);
+    hot = atomic_load(&bed.domain->caches->pool.hot.first);
+    assert_in_range(hot->desk.mask / sizeof(hot->desk.slots[0]) + 1, 64, 256);
     bed_close(&bed);
 }
 
@@ -282,7 +323,7 @@ static void thread_after_thread__one_part_for_all(void **state)
 
 static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **state)
 {
-    enum { DOMAINS = 2 * HOT_PLACES + 1 };
+    enum { DOMAINS = 2 * HOT_DESKS + 1 };
     struct hmreg_domain *domains[DOMAINS];
     struct hmreg_mr *mr;
     struct bed bed;
@@ -366,6 +407,8 @@ static void membarrier__refused__threads_fence_for_themselves(void **state)
 
 TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(table__more_requests_than_it_has_slots__grows),
+          TEST(table__many_requests_of_one_region__all_remembered),
+          TEST(table__regions_come_and_go__as_large_as_those_that_stay),
           TEST(entry__used_again__not_served_for_what_it_was),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
