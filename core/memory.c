@@ -202,7 +202,8 @@ int hmreg_mem_free(struct hmreg *lib, void *addr)
         return hmreg_fail(-EINVAL, "addr %p is not from hmreg_mem_alloc(), or freed already", addr);
     runtime = context_runtime(lib, owned->iface);
     rc = runtime->ops->free(runtime->self, addr, owned->kind);
-    if (rc && rc != -ENODEV) /* what has shut down has taken its memory along */
+    /* What has shut down, or was reset, has taken its memory along. */
+    if (rc && rc != -ENODEV && rc != -EFAULT)
         keep_owned(lib, owned);
     else
         free(owned);

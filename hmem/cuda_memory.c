@@ -167,6 +167,7 @@ int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
     int rc = cuda_look(self, (uintptr_t)addr, &at);
 
     if (!rc && at.sort == CUDA_UNKNOWN)
-        return hmreg_fail(-EIO, "CUDA does not know %p: its context may have been reset", addr);
+        return hmreg_fail(-EFAULT, "CUDA does not know %p any more: its context may have been reset",
+                          addr);
     return said(rc ? rc : free_in(self, &at, addr, kind));
 }

@@ -109,7 +109,8 @@ struct hmem_ops {
     /* Memory for tools and tests. DEVICE must be exportable where the device can.
      * -ENOMEM, -EOPNOTSUPP (no such kind), -EIO. */
     int (*alloc)(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
-    /* addr: from alloc, not yet freed, kind the same. -EIO: it is there still. */
+    /* addr: from alloc, not yet freed, kind the same. -EIO: it is there still. -EFAULT: the vendor
+     * does not know it any more, since its context was reset, or somebody else freed it. */
     int (*free)(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 };
 

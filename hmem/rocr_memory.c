@@ -197,6 +197,7 @@ int rocr_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
         return rocr_fail_gone();
     status = self->api.pool_free(addr);
     if (status)
-        return rocr_fail(self, -EIO, status, "ROCm could not free the memory at %p", addr);
+        return rocr_fail(self, status == HSA_STATUS_ERROR_INVALID_ALLOCATION ? -EFAULT : -EIO,
+                         status, "ROCm could not free the memory at %p", addr);
     return 0;
 }

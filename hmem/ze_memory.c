@@ -204,7 +204,7 @@ int ze_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
     if (rc == -HMEM_NOT_MINE && atomic_load(&self->down))
         return ze_fail_down();
     if (rc == -HMEM_NOT_MINE)
-        return hmreg_fail(-EIO, "%p is no memory of Level Zero", addr);
+        return hmreg_fail(-EFAULT, "%p is no memory of Level Zero", addr);
     if (rc)
         return rc;
     result = self->api.free(found.driver->context, addr);

@@ -285,7 +285,7 @@ static const char *source_of(const char *slug)
         {"dmabuf-import-failed", "ibv_reg_dmabuf_mr() with memory of the device"},
         {"peer-memory-refused", "ibv_reg_mr() with memory of the device"},
         {"no-peer-memory", "/sys/kernel/mm/memory_peers, /sys/module/nvidia_peermem, "
-                           "/sys/module/nv_peer_mem"},
+                           "/sys/module/nv_peer_mem, /sys/module/efa_nv_peermem"},
         {"no-dmabuf-export", "hmreg_device_query()"},
         {"libfabric-too-old", "fi_version()"},
         {"no-fi-hmem", "fi_getinfo()"},

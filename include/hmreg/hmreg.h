@@ -297,8 +297,9 @@ int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
                     enum hmreg_mem_kind kind, size_t len, void **out);
 
 /* Frees what hmreg_mem_alloc() gave, from any thread. NULL is accepted. -EINVAL: not from
- * there, or freed already. -ENODEV: its runtime has shut down, and the memory went with it. -EIO:
- * the vendor's call failed; the memory can be freed again. */
+ * there, or freed already. -ENODEV: its runtime has shut down, and the memory went with it.
+ * -EFAULT: the vendor does not know it any more (its context was reset, or another call freed it).
+ * -EIO: the vendor's call failed; the memory can be freed again. */
 int hmreg_mem_free(struct hmreg *lib, void *addr);
 
 /* ---- domains ---------------------------------------------------------------------------- */

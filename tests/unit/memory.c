@@ -341,17 +341,28 @@ static void free__vendors_call_fails__its_error_and_a_second_chance(void **state
     assert_ok(hmreg_close(lib));
 }
 
-static void free__runtime_has_shut_down__nothing_is_left(void **state)
+/* code: with which the vendor says that the memory is no more. */
+static void free_gone(int code)
 {
     struct hmreg *lib = open_lib();
     void *memory;
 
     assert_ok(hmreg_mem_alloc(lib, HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096, &memory));
-    vendors[HMREG_IFACE_CUDA].free_code = -ENODEV;
-    vendor_memory_free(memory); /* by the runtime, when it shut down */
-    assert_fails(hmreg_mem_free(lib, memory), -ENODEV, "free of cuda failed");
+    vendors[HMREG_IFACE_CUDA].free_code = code;
+    vendor_memory_free(memory); /* by the runtime */
+    assert_fails(hmreg_mem_free(lib, memory), code, "free of cuda failed");
     assert_fails(hmreg_mem_free(lib, memory), -EINVAL, "freed already");
     assert_ok(hmreg_close(lib));
+}
+
+static void free__runtime_has_shut_down__nothing_is_left(void **state)
+{
+    free_gone(-ENODEV);
+}
+
+static void free__context_was_reset__nothing_is_left(void **state)
+{
+    free_gone(-EFAULT);
 }
 
 #define THREADS 4
@@ -401,4 +412,5 @@ TEST_MAIN(TEST(copy__between_any_two_kinds), TEST(copy__bad_arguments__inval_and
           TEST(free__twice_or_never_allocated__inval),
           TEST(free__vendors_call_fails__its_error_and_a_second_chance),
           TEST(free__runtime_has_shut_down__nothing_is_left),
+          TEST(free__context_was_reset__nothing_is_left),
           TEST(alloc_and_free__four_threads))

@@ -219,13 +219,14 @@ static void alloc__too_much__enomem(void **state)
     bench_end(&bench);
 }
 
-static void free__not_from_cuda__eio(void **state)
+static void free__not_from_cuda__its_error(void **state)
 {
     struct bench bench = bench_begin();
     unsigned long long addr = cu_alloc(MIB);
     int local = 0;
 
-    assert_fails(hmem_cuda_ops.free(bench.hmem, &local, HMREG_MEM_DEVICE), -EIO, "does not know");
+    assert_fails(hmem_cuda_ops.free(bench.hmem, &local, HMREG_MEM_DEVICE), -EFAULT,
+                 "does not know");
     assert_fails(hmem_cuda_ops.free(bench.hmem, as_pointer(addr + 512), HMREG_MEM_DEVICE), -EIO,
                  "CUDA cannot free");
     CU(cu.free(addr));
@@ -304,4 +305,4 @@ TEST_MAIN(TEST(copy__device_memory__both_ways), TEST(copy__other_sorts__both_way
           TEST(alloc__each_kind__is_what_resolve_says),
           TEST(alloc__device_memory__exportable_where_the_device_can),
           TEST(alloc__pageable_host__eopnotsupp), TEST(alloc__too_much__enomem),
-          TEST(free__not_from_cuda__eio), TEST(all_calls__many_threads__each_sees_its_own))
+          TEST(free__not_from_cuda__its_error), TEST(all_calls__many_threads__each_sees_its_own))
