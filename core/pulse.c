@@ -28,6 +28,24 @@ struct page {
 
 static _Atomic(struct page *) pages;
 
+/* The first is not on the heap, where it would be lost when a copy of the library inside another
+ * one is unloaded. */
+static struct page first;
+static atomic_flag first_is_used = ATOMIC_FLAG_INIT;
+
+static struct page *make_page(void)
+{
+    return atomic_flag_test_and_set(&first_is_used) ? calloc(1, sizeof(struct page)) : &first;
+}
+
+static void discard_page(struct page *page)
+{
+    if (page == &first)
+        atomic_flag_clear(&first_is_used);
+    else
+        free(page);
+}
+
 static bool take(struct pulse *pulse)
 {
     bool taken = false;
@@ -56,7 +74,7 @@ static struct pulse *take_any(uint64_t epoch)
 /* Of a new page, before others see it. */
 static struct pulse *take_new(uint64_t epoch)
 {
-    struct page *made = calloc(1, sizeof(*made));
+    struct page *made = make_page();
     struct pulse *pulse;
 
     if (!made)
@@ -64,7 +82,7 @@ static struct pulse *take_new(uint64_t epoch)
     made->epoch = epoch;
     made->places = process_page();
     if (!made->places) {
-        free(made);
+        discard_page(made);
         return NULL;
     }
     pulse = take_among(made);
