@@ -182,6 +182,14 @@
          "without hmreg",                                                                          \
          REPORTED,                                                                                 \
          0},                                                                                       \
+        {"munmap, 64 KiB, ns",                                                                     \
+         "not watched, its neighbour is",                                                          \
+         "unmap-beside",                                                                           \
+         monitor,                                                                                  \
+         NULL,                                                                                     \
+         "disabled",                                                                               \
+         RATIO,                                                                                    \
+         1.05},                                                                                    \
     {                                                                                              \
         "munmap, 64 KiB, ns", "cached", "unmap-cached", monitor, NULL, "without hmreg", REPORTED,  \
             0                                                                                      \
@@ -241,6 +249,8 @@ static const struct row rows[] = {
 
     UNMAP("userfaultfd"),
     UNMAP("memhooks"),
+    {"munmap, 64 KiB, ns", "not watched, beside the same past libc", "unmap-unwatched", "memhooks",
+     "unmap-past-libc", "memhooks", RATIO, 1.05},
     UNMAP("import"),
     {"munmap, 64 KiB, ns", "not watched, beside a process without it", "unmap-unwatched",
      "disabled", NULL, "without hmreg", REPORTED, 0},

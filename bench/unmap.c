@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What munmap(2) of 64 KiB, one page of it touched, costs the application. Of memory that nothing
- * watches: without the library, and with it open, for each monitor, while 100 regions elsewhere
- * are cached. And of memory that is cached, and so watched; where the application must tell, that
- * is part of it.
+ * watches: without the library, and with it open, for each monitor, while 100 regions are cached,
+ * some megabytes away or directly beside it. And of memory that is cached, and so watched; where
+ * the application must tell, that is part of it.
  */
 #include "bench/actor.h"
 #include "bench/bed.h"
@@ -12,37 +12,48 @@
 #include <hmreg/hmreg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define BYTES    (16 * REGION_BYTES)
 #define CACHED   100
 #define EACH_RUN 2000
+#define AWAY     1024 /* regions' room between what is cached and what is away */
 
-static const struct measure measures[] = {{"unmap-unwatched", "ns"}, {"unmap-cached", "ns"}};
+static const struct measure measures[] = {{"unmap-unwatched", "ns"},
+                                          {"unmap-past-libc", "ns"},
+                                          {"unmap-beside", "ns"},
+                                          {"unmap-cached", "ns"}};
 
 struct unmap {
     const struct subject *subject; /* NULL: without the library */
     struct hmreg_state *cache;
+    char *away, *beside; /* room for BYTES: far from what is cached, and next to it */
 };
 
 static void *open_unmap(const void *arg)
 {
     struct unmap *unmap = calloc(1, sizeof(*unmap));
+    char *away = bed_reserve(AWAY + 2 * CACHED), *base = away + (size_t)AWAY * REGION_BYTES;
     struct order order;
 
     if (!unmap)
         leave("no memory");
     unmap->subject = arg;
+    unmap->away = away;
+    unmap->beside = base + (size_t)CACHED * REGION_BYTES;
     if (!arg)
         return unmap;
     unmap->cache = unmap->subject->open(unmap->subject, 2 * CACHED);
     order_sorted(&order, 0, CACHED);
-    walk_once(unmap->subject, unmap->cache, bed_reserve(CACHED), &order);
+    walk_once(unmap->subject, unmap->cache, base, &order);
     return unmap;
 }
 
-static void *map(void)
+static void *map(void *at)
 {
-    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(at, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 
     if (memory == MAP_FAILED)
         leave("no memory");
@@ -63,12 +74,41 @@ static bool must_tell(const struct unmap *unmap)
     return unmap->subject == &subject_hmreg_import;
 }
 
-static double unmap_ns(const struct unmap *unmap, bool cached)
+/* munmap(2) where no hook of libc hears of it. */
+static void unmap_past_libc(void *memory)
+{
+#if defined(__x86_64__) && defined(__LP64__)
+    long done = SYS_munmap;
+
+    __asm__ volatile("syscall"
+                     : "+a"(done)
+                     : "D"(memory), "S"((size_t)BYTES)
+                     : "rcx", "r11", "memory");
+#else
+    syscall(SYS_munmap, memory, (size_t)BYTES);
+#endif
+}
+
+static double past_libc_ns(void *at)
 {
     double sum = 0;
 
     for (size_t i = 0; i < EACH_RUN; i++) {
-        void *memory = map();
+        void *memory = map(at);
+        double begun = now_ns();
+
+        unmap_past_libc(memory);
+        sum += now_ns() - begun;
+    }
+    return sum / EACH_RUN;
+}
+
+static double unmap_ns(const struct unmap *unmap, void *at, bool cached)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < EACH_RUN; i++) {
+        void *memory = map(at);
         double begun;
 
         if (cached)
@@ -86,8 +126,12 @@ static void sample_unmap(void *state, int worker, double *values)
 {
     const struct unmap *unmap = state;
 
-    values[0] = unmap_ns(unmap, false);
-    values[1] = unmap->subject ? unmap_ns(unmap, true) : values[0];
+    values[0] = unmap_ns(unmap, unmap->away, false);
+    values[1] = past_libc_ns(unmap->away);
+    values[2] = unmap_ns(unmap, unmap->beside, false);
+    values[3] = unmap->subject ? unmap_ns(unmap, unmap->away, true) : values[0];
+    if (unmap->subject) /* what died last is watched until the next get */
+        remember(unmap, unmap->beside - BYTES);
 }
 
 void measure_unmap(void)
@@ -114,5 +158,5 @@ void measure_unmap(void)
     };
 
     progress("unmap: munmap of memory that is watched, and that is not");
-    contest(measures, 2, contestants, 5, plan.fresh, plan.turns);
+    contest(measures, 4, contestants, 5, plan.fresh, plan.turns);
 }

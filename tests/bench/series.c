@@ -177,6 +177,7 @@ static void table__has_every_target(void **state)
         {"footprint-100000", 160},
         {"footprint-1000000", 160},
         {"unmap-unwatched", 1.05},
+        {"unmap-beside", 1.05},
     };
 
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
