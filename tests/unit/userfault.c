@@ -16,24 +16,25 @@
 #include <unistd.h>
 
 static struct userfault *userfault;
-static struct span place; /* watched by the client before the next events are read */
-static atomic_bool told;  /* that it changed */
+/* Watched by the client before the next events are read; start, written last, is 0 until then. */
+static _Atomic uint64_t start, end;
+static atomic_bool told; /* that it changed */
 static atomic_bool watched;
 
 static void watch_now(struct userfault_client *client)
 {
-    if (place.start && !atomic_exchange(&watched, true))
-        userfault_watch(userfault, place.start, place.end);
+    if (start && !atomic_exchange(&watched, true))
+        userfault_watch(userfault, start, end);
 }
 
 static void hear(struct userfault_client *client, const struct change *changes, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (changes[i].start <= place.start && place.end <= changes[i].end)
+        if (changes[i].start <= start && end <= changes[i].end)
             atomic_store(&told, true);
 }
 
-static bool need_nothing(struct userfault_client *client, uint64_t start, uint64_t end,
+static bool need_nothing(struct userfault_client *client, uint64_t from, uint64_t to,
                          struct span *out)
 {
     return false;
@@ -53,7 +54,8 @@ static void move__new_place_watched_before_it_is_read__told_of_it(void **state)
     assert_ok(rc);
     assert_int_equal(munmap(to, page), 0); /* nothing is there: no event of its going */
     assert_true(userfault_watch(userfault, (uintptr_t)from, (uintptr_t)from + page));
-    place = (struct span){(uintptr_t)to, (uintptr_t)to + page};
+    end = (uintptr_t)to + page;
+    start = (uintptr_t)to;
     assert_ptr_equal(mremap(from, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
     assert_true(userfault_settle(userfault));
     assert_true(atomic_load(&watched));
