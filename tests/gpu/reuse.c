@@ -262,9 +262,6 @@ void reuse_addresses(const struct reuse *reuse, unsigned times)
 
 void reuse_from_a_process(const struct reuse *reuse, unsigned times)
 {
-#ifdef __SANITIZE_THREAD__
-    test_skip("ThreadSanitizer does not follow forks of a process with threads");
-#endif
     go_through(reuse, times, true);
 }
 

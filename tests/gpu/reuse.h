@@ -21,7 +21,7 @@ struct reuse {
  * registered again. */
 void reuse_addresses(const struct reuse *reuse, unsigned times);
 
-/* The same, and the peer is another process. */
+/* The same, and the peer is another process: begin with test_forks_with_threads(). */
 void reuse_from_a_process(const struct reuse *reuse, unsigned times);
 
 /* Of host memory that the runtime knows, with the kernel for a peer; on device 0 only. */

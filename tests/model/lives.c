@@ -338,13 +338,6 @@ static void fork_one(struct hmreg_mr *held)
     assert_int_equal(status, 0);
 }
 
-static void skip_forks_of_threads(void)
-{
-#ifdef __SANITIZE_THREAD__
-    test_skip("ThreadSanitizer does not follow forks of a process with threads");
-#endif
-}
-
 static sem_t registering, go_on;
 
 static void stop_here(const struct provider_request *request)
@@ -364,7 +357,7 @@ static void fork__while_one_registers_and_one_waits_for_it__child_lives(void **s
     pthread_t threads[2];
     struct hmreg_mr *held;
 
-    skip_forks_of_threads();
+    test_forks_with_threads();
     open_all(NULL);
     held = get(0);
     sem_init(&registering, 0, 0);
@@ -406,7 +399,7 @@ static void fork__while_threads_do_everything__child_lives(void **state)
     struct hmreg_mr *held;
     pthread_t threads[3];
 
-    skip_forks_of_threads();
+    test_forks_with_threads();
     open_all(&config);
     held = get(0);
     atomic_store(&enough, false);

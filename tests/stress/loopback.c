@@ -252,9 +252,7 @@ static void close_domain__a_forked_child_writes__it_is_told(void **state)
     struct bed bed;
     pid_t child;
 
-#ifdef __SANITIZE_THREAD__
-    test_skip("ThreadSanitizer does not follow forks of a process with threads");
-#endif
+    test_forks_with_threads();
     open_bed(&bed);
     publish(shared, &bed);
     child = fork();
@@ -337,9 +335,7 @@ static void fork__while_threads_write__child_lives(void **state)
     pthread_t threads[THREADS];
     struct bed bed;
 
-#ifdef __SANITIZE_THREAD__
-    test_skip("ThreadSanitizer does not follow forks of a process with threads");
-#endif
+    test_forks_with_threads();
     open_bed(&bed);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);

@@ -44,6 +44,13 @@ void test_skip(const char *format, ...)
     abort(); /* skip() does not return */
 }
 
+void test_forks_with_threads(void)
+{
+#ifdef __SANITIZE_THREAD__
+    test_skip("ThreadSanitizer does not follow forks of a process with threads");
+#endif
+}
+
 unsigned long test_times(unsigned long usual)
 {
     const char *value = getenv("HMREG_TEST_PART");

@@ -39,6 +39,10 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t count
 /* Ends the test as skipped and says why. With HMREG_TEST_NO_SKIP=1 it fails instead. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* Before anything is begun: skips a test that forks while it has threads where ThreadSanitizer
+ * watches, which does not follow that. */
+void test_forks_with_threads(void);
+
 /* How often a random test does what it usually does so many times: with HMREG_TEST_PART=10 a tenth. */
 unsigned long test_times(unsigned long usual);
 

@@ -70,6 +70,7 @@ int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
 
 static void fork__while_handlers_are_registered__child_registers_none_twice(void **state)
 {
+    test_forks_with_threads();
     assert_int_equal(open_and_close(), 0);
     assert_int_not_equal(forks, 0);
     for (unsigned i = 0; i < forks; i++)

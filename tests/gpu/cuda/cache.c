@@ -108,6 +108,7 @@ static void reuse__peer_in_another_process__never_stale(void **state)
     struct bench bench;
 
     driver_need_fake();
+    test_forks_with_threads();
     bench = bench_begin();
     reuse_from_a_process(&cuda, 5000);
     bench_end(&bench);

@@ -29,6 +29,7 @@ static void reuse__addresses__never_stale(void **state)
 /* Its writes take a way of some 50 us: fewer do. */
 static void reuse__peer_in_another_process__never_stale(void **state)
 {
+    test_forks_with_threads();
     app_open(&app, 0);
     reuse_from_a_process(&level_zero, 5000);
     app_close(&app);
