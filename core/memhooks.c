@@ -129,15 +129,19 @@ static void on_shmat(const uint64_t *args)
         tell(args[1] - (args[2] & SHM_RND ? args[1] % (uint64_t)SHMLBA : 0), segment.shm_segsz);
 }
 
-/* The ranges are read as the kernel will: what is not there is its to refuse. */
+/* The ranges are read as the kernel will: what is not there is its to refuse. Where a policy
+ * forbids to read so (seccomp), they may be any. */
 static void on_process_madvise(const uint64_t *args)
 {
     for (uint64_t i = 0; throws_away(args[3]) && i < args[2]; i++) {
         struct iovec range, local = {&range, sizeof(range)};
         struct iovec remote = {(struct iovec *)(uintptr_t)args[1] + i, sizeof(range)};
 
-        if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)sizeof(range))
+        if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)sizeof(range)) {
+            if (errno != EFAULT)
+                pulse_doubt_hooked();
             return;
+        }
         tell((uintptr_t)range.iov_base, range.iov_len);
     }
 }

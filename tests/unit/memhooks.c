@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Hooks in libc's code: what they leave as it was (code, registers, errno, forks), what they cost
- * memory that nobody watches, where they run (inside listeners, signal handlers, vfork), and what
- * only they hear. That every ordinary way to lose a page is heard is in monitor.c.
+ * memory that nobody watches, where they run (inside listeners, signal handlers, vfork). What only
+ * they hear is in memhooks_heard.c; that every ordinary way to lose a page is heard, in monitor.c.
  */
 #include "tests/support/cache_bed.h"
 
@@ -19,11 +19,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -677,90 +675,6 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
     assert_ptr_equal(result, &enough);
 }
 
-/* ---- what only hooks hear --------------------------------------------------------------- */
-
-static void shmat__over_it__registered_anew(void **state)
-{
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2);
-    int id = shmget(IPC_PRIVATE, len, 0600);
-    struct bed bed;
-
-    if (id < 0)
-        test_skip("no shared memory segments: %s", strerror(errno));
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
-    assert_ptr_equal(shmat(id, memory, SHM_REMAP), memory);
-    shmctl(id, IPC_RMID, NULL);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
-    assert_int_equal(syscall(SYS_shmdt, memory), 0);
-    bed_close(&bed);
-}
-
-static void madvise__guard_pages__registered_anew(void **state)
-{
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2);
-    struct bed bed;
-
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
-    if (madvise(memory, len, 102)) {
-        bed_close(&bed);
-        test_skip("this kernel has no guard pages: %s", strerror(errno));
-    }
-    assert_int_equal(madvise(memory, len, 103), 0);
-    memset(memory, 1, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
-    munmap(memory, len);
-    bed_close(&bed);
-}
-
-static void process_madvise__of_itself__registered_anew(void **state)
-{
-    size_t page = bed_page();
-    char *memory = bed_map(3);
-    struct iovec ranges[2] = {{memory, page}, {memory + 2 * page, page}};
-    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    struct bed bed;
-
-    open_bed(&bed);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
-    if (syscall(440, self, ranges, 2, MADV_DONTNEED, 0) < 0) {
-        close(self);
-        bed_close(&bed);
-        test_skip("this kernel throws no pages away so: %s", strerror(errno));
-    }
-    close(self);
-    assert_int_equal(bed_key(&bed, memory + page, page), 2);
-    assert_int_equal(bed_key(&bed, memory, page), 4);
-    assert_int_equal(bed_key(&bed, memory + 2 * page, page), 5);
-    munmap(memory, 3 * page);
-    bed_close(&bed);
-}
-
-static void mremap__dontunmap__registered_anew(void **state)
-{
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2), *moved;
-    struct bed bed;
-
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
-    moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4);
-    if (moved == MAP_FAILED) {
-        bed_close(&bed);
-        test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
-    }
-    assert_int_equal(bed_key(&bed, memory, len), 2);
-    assert_int_equal(bed_key(&bed, moved, len), 3);
-    munmap(memory, len);
-    munmap(moved, len);
-    bed_close(&bed);
-}
-
 #if defined(__x86_64__)
 #define COSTS                                                                                      \
     , TEST(munmap__of_unwatched_memory__costs_few_instructions),                                   \
@@ -782,7 +696,4 @@ TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
           TEST(fork__while_a_hook_holds_every_lock__child_does_not_hang),
           TEST(fork__child_has_none_of_the_parents_hooks),
           TEST(open_and_close__while_threads_are_in_the_code__all_goes_on),
-          TEST(fork__while_code_is_being_changed__children_run_whole_code),
-          TEST(shmat__over_it__registered_anew), TEST(madvise__guard_pages__registered_anew),
-          TEST(process_madvise__of_itself__registered_anew),
-          TEST(mremap__dontunmap__registered_anew) COSTS)
+          TEST(fork__while_code_is_being_changed__children_run_whole_code) COSTS)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What only hooks in libc's code hear: changes of which the kernel's events do not tell, or not on
+ * every kernel. What hooks leave as it was is in memhooks.c.
+ */
+#include "tests/support/cache_bed.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static void open_bed(struct bed *bed)
+{
+    bed_monitor(); /* may forbid userfaultfd */
+    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
+static void shmat__over_it__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2);
+    int id = shmget(IPC_PRIVATE, len, 0600);
+    struct bed bed;
+
+    if (id < 0)
+        test_skip("no shared memory segments: %s", strerror(errno));
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    assert_ptr_equal(shmat(id, memory, SHM_REMAP), memory);
+    shmctl(id, IPC_RMID, NULL);
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(syscall(SYS_shmdt, memory), 0);
+    bed_close(&bed);
+}
+
+static void madvise__guard_pages__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    if (madvise(memory, len, 102)) {
+        bed_close(&bed);
+        test_skip("this kernel has no guard pages: %s", strerror(errno));
+    }
+    assert_int_equal(madvise(memory, len, 103), 0);
+    memset(memory, 1, len);
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void process_madvise__of_itself__registered_anew(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(3);
+    struct iovec ranges[2] = {{memory, page}, {memory + 2 * page, page}};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    struct bed bed;
+
+    open_bed(&bed);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
+    if (syscall(440, self, ranges, 2, MADV_DONTNEED, 0) < 0) {
+        close(self);
+        bed_close(&bed);
+        test_skip("this kernel throws no pages away so: %s", strerror(errno));
+    }
+    close(self);
+    assert_int_equal(bed_key(&bed, memory + page, page), 2);
+    assert_int_equal(bed_key(&bed, memory, page), 4);
+    assert_int_equal(bed_key(&bed, memory + 2 * page, page), 5);
+    munmap(memory, 3 * page);
+    bed_close(&bed);
+}
+
+static bool reads_are_forbidden;
+
+ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+                                unsigned long, unsigned long);
+ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+                                unsigned long, unsigned long);
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long locals,
+                                const struct iovec *remote, unsigned long remotes,
+                                unsigned long flags)
+{
+    if (reads_are_forbidden) {
+        errno = EPERM;
+        return -1;
+    }
+    return __real_process_vm_readv(pid, local, locals, remote, remotes, flags);
+}
+
+static void process_madvise__of_ranges_that_may_not_be_read__all_registered_anew(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(2);
+    struct iovec range = {memory, page};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    struct bed bed;
+    long done;
+
+    open_bed(&bed);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
+    reads_are_forbidden = true;
+    done = syscall(440, self, &range, 1, MADV_DONTNEED, 0);
+    reads_are_forbidden = false;
+    close(self);
+    if (done < 0) {
+        bed_close(&bed);
+        test_skip("this kernel throws no pages away so: %s", strerror(errno));
+    }
+    assert_int_equal(bed_key(&bed, memory, page), 3);
+    assert_int_equal(bed_key(&bed, memory + page, page), 4);
+    munmap(memory, 2 * page);
+    bed_close(&bed);
+}
+
+static void mremap__dontunmap__registered_anew(void **state)
+{
+    size_t len = 2 * bed_page();
+    char *memory = bed_map(2), *moved;
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4);
+    if (moved == MAP_FAILED) {
+        bed_close(&bed);
+        test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
+    }
+    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(bed_key(&bed, moved, len), 3);
+    munmap(memory, len);
+    munmap(moved, len);
+    bed_close(&bed);
+}
+
+TEST_MAIN(TEST(shmat__over_it__registered_anew), TEST(madvise__guard_pages__registered_anew),
+          TEST(process_madvise__of_itself__registered_anew),
+          TEST(process_madvise__of_ranges_that_may_not_be_read__all_registered_anew),
+          TEST(mremap__dontunmap__registered_anew))
