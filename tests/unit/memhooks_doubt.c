@@ -411,6 +411,7 @@ static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **sta
 
 static struct {
     const struct bed *bed;
+    _Atomic uint64_t begun;      /* the generation that is on its way */
     _Atomic uint64_t generation; /* of inner.memory, which says it too, in its first bytes */
     atomic_bool enough;
     unsigned hits, stale;
@@ -420,7 +421,7 @@ static struct {
 static void renew_in_handler(int signal_number)
 {
     int before = errno;
-    uint64_t next = atomic_load(&race.generation) + 1;
+    uint64_t next = atomic_fetch_add(&race.begun, 1) + 1;
 
     if (mmap(inner.memory, bed_page(), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != inner.memory)
@@ -431,22 +432,29 @@ static void renew_in_handler(int signal_number)
     errno = before;
 }
 
-/* A region that is served was registered when the memory was as new as it was before the call. It
- * may have been between the pages' coming and the writing: 0. */
+/* A get that runs while the pages are exchanged is its caller's mistake, and may register the old
+ * ones after the hook and before the kernel: what it remembered is forgotten, and nothing judged.
+ * Any other serves a region that was registered when the memory was as new as it is. */
 static void *hit_and_compare(void *arg)
 {
     while (!atomic_load(&race.enough)) {
         uint64_t then = atomic_load(&race.generation), seen;
         struct hmreg_mr *mr = NULL;
 
+        if (atomic_load(&race.begun) != then)
+            continue;
         if (hmreg_mr_get(race.bed->domain, inner.memory, 8, HMREG_ACCESS_REMOTE, &mr)) {
             race.stale++;
             continue;
         }
         seen = counter_seen(mr);
-        race.stale += seen && seen < then;
-        race.hits++;
         hmreg_mr_put(mr);
+        if (atomic_load(&race.begun) != then) {
+            hmreg_invalidate(race.bed->lib, inner.memory, bed_page());
+            continue;
+        }
+        race.stale += seen != then;
+        race.hits++;
     }
     return NULL;
 }
@@ -464,6 +472,7 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
     open_watched();
     counter.look = true;
     race.bed = &watch.beds[0];
+    atomic_store(&race.begun, 1);
     atomic_store(&race.generation, 1);
     atomic_store((_Atomic uint64_t *)inner.memory, 1);
     atomic_store(&race.enough, false);
