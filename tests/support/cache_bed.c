@@ -58,6 +58,12 @@ void bed_open(struct bed *bed, enum hmreg_monitor monitor, const struct hmreg_do
     bed->domain = counter_open(bed->lib, config);
 }
 
+void bed_open_hooked(struct bed *bed)
+{
+    bed_monitor(); /* may forbid userfaultfd */
+    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
 void bed_close(struct bed *bed)
 {
     assert_ok(hmreg_domain_close(bed->domain));

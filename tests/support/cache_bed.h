@@ -36,6 +36,8 @@ enum hmreg_monitor bed_monitor(void);
 /* Skips the test where this machine does not permit the monitor. */
 void bed_open(struct bed *bed, enum hmreg_monitor monitor,
               const struct hmreg_domain_config *config);
+/* With memhooks, and the kernel behind them unless bed_monitor() says that they are alone. */
+void bed_open_hooked(struct bed *bed);
 void bed_close(struct bed *bed);
 
 /* A get for peers to read and write; fails the test. */

@@ -5,6 +5,7 @@
  * they hear is in memhooks_heard.c; that every ordinary way to lose a page is heard, in monitor.c.
  */
 #include "tests/support/cache_bed.h"
+#include "tests/support/hook_holder.h"
 
 #include "core/context.h"
 #include "core/memhooks.h"
@@ -28,12 +29,6 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static void open_bed(struct bed *bed)
-{
-    bed_monitor(); /* may forbid userfaultfd */
-    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
-}
-
 static uint64_t calls(const struct bed *bed)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -45,11 +40,6 @@ static uint64_t calls(const struct bed *bed)
 static void map_at(char *addr, size_t len)
 {
     assert_ptr_equal(bed_map_at(addr, len / bed_page()), addr);
-}
-
-static bool needs_none(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
-{
-    return false;
 }
 
 /* ---- libc's code ------------------------------------------------------------------------ */
@@ -96,7 +86,7 @@ static void open__code_is_changed_and_close_restores_it(void **state)
     if (BED_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
     copy_code(before);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     copy_code(during);
     assert_int_equal(writable_code(), 0);
     bed_close(&bed);
@@ -114,7 +104,7 @@ static void open__many_times__takes_no_more_memory(void **state)
     if (BED_SANITIZED)
         test_skip("a sanitizer's own mappings come and go");
     for (int i = 0; i < 100; i++) {
-        open_bed(&bed);
+        bed_open_hooked(&bed);
         bed_close(&bed);
         if (i == 0)
             after_first = mappings();
@@ -130,7 +120,7 @@ static void open__several__hooked_until_the_last_closes(void **state)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *other;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_ok(hmreg_open(&config, &other));
     bed_key(&bed, memory, len);
     assert_ok(hmreg_close(other));
@@ -145,7 +135,7 @@ static void monitor_query__says_what_serves(void **state)
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct bed bed;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_ok(hmreg_monitor_query(bed.lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_MEMHOOKS);
     assert_int_equal(info.active, HMREG_MONITOR_MEMHOOKS);
@@ -244,7 +234,8 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
 {
 #if defined(__x86_64__)
     struct pulse pulse = {.state = PULSE_LIVE};
-    struct listener spoiler = {.pulse = &pulse, .changed = spoil_registers, .needs = needs_none};
+    struct listener spoiler = {
+        .pulse = &pulse, .changed = spoil_registers, .needs = hook_holder_needs_none};
     size_t len = bed_page();
     char *memory = bed_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
@@ -253,7 +244,7 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
 
     if (BED_SANITIZED || !__builtin_cpu_supports("avx"))
         test_skip("no AVX, or a sanitizer's madvise");
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     bed_key(&bed, memory, len);
     monitor_attach(bed.lib->monitor, &spoiler);
     errno = ENOTTY;
@@ -274,7 +265,7 @@ static void munmap__of_nothing__errno_is_the_kernels(void **state)
     char *memory = bed_map(1);
     struct bed bed;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     bed_key(&bed, memory, 10);
     errno = 0;
     assert_int_equal(munmap(memory + 1, bed_page()), -1);
@@ -365,7 +356,7 @@ static void unwatched(int which, const char *name, unsigned limit)
     if (BED_SANITIZED)
         test_skip("a sanitizer's own calls would be counted");
     before = count_instructions(nothing, which);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     bed_key(&bed, memory, 10); /* something is watched, elsewhere */
     /* A child's hooks are the same code, and its table is empty. */
     after = count_instructions(nothing, which);
@@ -413,13 +404,14 @@ static bool unmap_inner(struct listener *listener, const struct change *change)
 static void munmap__inside_the_librarys_locks__no_deadlock_and_told(void **state)
 {
     struct pulse pulse = {.state = PULSE_LIVE};
-    struct listener listener = {.pulse = &pulse, .changed = unmap_inner, .needs = needs_none};
+    struct listener listener = {
+        .pulse = &pulse, .changed = unmap_inner, .needs = hook_holder_needs_none};
     char *outer = bed_map(1);
     struct bed bed;
 
     inner.memory = bed_map(1);
     inner.done = false;
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     if (bed_hears_kernel(&bed)) {
         bed_close(&bed);
         test_skip("the kernel would wait for the listener's own thread");
@@ -449,7 +441,7 @@ static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_to
     struct bed bed;
 
     inner.memory = bed_map(1);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
     sigaction(SIGUSR1, &action, &before);
     quiet_enter(); /* as it is while the thread locks, holds or unlocks one */
@@ -471,7 +463,7 @@ static void vfork__child_unmaps__parent_is_told(void **state)
 
     if (BED_SANITIZED)
         test_skip("sanitizers make a fork of vfork");
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     bed_key(&bed, memory, 10);
     child = vfork();
     if (child == 0) {
@@ -487,31 +479,6 @@ static void vfork__child_unmaps__parent_is_told(void **state)
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
-struct holder {
-    struct listener listener;
-    struct pulse pulse;
-    sem_t reached, go_on;
-    char *memory;
-};
-
-static bool hold_locks(struct listener *listener, const struct change *change)
-{
-    struct holder *holder = (struct holder *)listener;
-
-    sem_post(&holder->reached);
-    while (sem_wait(&holder->go_on))
-        ;
-    return false;
-}
-
-static void *unmap_held(void *arg)
-{
-    struct holder *holder = arg;
-
-    munmap(holder->memory, bed_page());
-    return NULL;
-}
-
 static int childs_part(char *memory)
 {
     struct bed bed;
@@ -519,7 +486,7 @@ static int childs_part(char *memory)
     alarm(60);
     munmap(memory, bed_page());
     free(malloc(64 << 20));
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     memory = bed_map(1);
     if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
         return 2;
@@ -532,36 +499,25 @@ static int childs_part(char *memory)
 
 static void fork__while_a_hook_holds_every_lock__child_does_not_hang(void **state)
 {
-    struct holder holder = {.listener.changed = hold_locks, .listener.needs = needs_none};
-    char *other = bed_map(1);
-    pthread_t thread;
+    char *held = bed_map(1), *other = bed_map(1);
+    struct hook_holder holder;
     struct bed bed;
     int status;
     pid_t child;
 
     if (BED_SANITIZED)
         test_skip("ThreadSanitizer forbids threads in a forked child");
-    open_bed(&bed);
-    holder.memory = bed_map(1);
-    bed_key(&bed, holder.memory, 10);
+    bed_open_hooked(&bed);
+    bed_key(&bed, held, 10);
     bed_key(&bed, other, 10);
-    atomic_init(&holder.pulse.state, PULSE_LIVE);
-    holder.listener.pulse = &holder.pulse;
-    sem_init(&holder.reached, 0, 0);
-    sem_init(&holder.go_on, 0, 0);
-    monitor_attach(bed.lib->monitor, &holder.listener);
-    assert_int_equal(pthread_create(&thread, NULL, unmap_held, &holder), 0);
-    sem_wait(&holder.reached);
+    hook_holder_start(&holder, bed.lib->monitor, held);
     child = fork();
     if (child == 0)
         _exit(childs_part(other));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    for (int i = 0; i < 4; i++)
-        sem_post(&holder.go_on); /* the kernel's word comes to it as well */
-    pthread_join(thread, NULL);
-    assert_true(monitor_settle(bed.lib->monitor));
-    monitor_detach(bed.lib->monitor, &holder.listener);
+    hook_holder_go_on(&holder);
+    hook_holder_end(&holder);
     assert_int_equal(bed_key(&bed, other, 10), 2);
     munmap(other, bed_page());
     bed_close(&bed);
@@ -574,7 +530,7 @@ static void fork__child_has_none_of_the_parents_hooks(void **state)
     int status;
     pid_t child;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     bed_key(&bed, memory, 10);
     child = fork();
     if (child == 0) {
@@ -626,7 +582,7 @@ static void open_and_close__while_threads_are_in_the_code__all_goes_on(void **st
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
     for (int i = 0; i < (BED_SANITIZED ? 20 : 200); i++) {
-        open_bed(&bed);
+        bed_open_hooked(&bed);
         bed_close(&bed);
     }
     atomic_store(&enough, true);

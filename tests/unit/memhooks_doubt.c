@@ -5,6 +5,7 @@
  * before the doubt is settled. And what that costs the hits when nobody doubts: nothing.
  */
 #include "tests/support/cache_bed.h"
+#include "tests/support/hook_holder.h"
 
 #include "core/context.h"
 #include "core/pulse.h"
@@ -20,12 +21,6 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void open_bed(struct bed *bed)
-{
-    bed_monitor(); /* may forbid userfaultfd */
-    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
-}
 
 static void close_domain(const struct bed *bed)
 {
@@ -106,7 +101,7 @@ static void hit__of_another_thread_after_a_hook_has_doubted__registered_anew(voi
     struct bed bed;
 
     inner.memory = bed_map(1);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     asker.bed = &bed;
     sem_init(&asker.go_on, 0, 0);
     sem_init(&asker.asked, 0, 0);
@@ -136,8 +131,8 @@ static void hit__of_each_domain_after_a_hook_has_doubted__registered_anew(void *
     struct bed one, two, other, told;
 
     inner.memory = bed_map(1);
-    open_bed(&one);
-    open_bed(&other);
+    bed_open_hooked(&one);
+    bed_open_hooked(&other);
     bed_open(&told, HMREG_MONITOR_IMPORT, NULL);
     two = (struct bed){one.lib, counter_open(one.lib, NULL)};
     assert_int_equal(bed_key(&one, inner.memory, 10), 1);
@@ -166,7 +161,7 @@ static void domain_open__where_one_was_closed_in_doubt__has_hits(void **state)
     struct bed bed;
 
     inner.memory = bed_map(1);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
     change_late();
     close_domain(&bed);
@@ -178,35 +173,6 @@ static void domain_open__where_one_was_closed_in_doubt__has_hits(void **state)
 }
 
 /* ---- domains that come and go while a hook tells ---------------------------------------- */
-
-struct holder {
-    struct listener listener;
-    struct pulse pulse;
-    sem_t reached, go_on;
-    char *memory;
-};
-
-static bool hold_locks(struct listener *listener, const struct change *change)
-{
-    struct holder *holder = (struct holder *)listener;
-
-    sem_post(&holder->reached);
-    await(&holder->go_on);
-    return false;
-}
-
-static bool needs_none(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
-{
-    return false;
-}
-
-static void *unmap_held(void *arg)
-{
-    struct holder *holder = arg;
-
-    munmap(holder->memory, bed_page());
-    return NULL;
-}
 
 struct comer {
     struct bed bed;
@@ -227,33 +193,24 @@ static void *open_and_get(void *arg)
 /* A hook is inside the library's locks; a domain is opened on another thread, and closed. */
 static void domain_open_and_close__while_a_hook_tells__both_end(void **state)
 {
-    struct holder holder = {.listener = {.changed = hold_locks, .needs = needs_none},
-                            .pulse.state = PULSE_LIVE};
-    pthread_t unmaps, comes;
+    char *held = bed_map(1);
+    struct hook_holder holder;
     struct comer comer;
+    pthread_t comes;
     struct bed bed;
 
-    holder.listener.pulse = &holder.pulse;
-    holder.memory = bed_map(1);
     comer.memory = bed_map(1);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     comer.bed.lib = bed.lib;
-    bed_key(&bed, holder.memory, 10);
+    bed_key(&bed, held, 10);
     bed_key(&bed, comer.memory, 10);
-    sem_init(&holder.reached, 0, 0);
-    sem_init(&holder.go_on, 0, 0);
-    monitor_attach(bed.lib->monitor, &holder.listener);
-    assert_int_equal(pthread_create(&unmaps, NULL, unmap_held, &holder), 0);
-    await(&holder.reached);
+    hook_holder_start(&holder, bed.lib->monitor, held);
     assert_int_equal(pthread_create(&comes, NULL, open_and_get, &comer), 0);
     assert_int_equal(bed_key(&bed, comer.memory, 10), 2); /* hits go on */
-    for (int i = 0; i < 4; i++)
-        sem_post(&holder.go_on); /* the kernel's word comes to it as well */
+    hook_holder_go_on(&holder);
     pthread_join(comes, NULL);
-    pthread_join(unmaps, NULL);
+    hook_holder_end(&holder);
     assert_int_equal(comer.key, 3);
-    assert_true(monitor_settle(bed.lib->monitor));
-    monitor_detach(bed.lib->monitor, &holder.listener);
     assert_int_equal(bed_stats(&bed).invalidations, 1);
     munmap(comer.memory, bed_page());
     bed_close(&bed);
@@ -358,7 +315,7 @@ static void evict(char *other)
 
 static void open_watched(void)
 {
-    open_bed(&watch.beds[0]);
+    bed_open_hooked(&watch.beds[0]);
     if (bed_hears_kernel(&watch.beds[0])) {
         bed_close(&watch.beds[0]);
         test_skip("the kernel would wait for a thread that its own handler holds up");
@@ -570,7 +527,7 @@ static void hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobo
 
     if (BED_SANITIZED)
         test_skip("a sanitizer's own instructions would be counted");
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     if (bed_hears_kernel(&bed))
         beside = HMREG_MONITOR_USERFAULTFD;
     bed_close(&bed);

@@ -15,12 +15,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static void open_bed(struct bed *bed)
-{
-    bed_monitor(); /* may forbid userfaultfd */
-    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
-}
-
 static void shmat__over_it__registered_anew(void **state)
 {
     size_t len = 2 * bed_page();
@@ -30,7 +24,7 @@ static void shmat__over_it__registered_anew(void **state)
 
     if (id < 0)
         test_skip("no shared memory segments: %s", strerror(errno));
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, memory, len), 1);
     assert_ptr_equal(shmat(id, memory, SHM_REMAP), memory);
     shmctl(id, IPC_RMID, NULL);
@@ -46,7 +40,7 @@ static void madvise__guard_pages__registered_anew(void **state)
     char *memory = bed_map(2);
     struct bed bed;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, memory, len), 1);
     if (madvise(memory, len, 102)) {
         bed_close(&bed);
@@ -67,7 +61,7 @@ static void process_madvise__of_itself__registered_anew(void **state)
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
     struct bed bed;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     for (int i = 0; i < 3; i++)
         assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
     if (syscall(440, self, ranges, 2, MADV_DONTNEED, 0) < 0) {
@@ -110,7 +104,7 @@ static void process_madvise__of_ranges_that_may_not_be_read__all_registered_anew
     struct bed bed;
     long done;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     for (int i = 0; i < 2; i++)
         assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
     reads_are_forbidden = true;
@@ -133,7 +127,7 @@ static void mremap__dontunmap__registered_anew(void **state)
     char *memory = bed_map(2), *moved;
     struct bed bed;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, memory, len), 1);
     moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4);
     if (moved == MAP_FAILED) {

@@ -17,12 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void open_bed(struct bed *bed)
-{
-    bed_monitor(); /* may forbid userfaultfd */
-    bed_open(bed, HMREG_MONITOR_MEMHOOKS, NULL);
-}
-
 static void *load(const struct plugin **out)
 {
     void *handle = dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
@@ -71,7 +65,7 @@ static void two_copies(bool first_closes_first)
     void *handle;
 
     copy_code(before);
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     handle = load(&plugin);
     open_plugin(plugin);
     assert_int_equal(bed_key(&bed, ours, 10), 1);
@@ -123,7 +117,7 @@ static void two_copies__same_memory__one_caches_it_and_both_are_right(void **sta
     struct bed bed;
     void *handle;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     handle = load(&plugin);
     open_plugin(plugin);
     assert_int_equal(bed_key(&bed, memory, 10), 1);
@@ -196,7 +190,7 @@ static void dlclose__of_a_library_whose_memory_is_cached__registered_anew(void *
     void *handle;
     char *first;
 
-    open_bed(&bed);
+    bed_open_hooked(&bed);
     handle = load(&plugin);
     first = plugin->zeros;
     memset(first, 1, plugin->zeros_len);
