@@ -182,6 +182,14 @@ static void regv__wrong_argument(void **state)
 static const struct iovec one_range = {memory, 16};
 
 /* One attribute wrong. */
+/* The good attributes with one member wrong. */
+#define WRONG(member, value, code, words)                                                          \
+    do {                                                                                           \
+        bad = good;                                                                                \
+        bad.member = (value);                                                                      \
+        assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), code, words);                    \
+    } while (0)
+
 static void check_attr_segments(struct bed *bed, struct hmreg_domain *domain,
                                 const struct hmreg_segment *segment)
 {
@@ -190,13 +198,6 @@ static void check_attr_segments(struct bed *bed, struct hmreg_domain *domain,
     const struct hmreg_mr_attr good = {
         .size = sizeof(good), .segments = segment, .segment_count = 1, .access = ALL};
     struct hmreg_mr_attr bad;
-
-#define WRONG(member, value, code, words)                                                          \
-    do {                                                                                           \
-        bad = good;                                                                                \
-        bad.member = (value);                                                                      \
-        assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), code, words);                    \
-    } while (0)
 
     WRONG(segments, NULL, -EINVAL, "segments is NULL");
     WRONG(segments, &unknown, -EINVAL, "segments[0].kind is 2");
@@ -208,7 +209,6 @@ static void check_attr_segments(struct bed *bed, struct hmreg_domain *domain,
     assert_fails(hmreg_mr_regattr(domain, &good, HMREG_MR_DMABUF, &bed->mr), -EINVAL,
                  "HMREG_MR_DMABUF as well");
     assert_fails(hmreg_mr_regattr(domain, &good, 1, &bed->mr), -HMREG_EBADFLAGS, "flags");
-#undef WRONG
 }
 
 static void check_attr(struct bed *bed, struct hmreg_domain *domain)
@@ -218,13 +218,6 @@ static void check_attr(struct bed *bed, struct hmreg_domain *domain)
     const struct hmreg_mr_attr good = {
         .size = sizeof(good), .iov = &one_range, .iov_count = 1, .access = ALL};
     struct hmreg_mr_attr bad;
-
-#define WRONG(member, value, code, words)                                                          \
-    do {                                                                                           \
-        bad = good;                                                                                \
-        bad.member = (value);                                                                      \
-        assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), code, words);                    \
-    } while (0)
 
     WRONG(size, 0, -EINVAL, "size of struct hmreg_mr_attr is 0");
     WRONG(size, offsetof(struct hmreg_mr_attr, dmabuf) - 1, -EINVAL, "size of struct");

@@ -31,11 +31,15 @@ struct entry {
     uint64_t got, put; /* when it was last: the order of use is one of these */
 };
 
+struct use {
+    uint64_t regions, bytes;
+};
+
 static struct {
     struct plan_kind kind;
     bool exact, no_cache;
-    uint64_t max_regions, max_bytes; /* of each cache */
-    uint64_t all_regions, all_bytes; /* of all together */
+    struct use max;     /* of each cache */
+    struct use all_max; /* of all together */
     struct entry entries[ENTRIES];
     unsigned count; /* of the array, used */
     struct pinned gone[GONE];
@@ -95,14 +99,10 @@ void book_open(const struct plan *plan)
     book.exact = plan->flags & HMREG_DOMAIN_EXACT;
     book.no_cache = plan->flags & HMREG_DOMAIN_NO_CACHE;
     book.clock = 1;
-    book.all_regions = book.all_bytes = HMREG_LIMIT_NONE;
+    book.all_max.regions = book.all_max.bytes = HMREG_LIMIT_NONE;
 }
 
 /* ---- room ------------------------------------------------------------------------------- */
-
-struct use {
-    uint64_t regions, bytes;
-};
 
 /* Of an area's entries of at least this state; idle: only those that nobody holds, or all. */
 static struct use used(unsigned area, enum state least, bool pinned_only)
@@ -120,15 +120,14 @@ static struct use used(unsigned area, enum state least, bool pinned_only)
     return use;
 }
 
-static bool fits(struct use use, uint64_t bytes)
+static bool fits(struct use max, struct use use, uint64_t bytes)
 {
-    return use.regions < book.max_regions && bytes <= book.max_bytes &&
-           use.bytes <= book.max_bytes - bytes;
+    return use.regions < max.regions && bytes <= max.bytes && use.bytes <= max.bytes - bytes;
 }
 
-static bool over(struct use use)
+static bool over(struct use max, struct use use)
 {
-    return use.regions > book.max_regions || use.bytes > book.max_bytes;
+    return use.regions > max.regions || use.bytes > max.bytes;
 }
 
 /* The same of all caches together. */
@@ -143,17 +142,6 @@ static struct use used_everywhere(enum state least, bool pinned_only)
         all.bytes += use.bytes;
     }
     return all;
-}
-
-static bool all_fits(struct use use, uint64_t bytes)
-{
-    return use.regions < book.all_regions && bytes <= book.all_bytes &&
-           use.bytes <= book.all_bytes - bytes;
-}
-
-static bool all_over(struct use use)
-{
-    return use.regions > book.all_regions || use.bytes > book.all_bytes;
 }
 
 /* When the count-th oldest of those that surely are there was last used, at the latest: what was
@@ -206,25 +194,25 @@ static void end_untold(void)
 
 void book_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
 {
-    book.max_regions = max_regions;
-    book.max_bytes = max_bytes;
+    book.max.regions = max_regions;
+    book.max.bytes = max_bytes;
     end_untold();
     evicted_anywhere(evictions);
     book_settle();
     for (unsigned area = 0; area < WORLD_AREAS; area++)
-        if (over(used(area, LIVE, false)) &&
+        if (over(book.max, used(area, LIVE, false)) &&
             used(area, LIVE, false).regions != used(area, LIVE, true).regions)
             book_fail("after the limits shrank, more is cached than they allow, and not in use");
 }
 
 void book_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
 {
-    book.all_regions = max_regions;
-    book.all_bytes = max_bytes;
+    book.all_max.regions = max_regions;
+    book.all_max.bytes = max_bytes;
     end_untold();
     evicted_anywhere(evictions);
     book_settle();
-    if (all_over(used_everywhere(LIVE, false)) &&
+    if (over(book.all_max, used_everywhere(LIVE, false)) &&
         used_everywhere(LIVE, false).regions != used_everywhere(LIVE, true).regions)
         book_fail(
             "after all caches' limits shrank, more is cached than they allow, and not in use");
@@ -236,21 +224,21 @@ static bool may_be_squeezed(uint64_t bytes)
 {
     struct use most = used_everywhere(MAYBE, false);
 
-    if (!all_fits(most, bytes))
+    if (!fits(book.all_max, most, bytes))
         return true;
     return (book.untold || book.meanwhile) &&
-           (book.all_regions != HMREG_LIMIT_NONE || book.all_bytes < UNLIMITED);
+           (book.all_max.regions != HMREG_LIMIT_NONE || book.all_max.bytes < UNLIMITED);
 }
 
 /* Where only their number is limited, how many had to go is known. */
 static void judge_squeeze(unsigned area, uint64_t evictions)
 {
     uint64_t here = used(area, MAYBE, false).regions, all = used_everywhere(MAYBE, false).regions;
-    uint64_t needed = here < book.max_regions ? 0 : here + 1 - book.max_regions;
+    uint64_t needed = here < book.max.regions ? 0 : here + 1 - book.max.regions;
 
-    if (all >= book.all_regions && all + 1 - book.all_regions > needed)
-        needed = all + 1 - book.all_regions;
-    if (evictions > needed && book.max_bytes >= UNLIMITED && book.all_bytes >= UNLIMITED &&
+    if (all >= book.all_max.regions && all + 1 - book.all_max.regions > needed)
+        needed = all + 1 - book.all_max.regions;
+    if (evictions > needed && book.max.bytes >= UNLIMITED && book.all_max.bytes >= UNLIMITED &&
         !book.untold && !book.meanwhile)
         book_fail("%" PRIu64 " regions were evicted for all limits, where %" PRIu64 " would do",
                   evictions, needed);
@@ -268,13 +256,13 @@ static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
         return;
     }
 
-    if (evictions && fits(most, bytes) && !book.meanwhile)
+    if (evictions && fits(book.max, most, bytes) && !book.meanwhile)
         book_fail("%" PRIu64 " regions were evicted, though there was room", evictions);
     /* Where only their number is limited, how many is known. */
-    if (book.max_bytes >= UNLIMITED && !book.meanwhile &&
-        evictions > most.regions + 1 - book.max_regions)
+    if (book.max.bytes >= UNLIMITED && !book.meanwhile &&
+        evictions > most.regions + 1 - book.max.regions)
         book_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
-                  most.regions + 1 - book.max_regions);
+                  most.regions + 1 - book.max.regions);
     evicted(area, evictions);
 }
 
@@ -339,8 +327,8 @@ static void judge_miss(const struct book_want *want)
  * larger than all may hold together never is. */
 static bool in_vain_for_all(uint64_t bytes)
 {
-    return book.all_regions && bytes <= book.all_bytes &&
-           !all_fits(used_everywhere(LIVE, true), bytes);
+    return book.all_max.regions && bytes <= book.all_max.bytes &&
+           !fits(book.all_max, used_everywhere(LIVE, true), bytes);
 }
 
 /* Registered, and remembered or not: had it to be? */
@@ -350,11 +338,12 @@ static void judge_remembering(const struct book_want *want, const struct book_se
 
     if (seen->cached && !cacheable(want))
         book_fail("remembered, though nobody would notice a change");
-    if (seen->cached && (!fits(used(want->area, LIVE, true), bytes) ||
-                         !all_fits(used_everywhere(LIVE, true), bytes)))
+    if (seen->cached && (!fits(book.max, used(want->area, LIVE, true), bytes) ||
+                         !fits(book.all_max, used_everywhere(LIVE, true), bytes)))
         book_fail("remembered, though what is in use leaves no room");
     if (!seen->cached && !book.meanwhile && cacheable(want) &&
-        fits(used(want->area, MAYBE, true), bytes) && all_fits(used_everywhere(MAYBE, true), bytes))
+        fits(book.max, used(want->area, MAYBE, true), bytes) &&
+        fits(book.all_max, used_everywhere(MAYBE, true), bytes))
         book_fail("not remembered, though there is room");
     if (!seen->cached && seen->evictions && !seen->others_evicted_too && !book.meanwhile &&
         !in_vain_for_all(bytes))
@@ -430,9 +419,9 @@ void book_get(const struct book_want *want, const struct book_seen *seen)
     if (seen->registered)
         judge_left(want);
     book.meanwhile = false;
-    if (seen->registered && seen->cached && over(used(want->area, LIVE, false)))
+    if (seen->registered && seen->cached && over(book.max, used(want->area, LIVE, false)))
         book_fail("the limits are exceeded");
-    if (seen->registered && seen->cached && all_over(used_everywhere(LIVE, false)))
+    if (seen->registered && seen->cached && over(book.all_max, used_everywhere(LIVE, false)))
         book_fail("all caches' limits are exceeded");
 }
 
