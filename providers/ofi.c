@@ -2,11 +2,12 @@
  *
  * The libfabric provider: a registration in libfabric's words. It is compiled against whatever
  * libfabric is installed, from 1.17 on, and run with that or a newer one: what came later is
- * declared here, and used only where both the library loaded and the version the application
- * gave fi_getinfo() know it, since a provider reads newer fields of an older application's
- * structs for garbage.
+ * declared in ofi_abi.h, and used only where both the library loaded and the version the
+ * application gave fi_getinfo() know it, since a provider reads newer fields of an older
+ * application's structs for garbage.
  */
 #include "core/error.h"
+#include "providers/ofi_abi.h"
 #include "providers/ofi_fabric.h"
 #include "providers/provider.h"
 
@@ -45,39 +46,11 @@ SAME(HMREG_HMEM_HOST_ALLOC, FI_HMEM_HOST_ALLOC);
 SAME(HMREG_HMEM_DEVICE_ONLY, FI_HMEM_DEVICE_ONLY);
 SAME(HMREG_RMA_PMEM, FI_RMA_PMEM);
 SAME(HMREG_RMA_EVENT, FI_RMA_EVENT);
-SAME(HMREG_REG_MR, FI_REG_MR);
 SAME(HMREG_ETOOSMALL, FI_ETOOSMALL);
 SAME(HMREG_EOPBADSTATE, FI_EOPBADSTATE);
 SAME(HMREG_EBADFLAGS, FI_EBADFLAGS);
 SAME(HMREG_ENOKEY, FI_ENOKEY);
 SAME(HMREG_KEY_NOTAVAIL, FI_KEY_NOTAVAIL);
-
-/* The versions that brought FI_MR_DMABUF and two fields of fi_mr_attr. */
-#define DMABUF_VERSION    FI_VERSION(1, 20)
-#define HMEM_DATA_VERSION FI_VERSION(1, 19)
-#define PAGE_SIZE_VERSION FI_VERSION(1, 22)
-
-/* fi_mr_dmabuf. */
-struct dmabuf {
-    int fd;
-    uint64_t offset;
-    size_t len;
-    void *base_addr; /* the address of the descriptor's first byte */
-};
-_Static_assert(sizeof(struct dmabuf) == 32, "struct fi_mr_dmabuf");
-
-/* fi_mr_attr with the room a libfabric 2 may look at; what it has beyond these stays zero. */
-union attr {
-    struct fi_mr_attr known;
-    struct {
-        uint64_t of_1_17[10];
-        void *hmem_data;
-        size_t page_size;
-        uint64_t of_2_0[2];
-    } later;
-};
-_Static_assert(sizeof(union attr) >= 112, "struct fi_mr_attr of libfabric 2");
-_Static_assert(offsetof(struct fi_mr_attr, device) == 72, "its last field in libfabric 1.17");
 
 struct ofi {
     struct fid_domain *domain;       /* the caller's */
@@ -125,12 +98,12 @@ static int can_dmabuf(const struct ofi *ofi, struct hmreg_reason *why)
     if (!ofi->fabric->dmabuf)
         return hmreg_refuse(why, -EOPNOTSUPP, "fabric-imports-no-dmabuf", "%s imports no dmabuf%s",
                             ofi->name, ofi->fabric->cpu ? ": it moves bytes with the CPU" : "");
-    if (FI_VERSION_LT(loaded, DMABUF_VERSION))
+    if (FI_VERSION_LT(loaded, OFI_DMABUF_VERSION))
         return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-too-old",
                             "libfabric %u.%u is loaded; it imports dmabufs (FI_MR_DMABUF) from "
                             "1.20 on: use a newer one",
                             FI_MAJOR(loaded), FI_MINOR(loaded));
-    if (FI_VERSION_LT(ofi->api_version, DMABUF_VERSION))
+    if (FI_VERSION_LT(ofi->api_version, OFI_DMABUF_VERSION))
         return hmreg_refuse(why, -EOPNOTSUPP, "api-version-too-old",
                             "the domain is of fi_getinfo(FI_VERSION(%u, %u)); dmabufs need "
                             "FI_VERSION(1, 20) or later: ask for that",
@@ -238,15 +211,17 @@ static int probe_pages(const struct ofi *ofi, const struct provider_request *req
     return 0;
 }
 
-/* ROCm's device had no field of its own until libfabric 2.5, and was to be 0. */
-static void name_device(const struct provider_request *req, struct fi_mr_attr *attr)
+/* ROCm's device has a field since libfabric 2.5; before, it was to be 0. */
+static void name_device(const struct ofi *ofi, const struct provider_request *req,
+                        struct fi_mr_attr *attr)
 {
     attr->iface = (enum fi_hmem_iface)req->iface;
-    if (req->iface != HMREG_IFACE_ROCR)
+    if (req->iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION))
         attr->device.reserved = (uint64_t)req->device;
 }
 
-static void describe(const struct ofi *ofi, const struct provider_request *req, union attr *attr)
+static void describe(const struct ofi *ofi, const struct provider_request *req,
+                     union ofi_mr_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
     attr->known.mr_iov = req->iov;
@@ -257,10 +232,10 @@ static void describe(const struct ofi *ofi, const struct provider_request *req, 
     attr->known.auth_key_size = req->auth_key_size;
     attr->known.auth_key = (uint8_t *)(uintptr_t)req->auth_key;
     if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM)
-        name_device(req, &attr->known);
-    if (has(ofi, HMEM_DATA_VERSION))
+        name_device(ofi, req, &attr->known);
+    if (has(ofi, OFI_HMEM_DATA_VERSION))
         attr->later.hmem_data = req->hmem_data;
-    if (has(ofi, PAGE_SIZE_VERSION))
+    if (has(ofi, OFI_PAGE_SIZE_VERSION))
         attr->later.page_size = req->page_size;
 }
 
@@ -271,19 +246,19 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
     uint64_t known =
         req->path == HMREG_PATH_PEERMEM ? UINT64_MAX : HMREG_RMA_EVENT | HMREG_RMA_PMEM;
     uint64_t flags = req->flags & known;
-    struct dmabuf dmabuf;
-    union attr attr;
+    struct fi_mr_dmabuf dmabuf;
+    union ofi_mr_attr attr;
 
     describe(ofi, req, &attr);
     if (req->path == HMREG_PATH_DMABUF) {
-        dmabuf = (struct dmabuf){
+        dmabuf = (struct fi_mr_dmabuf){
             .fd = req->dmabuf->fd,
             .offset = req->dmabuf->offset,
             .len = req->dmabuf->length,
             .base_addr = (char *)req->iov[0].iov_base - req->dmabuf->offset,
         };
         attr.known.mr_iov = (const void *)&dmabuf; /* a union since 1.20 */
-        flags |= HMREG_MR_DMABUF;
+        flags |= FI_MR_DMABUF;
     }
     return negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
 }
@@ -537,12 +512,11 @@ static const struct provider_ops ofi_ops = {
 #define MET_MODES                                                                                  \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
      FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
-#define OLD_LOCAL (UINT64_C(1) << 55) /* FI_LOCAL_MR of fi_info's mode, of the time of MR_BASIC */
 
 static int translate_mode(const struct fi_info *info, uint32_t *out)
 {
     uint32_t mode = (uint32_t)info->domain_attr->mr_mode;
-    uint32_t local = info->mode & OLD_LOCAL ? HMREG_MR_LOCAL : 0;
+    uint32_t local = info->mode & OFI_LOCAL_MR ? HMREG_MR_LOCAL : 0;
 
     if (mode == HMREG_MR_BASIC)
         mode = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY | local;

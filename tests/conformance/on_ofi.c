@@ -9,7 +9,7 @@
 #include <hmreg/ofi.h>
 #include <stdlib.h>
 
-static const int old_modes[] = {0, FI_MR_BASIC, FI_MR_SCALABLE};
+static const int old_modes[] = {0, HMREG_MR_BASIC, HMREG_MR_SCALABLE};
 const unsigned under_variants = 3;
 const uint32_t under_flags = HMREG_OFI_ASYNC;
 

@@ -44,7 +44,7 @@ static struct suite_fabric self;
 
 static bool mode(unsigned index, uint32_t *mr_mode)
 {
-    static const uint32_t modes[] = {0, ALL_MODES, FI_MR_BASIC, FI_MR_SCALABLE};
+    static const uint32_t modes[] = {0, ALL_MODES, HMREG_MR_BASIC, HMREG_MR_SCALABLE};
 
     if (index >= sizeof(modes) / sizeof(modes[0]))
         return false;
@@ -405,7 +405,7 @@ static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
     struct side *side = &pair->target;
 
     if (fi_eq_open(side->fabric, &attr, &side->eq, NULL) ||
-        fi_domain_bind(side->domain, &side->eq->fid, FI_REG_MR))
+        fi_domain_bind(side->domain, &side->eq->fid, HMREG_REG_MR))
         return false;
     assert_ok(hmreg_domain_open_ofi(bed->lib, side->domain, side->info, &config, out));
     return true;

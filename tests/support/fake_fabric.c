@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
+#include <hmreg/hmreg.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
     mr->fid.context = attr->context;
     mr->fid.ops = &mr_ops;
     mr->mem_desc = mr;
-    mr->key = fake_fabric.info->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)
+    mr->key = fake_fabric.info->domain_attr->mr_mode & (FI_MR_PROV_KEY | HMREG_MR_BASIC)
                   ? fake_fabric.key
                   : attr->requested_key;
     fake_fabric.live++;

@@ -2,6 +2,7 @@
  * The libfabric provider against a fid_domain made here: what it makes of fi_info, what it asks of
  * libfabric for host memory, and what it makes of each failure. */
 #include "core/domain.h"
+#include "providers/ofi_abi.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -176,9 +177,9 @@ static void open__old_modes__translated(void **state)
 
     assert_mode(HMREG_MR_BASIC, 0, basic);
     assert_mode(HMREG_MR_SCALABLE, 0, 0);
-    assert_mode(HMREG_MR_BASIC, FI_LOCAL_MR, basic | HMREG_MR_LOCAL);
-    assert_mode(HMREG_MR_SCALABLE, FI_LOCAL_MR, HMREG_MR_LOCAL);
-    assert_mode(FI_MR_VIRT_ADDR, FI_LOCAL_MR, HMREG_MR_VIRT_ADDR);
+    assert_mode(HMREG_MR_BASIC, OFI_LOCAL_MR, basic | HMREG_MR_LOCAL);
+    assert_mode(HMREG_MR_SCALABLE, OFI_LOCAL_MR, HMREG_MR_LOCAL);
+    assert_mode(FI_MR_VIRT_ADDR, OFI_LOCAL_MR, HMREG_MR_VIRT_ADDR);
 }
 
 /* ---- opening: what else fi_info says ---------------------------------------------------- */

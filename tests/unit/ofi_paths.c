@@ -285,9 +285,9 @@ static void dmabuf__no_memory__no_other_path(void **state)
 
 /* ---- peermem ---------------------------------------------------------------------------- */
 
-static void by_address(enum hmreg_iface iface, uint64_t device)
+static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, uint64_t device)
 {
-    struct world world = {"tcp;ofi_rxm", FI_VERSION(1, 17), FI_VERSION(1, 17), true, iface};
+    struct world world = {"tcp;ofi_rxm", loaded, asked, true, iface};
     struct bed bed;
 
     begin(&bed, &world);
@@ -304,9 +304,18 @@ static void by_address(enum hmreg_iface iface, uint64_t device)
 
 static void peermem__fi_hmem__iface_and_device_are_named(void **state)
 {
-    by_address(HMREG_IFACE_CUDA, 1);
-    by_address(HMREG_IFACE_ZE, 1);
-    by_address(HMREG_IFACE_ROCR, 0);
+    by_address(HMREG_IFACE_CUDA, FI_VERSION(1, 17), FI_VERSION(1, 17), 1);
+    by_address(HMREG_IFACE_ZE, FI_VERSION(1, 17), FI_VERSION(1, 17), 1);
+}
+
+/* The field is of libfabric 2.5. */
+static void peermem__rocm__device_named_where_it_has_a_field(void **state)
+{
+    by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 4), FI_VERSION(2, 4), 0);
+    by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 5), FI_VERSION(2, 4), 0);
+    by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 4), FI_VERSION(2, 5), 0);
+    by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 5), FI_VERSION(2, 5), 1);
+    by_address(HMREG_IFACE_ROCR, FI_VERSION(2, 6), FI_VERSION(2, 6), 1);
 }
 
 static void peermem__claimed_device_only__flag_passes(void **state)
@@ -524,6 +533,7 @@ TEST_MAIN(TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps
           TEST(dmabuf__libfabric_without_the_runtime__says_so),
           TEST(dmabuf__no_memory__no_other_path),
           TEST(peermem__fi_hmem__iface_and_device_are_named),
+          TEST(peermem__rocm__device_named_where_it_has_a_field),
           TEST(peermem__claimed_device_only__flag_passes),
           TEST(peermem__no_fi_hmem__never_given_a_device_address),
           TEST(peermem__libfabric_without_the_runtime__says_so),
