@@ -3,51 +3,14 @@
  * What the files of the ROCm vendor share: the runtime's entry points, and of each file what the
  * others call. They stand here from the ground up; rocr.c is above them all.
  *
- * Built with Debian's headers (5.2.3). What came later is declared here, and looked up when the
- * library is loaded: a runtime without it says so in `lacks`.
+ * What the oldest headers lack is declared in rocr_abi.h, and looked up when the library is loaded:
+ * a runtime without it says so in `lacks`.
  */
 #ifndef HMREG_HMEM_ROCR_H
 #define HMREG_HMEM_ROCR_H
 
 #include "hmem/hmem.h"
-
-#include <hsa/hsa.h>
-#include <hsa/hsa_ext_amd.h>
-
-#define ROCR_INFO_DMABUF_SUPPORTED 0x204 /* hsa_system_info_t: bool */
-
-/* hsa_amd_pointer_type_t */
-enum rocr_pointer_type {
-    ROCR_POINTER_UNKNOWN = 0,
-    ROCR_POINTER_HSA = 1,
-    ROCR_POINTER_LOCKED = 2,
-    ROCR_POINTER_GRAPHICS = 3,
-    ROCR_POINTER_IPC = 4,
-    ROCR_POINTER_RESERVED = 5, /* addresses of the virtual memory API that nothing is mapped at */
-    ROCR_POINTER_VMEM = 6,     /* mapped by it */
-};
-
-/* hsa_amd_pointer_info_t. `registered` lies in the padding of the older one. */
-struct rocr_pointer_info {
-    uint32_t size;
-    uint32_t type;
-    void *agent_base;
-    void *host_base;
-    size_t len;
-    void *user_data;
-    hsa_agent_t owner;
-    uint32_t global_flags;
-    uint8_t registered; /* RESERVED: 0 for plain host memory set aside for managed memory */
-};
-_Static_assert(sizeof(struct rocr_pointer_info) <= sizeof(hsa_amd_pointer_info_t) &&
-                   offsetof(struct rocr_pointer_info, global_flags) ==
-                       offsetof(hsa_amd_pointer_info_t, global_flags),
-               "a beginning of the vendor's struct");
-
-/* hsa_amd_vmem_alloc_handle_t: physical memory of the virtual memory API. */
-struct rocr_vmem_handle {
-    uint64_t handle;
-};
+#include "hmem/rocr_abi.h"
 
 struct rocr_api {
     __typeof__(hsa_init) *init;
@@ -67,12 +30,12 @@ struct rocr_api {
     __typeof__(hsa_amd_deregister_deallocation_callback) *deregister_callback;
     hsa_status_t (*pointer_info)(const void *ptr, struct rocr_pointer_info *info,
                                  void *(*alloc)(size_t), uint32_t *count, hsa_agent_t **agents);
-    hsa_status_t (*export_dmabuf)(const void *ptr, size_t size, int *fd, uint64_t *offset);
-    hsa_status_t (*close_dmabuf)(int fd);
-    hsa_status_t (*vmem_retain)(struct rocr_vmem_handle *handle, void *start);
-    hsa_status_t (*vmem_release)(struct rocr_vmem_handle handle);
-    hsa_status_t (*vmem_export)(int *fd, struct rocr_vmem_handle handle, uint64_t flags);
-    hsa_status_t (*vmem_access)(void *addr, hsa_access_permission_t *out, hsa_agent_t agent);
+    __typeof__(hsa_amd_portable_export_dmabuf) *export_dmabuf;
+    __typeof__(hsa_amd_portable_close_dmabuf) *close_dmabuf;
+    __typeof__(hsa_amd_vmem_retain_alloc_handle) *vmem_retain;
+    __typeof__(hsa_amd_vmem_handle_release) *vmem_release;
+    __typeof__(hsa_amd_vmem_export_shareable_handle) *vmem_export;
+    __typeof__(hsa_amd_vmem_get_access) *vmem_access;
 };
 
 struct rocr_pool {
@@ -128,7 +91,7 @@ const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_typ
 /* ---- memory of HSA's virtual memory API (rocr_vmem.c) ------------------------------------ */
 
 /* Holds the physical memory of a mapping that begins at start, until api.vmem_release. */
-bool rocr_vmem_retain(struct hmem *self, uint64_t start, struct rocr_vmem_handle *out);
+bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out);
 /* Corrects the runtime's answer for mapped memory at addr, whose bounds it does not tell, to the
  * bounds of the mapping. -EOPNOTSUPP: they cannot be found. -EIO. */
 int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);

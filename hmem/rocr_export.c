@@ -98,7 +98,7 @@ static int export_allocated(struct hmem *self, uint64_t addr, size_t len,
 
 /* ---- memory of the virtual memory API ------------------------------------------------- */
 
-static int export_handle(struct hmem *self, uint64_t start, struct rocr_vmem_handle *handle,
+static int export_handle(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *handle,
                          int *out)
 {
     hsa_status_t status;
@@ -123,10 +123,10 @@ static int export_handle(struct hmem *self, uint64_t start, struct rocr_vmem_han
 
 /* Is the memory that was exported mapped there still, and as it was? */
 static bool is_still(struct hmem *self, const struct rocr_pointer_info *info,
-                     struct rocr_vmem_handle exported)
+                     hsa_amd_vmem_alloc_handle_t exported)
 {
     struct rocr_pointer_info now;
-    struct rocr_vmem_handle handle;
+    hsa_amd_vmem_alloc_handle_t handle;
 
     if (!rocr_vmem_retain(self, rocr_address(info->agent_base), &handle))
         return false;
@@ -139,7 +139,7 @@ static int export_mapped(struct hmem *self, uint64_t addr, size_t len,
                          const struct rocr_pointer_info *info, struct hmreg_dmabuf *out)
 {
     uint64_t start = rocr_address(info->agent_base);
-    struct rocr_vmem_handle handle;
+    hsa_amd_vmem_alloc_handle_t handle;
     int fd = -1;
     int rc;
 

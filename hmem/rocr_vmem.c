@@ -21,7 +21,7 @@
 #define LARGE_PAGE  (2ull << 20)
 #define SMALL_PAGES 16384 /* so many are tried: 64 MiB of them */
 
-bool rocr_vmem_retain(struct hmem *self, uint64_t start, struct rocr_vmem_handle *out)
+bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
 {
     return self->api.vmem_retain && self->api.vmem_release &&
            !self->api.vmem_retain(out, (void *)(uintptr_t)start);
@@ -30,7 +30,7 @@ bool rocr_vmem_retain(struct hmem *self, uint64_t start, struct rocr_vmem_handle
 bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info)
 {
     struct rocr_pointer_info found = {.size = sizeof(found)};
-    struct rocr_vmem_handle handle;
+    hsa_amd_vmem_alloc_handle_t handle;
     bool good;
 
     if (!rocr_vmem_retain(self, start, &handle))

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "hmem/hmem.h"
 #include "tests/support/fake/fake.h"
-#include "tests/support/fake/rocr_newer.h"
+#include "hmem/rocr_abi.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

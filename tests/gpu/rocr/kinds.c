@@ -434,7 +434,7 @@ static void kind__mappings_of_two_devices__composite(void **state)
 
 static void kind__mapping_on_the_host__by_its_address(void **state)
 {
-    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_NONE, app.cpu};
+    hsa_amd_memory_access_desc_t access = {ROCR_ACCESS_NONE, app.cpu};
     struct hmreg *lib = begin();
     struct room room = room_begin();
     struct kind kind;

@@ -380,9 +380,8 @@ static void resolve__reserved_on_the_host__not_mine(void **state)
     struct hmem *rocr = app_open();
     char *va = NULL;
 
-    assert_int_equal(
-        app.hsa_amd_vmem_address_reserve((void **)&va, MIB, 0, HSA_AMD_VMEM_ADDRESS_NO_REGISTER),
-        0);
+    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&va, MIB, 0, ROCR_VMEM_NO_REGISTER),
+                     0);
     assert_not_mine(rocr, va + 10, 1);
     assert_int_equal(app.hsa_amd_vmem_address_free(va, MIB), 0);
     app_close(rocr);

@@ -119,16 +119,16 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void *value)
         *(const char **)value = "simulated";
         return HSA_STATUS_SUCCESS;
 #ifndef FAKE_HSA_5_2
-    case HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED:
+    case ROCR_INFO_DMABUF_SUPPORTED:
         *(bool *)value = fake_env("HMREG_FAKE_HSA_DMABUF", 1);
         return HSA_STATUS_SUCCESS;
-    case HSA_AMD_SYSTEM_INFO_VIRTUAL_MEM_API_SUPPORTED:
+    case ROCR_INFO_VMEM_SUPPORTED:
         *(bool *)value = true;
         return HSA_STATUS_SUCCESS;
-    case HSA_AMD_SYSTEM_INFO_EXT_VERSION_MAJOR:
+    case ROCR_INFO_EXT_VERSION_MAJOR:
         *(uint16_t *)value = 1;
         return HSA_STATUS_SUCCESS;
-    case HSA_AMD_SYSTEM_INFO_EXT_VERSION_MINOR:
+    case ROCR_INFO_EXT_VERSION_MINOR:
         *(uint16_t *)value = 13;
         return HSA_STATUS_SUCCESS;
 #endif

@@ -9,7 +9,7 @@
 #include "tests/support/fake/fake.h"
 
 #pragma GCC visibility push(default)
-#include "tests/support/fake/rocr_newer.h"
+#include "hmem/rocr_abi.h"
 
 /* The vendor declares these without a prototype. */
 hsa_status_t hsa_init(void);

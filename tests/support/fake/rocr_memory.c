@@ -22,7 +22,7 @@ struct memory *memory_at(uint64_t addr)
 
     for (struct memory *m = memories; m; m = m->next)
         if (contains(m->base, m->len, addr) || (m->host && contains(m->host, m->len, addr)))
-            if (!found || found->type == HSA_EXT_POINTER_TYPE_RESERVED_ADDR)
+            if (!found || found->type == ROCR_POINTER_RESERVED)
                 found = m;
     return found;
 }
@@ -88,7 +88,7 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t id, size_t size,
     fake_lock();
     made = fake_alloc(pool->agent->index ? (int)pool->agent->index - 1 : 0,
                       pool->agent->index ? FAKE_DEVICE : FAKE_HOST, size, 0);
-    if (made && !note((struct memory){.type = HSA_EXT_POINTER_TYPE_HSA,
+    if (made && !note((struct memory){.type = ROCR_POINTER_HSA,
                                       .base = made->addr,
                                       .len = size,
                                       .owner = pool->agent,
@@ -125,7 +125,7 @@ hsa_status_t hsa_amd_memory_pool_free(void *ptr)
     if (!ptr)
         return HSA_STATUS_SUCCESS;
     fake_lock();
-    memory = memory_from(address(ptr), HSA_EXT_POINTER_TYPE_HSA);
+    memory = memory_from(address(ptr), ROCR_POINTER_HSA);
     if (memory)
         unlink_memory(memory);
     fake_unlock();
@@ -149,7 +149,7 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t count, const hsa_agent_t *list
     if (!count || !list || flags || !ptr)
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     fake_lock();
-    memory = memory_from(address(ptr), HSA_EXT_POINTER_TYPE_HSA);
+    memory = memory_from(address(ptr), ROCR_POINTER_HSA);
     if (memory)
         memory->access = access_bits(count, list) | bit(memory->owner);
     fake_unlock();
@@ -174,7 +174,7 @@ hsa_status_t hsa_amd_register_deallocation_callback(void *ptr,
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     fake_lock();
     memory = memory_at(address(ptr));
-    if (memory && memory->type == HSA_EXT_POINTER_TYPE_HSA) {
+    if (memory && memory->type == ROCR_POINTER_HSA) {
         *made = (struct notifier){memory->notifiers, ptr, callback, data};
         memory->notifiers = made;
         made = NULL;
@@ -217,20 +217,19 @@ hsa_status_t hsa_amd_deregister_deallocation_callback(void *ptr,
 
 static bool is_imported(const struct memory *memory)
 {
-    return memory->type == HSA_EXT_POINTER_TYPE_IPC ||
-           memory->type == HSA_EXT_POINTER_TYPE_GRAPHICS;
+    return memory->type == ROCR_POINTER_IPC || memory->type == ROCR_POINTER_GRAPHICS;
 }
 
 static void describe(const struct memory *memory, uint64_t addr, hsa_amd_pointer_info_t *out)
 {
-    bool reserved = memory->type == HSA_EXT_POINTER_TYPE_RESERVED_ADDR;
-    bool vmem = memory->type == HSA_EXT_POINTER_TYPE_HSA_VMEM;
+    bool reserved = memory->type == ROCR_POINTER_RESERVED;
+    bool vmem = memory->type == ROCR_POINTER_VMEM;
     bool untold = vmem && fake_env("HMREG_FAKE_HSA_VMEM_UNTOLD", 0);
     bool hidden = is_imported(memory) && fake_env("HMREG_FAKE_HSA_HIDDEN", 0);
     uint8_t registered = reserved ? memory->registered : 1;
 
     if (untold) { /* runtimes of before */
-        out->type = (hsa_amd_pointer_type_t)HSA_EXT_POINTER_TYPE_RESERVED_ADDR;
+        out->type = (hsa_amd_pointer_type_t)ROCR_POINTER_RESERVED;
         memcpy((char *)out + REGISTERED_AT, &registered, 1);
         return;
     }
@@ -310,8 +309,7 @@ static bool look_at(uint64_t addr, size_t len, struct side *out)
         out->host = memory->host + (addr - memory->base);
     out->agent = memory->owner;
     out->access = memory->access;
-    out->closed =
-        memory->type == HSA_EXT_POINTER_TYPE_HSA_VMEM && !(memory->access & bit(memory->owner));
+    out->closed = memory->type == ROCR_POINTER_VMEM && !(memory->access & bit(memory->owner));
     out->mapped = true;
     return true;
 }

@@ -26,7 +26,7 @@ hsa_status_t hsa_amd_memory_lock(void *host_ptr, size_t size, hsa_agent_t *list,
     fake_lock();
     alias = fake_reserve(0, size + in_page, 0);
     if (alias)
-        note((struct memory){.type = HSA_EXT_POINTER_TYPE_LOCKED,
+        note((struct memory){.type = ROCR_POINTER_LOCKED,
                              .base = alias + in_page,
                              .host = address(host_ptr),
                              .len = size,
@@ -98,7 +98,7 @@ hsa_status_t hsa_amd_ipc_memory_create(void *ptr, size_t len, hsa_amd_ipc_memory
 
     ENTER();
     fake_lock();
-    memory = memory_from(base, HSA_EXT_POINTER_TYPE_HSA);
+    memory = memory_from(base, ROCR_POINTER_HSA);
     fake_unlock();
     if (!memory || memory->len != len || !handle)
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
@@ -116,11 +116,11 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t *handle, size_
     ENTER();
     memcpy(&base, handle, sizeof(base));
     fake_lock();
-    memory = memory_from(base, HSA_EXT_POINTER_TYPE_HSA);
+    memory = memory_from(base, ROCR_POINTER_HSA);
     if (memory && memory->len == len) {
         struct fake_alloc *alloc = fake_find(base);
 
-        made = import(alloc->block, alloc->skip, len, HSA_EXT_POINTER_TYPE_IPC, memory->owner);
+        made = import(alloc->block, alloc->skip, len, ROCR_POINTER_IPC, memory->owner);
     }
     if (made)
         *mapped = pointer(made->base);
@@ -131,7 +131,7 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t *handle, size_
 hsa_status_t hsa_amd_ipc_memory_detach(void *mapped)
 {
     ENTER();
-    return give_back_import(address(mapped), HSA_EXT_POINTER_TYPE_IPC);
+    return give_back_import(address(mapped), ROCR_POINTER_IPC);
 }
 
 /* The allocation that a descriptor stands for. */
@@ -164,8 +164,7 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t count, hsa_agent_t *list, int f
     fake_lock();
     alloc = alloc_of(fd);
     if (alloc)
-        made = import(alloc->block, 0, alloc->block->len, HSA_EXT_POINTER_TYPE_GRAPHICS,
-                      agent_of(list[0]));
+        made = import(alloc->block, 0, alloc->block->len, ROCR_POINTER_GRAPHICS, agent_of(list[0]));
     if (made) {
         *ptr = pointer(made->base);
         *size = made->len;
@@ -177,7 +176,7 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t count, hsa_agent_t *list, int f
 hsa_status_t hsa_amd_interop_unmap_buffer(void *ptr)
 {
     ENTER();
-    return give_back_import(address(ptr), HSA_EXT_POINTER_TYPE_GRAPHICS);
+    return give_back_import(address(ptr), ROCR_POINTER_GRAPHICS);
 }
 
 #ifndef FAKE_HSA_5_2
@@ -197,12 +196,11 @@ static hsa_status_t export(uint64_t addr, size_t size, int *fd, uint64_t *offset
     struct fake_alloc *alloc = fake_find(addr);
     int made;
 
-    if (memory && memory->type == HSA_EXT_POINTER_TYPE_IPC) {
+    if (memory && memory->type == ROCR_POINTER_IPC) {
         fprintf(stderr, "simulated runtime: exporting imported memory is a crash in a real one\n");
         abort();
     }
-    if (!memory || memory->type != HSA_EXT_POINTER_TYPE_HSA ||
-        size > memory->base + memory->len - addr)
+    if (!memory || memory->type != ROCR_POINTER_HSA || size > memory->base + memory->len - addr)
         return HSA_STATUS_ERROR_INVALID_ALLOCATION;
     if (!memory->owner->index)
         return HSA_STATUS_ERROR_INVALID_AGENT;

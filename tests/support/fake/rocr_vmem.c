@@ -16,7 +16,7 @@
 
 hsa_status_t hsa_amd_vmem_address_reserve(void **va, size_t size, uint64_t wanted, uint64_t flags)
 {
-    bool registered = !(flags & HSA_AMD_VMEM_ADDRESS_NO_REGISTER);
+    bool registered = !(flags & ROCR_VMEM_NO_REGISTER);
     uint64_t at;
 
     ENTER();
@@ -26,7 +26,7 @@ hsa_status_t hsa_amd_vmem_address_reserve(void **va, size_t size, uint64_t wante
             ? fake_reserve(0, size, 0)
             : address(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (at)
-        note((struct memory){.type = HSA_EXT_POINTER_TYPE_RESERVED_ADDR,
+        note((struct memory){.type = ROCR_POINTER_RESERVED,
                              .base = at,
                              .len = size,
                              .registered = registered,
@@ -39,8 +39,7 @@ hsa_status_t hsa_amd_vmem_address_reserve(void **va, size_t size, uint64_t wante
 static bool has_mappings(const struct memory *reserved)
 {
     for (const struct memory *m = memories; m; m = m->next)
-        if (m->type == HSA_EXT_POINTER_TYPE_HSA_VMEM &&
-            contains(reserved->base, reserved->len, m->base))
+        if (m->type == ROCR_POINTER_VMEM && contains(reserved->base, reserved->len, m->base))
             return true;
     return false;
 }
@@ -68,7 +67,7 @@ hsa_status_t hsa_amd_vmem_address_free(void *va, size_t size)
 
     ENTER();
     fake_lock();
-    status = give_back(memory_from(address(va), HSA_EXT_POINTER_TYPE_RESERVED_ADDR), size);
+    status = give_back(memory_from(address(va), ROCR_POINTER_RESERVED), size);
     fake_unlock();
     return status;
 }
@@ -106,7 +105,7 @@ hsa_status_t hsa_amd_vmem_retain_alloc_handle(hsa_amd_vmem_alloc_handle_t *handl
 
     ENTER();
     fake_lock();
-    memory = memory_from(address(addr), HSA_EXT_POINTER_TYPE_HSA_VMEM);
+    memory = memory_from(address(addr), ROCR_POINTER_VMEM);
     if (memory) {
         struct fake_block *block = fake_find(memory->base)->block;
 
@@ -135,8 +134,7 @@ hsa_status_t hsa_amd_vmem_export_shareable_handle(int *fd, hsa_amd_vmem_alloc_ha
 static bool overlaps(uint64_t addr, size_t len)
 {
     for (const struct memory *m = memories; m; m = m->next)
-        if (m->type == HSA_EXT_POINTER_TYPE_HSA_VMEM && addr < m->base + m->len &&
-            m->base < addr + len)
+        if (m->type == ROCR_POINTER_VMEM && addr < m->base + m->len && m->base < addr + len)
             return true;
     return false;
 }
@@ -145,7 +143,7 @@ static bool is_reserved(uint64_t addr, size_t len)
 {
     const struct memory *reserved = memory_at(addr);
 
-    return reserved && reserved->type == HSA_EXT_POINTER_TYPE_RESERVED_ADDR &&
+    return reserved && reserved->type == ROCR_POINTER_RESERVED &&
            addr + len <= reserved->base + reserved->len && !overlaps(addr, len);
 }
 
@@ -161,7 +159,7 @@ hsa_status_t hsa_amd_vmem_map(void *va, size_t size, size_t in_offset,
     if (size <= block->len && is_reserved(address(va), size))
         made = fake_map(address(va), size, block, 0);
     if (made)
-        note((struct memory){.type = HSA_EXT_POINTER_TYPE_HSA_VMEM,
+        note((struct memory){.type = ROCR_POINTER_VMEM,
                              .base = address(va),
                              .len = size,
                              .owner = &agents[block->device + 1]});
@@ -187,7 +185,7 @@ hsa_status_t hsa_amd_vmem_set_access(void *va, size_t size,
 
     ENTER();
     fake_lock();
-    memory = memory_from(address(va), HSA_EXT_POINTER_TYPE_HSA_VMEM);
+    memory = memory_from(address(va), ROCR_POINTER_VMEM);
     for (size_t i = 0; memory && memory->len == size && i < count; i++) {
         const struct agent *agent = agent_of(desc[i].agent_handle);
         bool may = desc[i].permissions == HSA_ACCESS_PERMISSION_RW;
@@ -208,12 +206,12 @@ hsa_status_t hsa_amd_vmem_get_access(void *va, hsa_access_permission_t *perms, h
     ENTER();
     fake_lock();
     memory = memory_at(address(va));
-    mapped = memory && memory->type == HSA_EXT_POINTER_TYPE_HSA_VMEM;
+    mapped = memory && memory->type == ROCR_POINTER_VMEM;
     may = mapped && agent_of(id) && memory->access & bit(agent_of(id));
     fake_unlock();
     if (!mapped)
         return HSA_STATUS_ERROR_INVALID_ALLOCATION;
-    *perms = may ? HSA_ACCESS_PERMISSION_RW : (hsa_access_permission_t)HSA_ACCESS_PERMISSION_NONE;
+    *perms = may ? HSA_ACCESS_PERMISSION_RW : (hsa_access_permission_t)ROCR_ACCESS_NONE;
     return HSA_STATUS_SUCCESS;
 }
 
@@ -223,7 +221,7 @@ hsa_status_t hsa_amd_vmem_unmap(void *va, size_t size)
 
     ENTER();
     fake_lock();
-    memory = memory_from(address(va), HSA_EXT_POINTER_TYPE_HSA_VMEM);
+    memory = memory_from(address(va), ROCR_POINTER_VMEM);
     if (memory && memory->len == size) {
         let_cpu_in(memory, false);
         unlink_memory(memory);
