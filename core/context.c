@@ -14,9 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* The epoch in which this iface's runtime was first opened, over all libraries. */
-static _Atomic uint64_t first_opened[HMREG_IFACE_COUNT];
+/* Each iface's runtime, over all libraries of the process. Both are epochs, 0: none. A child finds
+ * its parent's in `first`, also when fork() came while another thread was inside the runtime's
+ * start; it may find them in `opener`, and takes that over. */
+static struct {
+    _Atomic uint64_t first;  /* in which it was first opened */
+    _Atomic uint64_t opener; /* in which a thread is opening it */
+} used[HMREG_IFACE_COUNT];
 
 int context_check(const struct hmreg *lib)
 {
@@ -48,27 +54,54 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
 
 static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
 {
-    uint64_t first = atomic_load(&first_opened[iface]);
+    uint64_t first = atomic_load(&used[iface].first);
 
     return iface != HMREG_IFACE_SYSTEM && first && first != epoch;
 }
 
-/* A runtime that is not installed was not touched; any other may keep state from here on. */
-static void note_opened(enum hmreg_iface iface, uint64_t epoch, int rc)
+/* Starts of a runtime follow each other: not every loader bears two at once. They may take seconds,
+ * so a thread that waits sleeps. */
+static void opener_lock(enum hmreg_iface iface, uint64_t epoch)
 {
-    uint64_t none = 0;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint64_t opener = 0;
 
-    if (rc != -ENOENT)
-        atomic_compare_exchange_strong(&first_opened[iface], &none, epoch);
+    while (!atomic_compare_exchange_weak(&used[iface].opener, &opener, epoch))
+        if (opener == epoch) {
+            nanosleep(&pause, NULL);
+            opener = 0;
+        }
+}
+
+static void opener_unlock(enum hmreg_iface iface)
+{
+    atomic_store(&used[iface].opener, 0);
+}
+
+/* Opens the runtime as used from before its start. One that is not installed was not touched, so a
+ * child may look for it. */
+static int open_noted(struct runtime *runtime, uint64_t epoch)
+{
+    enum hmreg_iface iface = runtime->ops->iface;
+    uint64_t none = 0;
+    bool first;
+    int rc;
+
+    opener_lock(iface, epoch);
+    first = atomic_compare_exchange_strong(&used[iface].first, &none, epoch);
+    rc = runtime->ops->open(&runtime->self);
+    if (rc == -ENOENT && first)
+        atomic_store(&used[iface].first, 0);
+    opener_unlock(iface);
+    return rc;
 }
 
 static void runtime_open(struct runtime *runtime, uint64_t epoch)
 {
-    enum hmreg_iface iface = runtime->ops->iface;
     struct hmreg_error saved;
     int rc;
 
-    if (used_by_parent(iface, epoch)) {
+    if (used_by_parent(runtime->ops->iface, epoch)) {
         snprintf(runtime->why, sizeof(runtime->why),
                  "a parent of this process used %s before fork(); its runtime does not work in a "
                  "child: exec first, or open it after fork() only",
@@ -76,8 +109,7 @@ static void runtime_open(struct runtime *runtime, uint64_t epoch)
         return;
     }
     hmreg_error_save(&saved);
-    rc = runtime->ops->open(&runtime->self);
-    note_opened(iface, epoch, rc);
+    rc = open_noted(runtime, epoch);
     if (rc == 0) {
         runtime->present = true;
         runtime->devices = runtime->ops->device_count(runtime->self);

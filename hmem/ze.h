@@ -15,14 +15,8 @@
 /* Younger than Debian 12's header (Level Zero 1.4). */
 #define ZE_ADDRESS_NOT_FOUND  0x78000021
 #define ZE_TYPE_HOST_IMPORTED 4
-struct ze_init_driver_type {
-    ze_structure_type_t stype;
-    const void *next;
-    uint32_t flags;
-};
 
 struct ze_api {
-    ze_result_t (*init_drivers)(uint32_t *, ze_driver_handle_t *, struct ze_init_driver_type *);
     __typeof__(zeInit) *init;
     __typeof__(zeDriverGet) *driver_get;
     __typeof__(zeDriverGetApiVersion) *driver_version;
@@ -64,7 +58,6 @@ struct ze_device {
 struct hmem {
     struct ze_api api;
     void *library;
-    bool by_init_drivers;
     struct ze_driver *drivers;
     unsigned driver_count;
     struct ze_device *devices;

@@ -20,12 +20,9 @@
 #include <string.h>
 
 /* Younger than Debian 12's header (Level Zero 1.4). */
-#define SUB_ALLOCATIONS_NAME   "ZE_experimental_sub_allocations"
-#define STYPE_INIT_DRIVER_TYPE ((ze_structure_type_t)0x00020021)
-#define INIT_DRIVER_TYPE_GPU   1u
+#define SUB_ALLOCATIONS_NAME "ZE_experimental_sub_allocations"
 
 static const struct loader_symbol symbols[] = {
-    LOADER_WANT(struct ze_api, init_drivers, "zeInitDrivers"), /* loader 1.18 */
     LOADER_NEED(struct ze_api, init, "zeInit"),
     LOADER_NEED(struct ze_api, driver_get, "zeDriverGet"),
     LOADER_NEED(struct ze_api, driver_version, "zeDriverGetApiVersion"),
@@ -120,26 +117,15 @@ static __attribute__((format(printf, 2, 3))) void lacks(struct hmem *self, const
     va_end(args);
 }
 
-static ze_result_t list_drivers(struct hmem *self, uint32_t *count, ze_driver_handle_t *out)
-{
-    struct ze_init_driver_type type = {STYPE_INIT_DRIVER_TYPE, NULL, INIT_DRIVER_TYPE_GPU};
-
-    if (self->by_init_drivers)
-        return self->api.init_drivers(count, out, &type);
-    return self->api.driver_get(count, out);
-}
-
-/* zeInitDrivers where the loader has it and a driver follows it, zeInit otherwise. */
+/* zeInit, never zeInitDrivers, though the specification prefers the latter since 1.10. Every loader
+ * runs zeInit once per process and repeats its answer: it can be called again, on several threads,
+ * and before or after an application's zeInitDrivers. Loaders before 1.28.3 follow a null pointer
+ * in the second zeInitDrivers after a first that found no driver, and the first may have been the
+ * application's. They do so in zeDriverGet, too, which is called after a successful zeInit only. */
 static int init(struct hmem *self)
 {
-    uint32_t count = 0;
-    ze_result_t result;
+    ze_result_t result = self->api.init(ZE_INIT_FLAG_GPU_ONLY);
 
-    self->by_init_drivers = self->api.init_drivers;
-    if (self->by_init_drivers && list_drivers(self, &count, NULL) == ZE_RESULT_SUCCESS && count)
-        return 0;
-    self->by_init_drivers = false;
-    result = self->api.init(ZE_INIT_FLAG_GPU_ONLY);
     if (result == ZE_RESULT_SUCCESS)
         return 0;
     if (result == ZE_RESULT_ERROR_UNINITIALIZED || result == ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE)
@@ -154,7 +140,7 @@ static int find_drivers(struct hmem *self)
 {
     ze_driver_handle_t *handles = NULL;
     uint32_t count = 0;
-    ze_result_t result = list_drivers(self, &count, NULL);
+    ze_result_t result = self->api.driver_get(&count, NULL);
 
     if (result == ZE_RESULT_SUCCESS && count == 0)
         return ze_fail(-ENODEV, result, "%s lists no driver", self->runtime.library);
@@ -165,7 +151,7 @@ static int find_drivers(struct hmem *self)
             free(handles);
             return hmreg_fail(-ENOMEM, "no memory for a list of %u drivers", count);
         }
-        result = list_drivers(self, &count, handles);
+        result = self->api.driver_get(&count, handles);
     }
     for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++)
         self->drivers[self->driver_count++].handle = handles[i];

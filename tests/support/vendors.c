@@ -51,7 +51,11 @@ static struct vendor_claim *find(struct vendor *vendor, uint64_t addr)
 
 static int open_vendor(struct vendor *vendor, struct hmem **out)
 {
+    pthread_mutex_lock(&lock);
     vendor->opens++;
+    pthread_mutex_unlock(&lock);
+    if (vendor->on_open)
+        vendor->on_open();
     if (vendor->open_code)
         return answer(vendor, vendor->open_code, "open");
     *out = (struct hmem *)vendor;
@@ -75,7 +79,9 @@ static int open_ze(struct hmem **out)
 
 static void close_vendor(struct hmem *self)
 {
+    pthread_mutex_lock(&lock);
     of(self)->closes++;
+    pthread_mutex_unlock(&lock);
 }
 
 static void runtime(struct hmem *self, struct hmem_runtime *out)

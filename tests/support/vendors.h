@@ -36,6 +36,7 @@ struct vendor {
     bool dmabuf;     /* its devices say they export */
     bool one_by_one; /* no descriptor is for several segments: -EXDEV */
     int devices;
+    void (*on_open)(void); /* called inside open; NULL: nothing */
     /* Called before each question about an address, with nothing locked: here threads meet, and
      * memory is freed at the worst moment. NULL: nothing. */
     void (*hook)(const char *call, uint64_t addr, size_t len);

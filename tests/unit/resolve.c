@@ -4,6 +4,10 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -362,10 +366,102 @@ static void fork__runtime_that_is_not_installed__says_so_in_the_child(void **sta
     assert_int_equal(family(-ENOENT, 0, NULL), 0);
 }
 
+/* ---- threads in a runtime's start --------------------------------------------------------- */
+
+static sem_t inside, go_on;
+
+static void stay_inside(void)
+{
+    sem_post(&inside);
+    sem_wait(&go_on);
+}
+
+static void *open_and_close(void *unused)
+{
+    struct hmreg *lib;
+
+    return hmreg_open(NULL, &lib) || hmreg_close(lib) ? "failed" : NULL;
+}
+
+/* In a process of its own: a thread is inside cuda's start when its process forks. What the child
+ * saw. */
+static int fork_inside(void)
+{
+    void *result = NULL;
+    pthread_t thread;
+    int status = -1;
+    pid_t child;
+
+    sem_init(&inside, 0, 0);
+    sem_init(&go_on, 0, 0);
+    vendors_reset();
+    vendors[HMREG_IFACE_CUDA].on_open = stay_inside;
+    if (pthread_create(&thread, NULL, open_and_close, NULL))
+        return 10;
+    sem_wait(&inside);
+    child = fork();
+    if (child == 0) {
+        vendors[HMREG_IFACE_CUDA].on_open = NULL;
+        child_sees("a parent of this process used cuda before fork()");
+    }
+    waitpid(child, &status, 0);
+    sem_post(&go_on);
+    pthread_join(thread, &result);
+    return result ? 11 : WIFEXITED(status) ? WEXITSTATUS(status) : 12;
+}
+
+/* The child's copy of the runtime will never leave its start. */
+static void fork__while_a_thread_is_in_the_runtimes_start__is_refused(void **state)
+{
+    int status = -1;
+    pid_t child;
+
+    test_forks_with_threads();
+    child = fork();
+    if (child == 0)
+        _exit(fork_inside());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static atomic_int now_inside, most_inside;
+
+static void count_inside(void)
+{
+    int now = atomic_fetch_add(&now_inside, 1) + 1;
+
+    if (now > atomic_load(&most_inside))
+        atomic_store(&most_inside, now);
+    for (int i = 0; i < 100; i++)
+        sched_yield();
+    atomic_fetch_sub(&now_inside, 1);
+}
+
+static void open__on_threads_at_once__one_start_after_the_other(void **state)
+{
+    pthread_t threads[8];
+
+    vendors_reset();
+    vendors[HMREG_IFACE_ZE].on_open = count_inside;
+    vendors[HMREG_IFACE_ZE].open_code = -ENODEV;
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
+    for (size_t i = 0; i < 8; i++) {
+        void *failed;
+
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(most_inside, 1);
+    assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 8);
+}
+
 /* These fork before any test here opens a runtime, so they come first. */
 TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
           TEST(fork__runtime_that_found_no_device__is_refused),
           TEST(fork__runtime_that_is_not_installed__says_so_in_the_child),
+          TEST(fork__while_a_thread_is_in_the_runtimes_start__is_refused),
+          TEST(open__on_threads_at_once__one_start_after_the_other),
           TEST(query__nobody_knows_it__system_after_each_was_asked),
           TEST(query__device_memory__all_that_is_known),
           TEST(query__pinned_host_memory__the_cpus_address),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Other loaders than Debian's: none, one that lacks an entry point, one that is newer and has
- * zeInitDrivers. The test stands between hmem/loader.c and libc (see CMakeLists.txt), so that the
+ * Other loaders than Debian's: none, one that lacks an entry point, one that has zeInitDrivers or
+ * finds no driver. The test stands between hmem/loader.c and libc (see CMakeLists.txt), so that the
  * rest is the real loader with the simulated driver.
  */
 #include "tests/gpu/ze/bench.h"
@@ -15,35 +15,25 @@ void *test_dlsym(void *handle, const char *name);
 static bool absent;        /* the loader is not installed */
 static const char *lacked; /* the loader has no such entry point */
 static bool newer;         /* the loader has zeInitDrivers */
-static ze_result_t answer; /* what zeInitDrivers says */
-static bool none;          /* ... and that there is no driver */
-static int init_drivers_calls, init_calls;
+static int init_drivers_calls, init_calls, driver_get_calls;
+static ze_result_t answer; /* what zeInit says; 0: what the loader's says */
 
-/* What Level Zero 1.10 added. */
-struct init_driver_type {
-    uint32_t stype;
-    const void *next;
-    uint32_t flags;
-};
-
-static ze_result_t init_drivers(uint32_t *count, ze_driver_handle_t *drivers,
-                                struct init_driver_type *type)
+static ze_result_t init_drivers(uint32_t *count, ze_driver_handle_t *drivers, void *type)
 {
     init_drivers_calls++;
-    assert_int_equal(type->stype, 0x20021);
-    assert_int_equal(type->flags, 1);
-    assert_null(type->next);
-    *count = none ? 0 : *count;
-    if (answer || none)
-        return answer;
-    assert_int_equal(zeInit(ZE_INIT_FLAG_GPU_ONLY), ZE_RESULT_SUCCESS);
     return zeDriverGet(count, drivers);
 }
 
 static ze_result_t counted_init(ze_init_flags_t flags)
 {
     init_calls++;
-    return zeInit(flags);
+    return answer ? answer : zeInit(flags);
+}
+
+static ze_result_t counted_driver_get(uint32_t *count, ze_driver_handle_t *drivers)
+{
+    driver_get_calls++;
+    return zeDriverGet(count, drivers);
 }
 
 void *test_dlopen(const char *name, int flags)
@@ -59,6 +49,8 @@ void *test_dlsym(void *handle, const char *name)
         return (void *)init_drivers;
     if (!strcmp(name, "zeInit"))
         return (void *)counted_init;
+    if (!strcmp(name, "zeDriverGet"))
+        return (void *)counted_driver_get;
     return dlsym(handle, name);
 }
 
@@ -66,9 +58,9 @@ static void prepare(void)
 {
     absent = false;
     lacked = NULL;
-    newer = none = false;
+    newer = false;
     answer = ZE_RESULT_SUCCESS;
-    init_drivers_calls = init_calls = 0;
+    init_drivers_calls = init_calls = driver_get_calls = 0;
 }
 
 static void no_loader__enoent(void **state)
@@ -117,47 +109,38 @@ static void loader_of_debian__zeinit(void **state)
     ze->close(self);
 }
 
-static void newer_loader__zeinitdrivers_alone(void **state)
+/* Loader 1.20 crashes in the second zeInitDrivers after a first that found nothing, and the first
+ * may have been the application's. */
+static void newer_loader__zeinitdrivers_not_called(void **state)
 {
     struct hmem *self;
 
     prepare();
     newer = true;
     self = bench_open();
-    assert_int_equal(init_calls, 0);
-    assert_true(init_drivers_calls >= 1);
+    assert_int_equal(init_calls, 1);
+    assert_int_equal(init_drivers_calls, 0);
     assert_int_equal(ze->device_count(self), 2);
     ze->close(self);
 }
 
-/* The loader has zeInitDrivers and its driver does not: the loader says uninitialized. */
-static void newer_loader_with_older_driver__zeinit(void **state)
+/* The loader follows null pointers when it is asked for drivers after it found none. */
+static void loader_without_a_driver__not_asked_for_drivers(void **state)
 {
-    struct hmem *self;
+    struct hmem *self = NULL;
 
     prepare();
     newer = true;
     answer = ZE_RESULT_ERROR_UNINITIALIZED;
-    self = bench_open();
-    assert_int_equal(init_calls, 1);
-    assert_int_equal(ze->device_count(self), 2);
-    ze->close(self);
-}
-
-/* zeInitDrivers lists nothing where all drivers are older than it. */
-static void newer_loader_lists_no_driver__zeinit(void **state)
-{
-    struct hmem *self;
-
-    prepare();
-    newer = none = true;
-    self = bench_open();
-    assert_int_equal(init_calls, 1);
-    assert_int_equal(ze->device_count(self), 2);
-    ze->close(self);
+    for (int i = 1; i <= 2; i++) {
+        assert_fails(ze->open(&self), -ENODEV, "finds no driver with a GPU");
+        assert_int_equal(init_calls, i);
+    }
+    assert_int_equal(init_drivers_calls, 0);
+    assert_int_equal(driver_get_calls, 0);
 }
 
 TEST_MAIN(TEST(no_loader__enoent), TEST(loader_without_a_needed_entry_point__elibbad),
           TEST(loader_without_pci_addresses__opens), TEST(loader_of_debian__zeinit),
-          TEST(newer_loader__zeinitdrivers_alone), TEST(newer_loader_with_older_driver__zeinit),
-          TEST(newer_loader_lists_no_driver__zeinit))
+          TEST(newer_loader__zeinitdrivers_not_called),
+          TEST(loader_without_a_driver__not_asked_for_drivers))
