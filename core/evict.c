@@ -94,16 +94,33 @@ static void end_search(struct cache *cache)
     cache->marked = false;
 }
 
+/* Time passes once in a search. If it went on with each hold of the lock, entries that are in use
+ * would be looked at again and again, and a search among many of them would not end. */
+static void begin_search(struct cache *cache, struct cache_stir *stir)
+{
+    if (stir->begun)
+        return;
+    stir->begun = true;
+    end_search(cache); /* one that was given up */
+    let_time_pass(cache->pool);
+}
+
+/* Other threads' misses make time pass as well: a search ends after it has looked at everything. */
+static bool is_looked_through(const struct cache *cache, struct cache_stir *stir)
+{
+    stir->looked += WORK;
+    return stir->looked > 2 * (uint64_t)cache->lru.count + WORK;
+}
+
 /* One that can go: idle for certain. */
 static enum cache_pick pick(struct cache *cache, struct cache_stir *stir, unsigned *work,
                             struct cache_entry **out, uint32_t *stamp)
 {
     enum cache_pick result;
 
-    if (!stir->begun)
-        end_search(cache); /* one that was given up */
-    stir->begun = true;
     result = first_in_order(cache, work, out, stamp);
+    if (result == CACHE_LATER)
+        return is_looked_through(cache, stir) ? CACHE_NOTHING : CACHE_LATER;
     if (result != CACHE_PICKED || (*out)->mr.cold)
         return result;
     cool_some(cache, stir);
@@ -189,7 +206,7 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
     if (!cache->limit.regions || bytes > cache->limit.bytes)
         return CACHE_NOTHING;
     if (!fits(&left, &cache->limit, bytes))
-        let_time_pass(cache->pool);
+        begin_search(cache, stir);
     while (result == CACHE_PICKED && !fits(&left, &cache->limit, bytes)) {
         struct cache_entry *entry;
         uint32_t stamp;
@@ -202,6 +219,7 @@ enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cach
             }
             evict_all(cache, &victims);
             *evicted = stir->gone = true;
+            stir->looked = 0;
             result = CACHE_LATER;
             break;
         }
@@ -232,7 +250,6 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
     unsigned done = 0;
 
     cache_stir_init(&stir);
-    let_time_pass(pool);
     while (done < count && result != CACHE_NOTHING) {
         struct cache_entry *entry;
         unsigned work = WORK;
@@ -240,6 +257,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
 
         stir.count = 0;
         quiet_lock(&pool->lock);
+        begin_search(cache, &stir);
         result = pick(cache, &stir, &work, &entry, &stamp);
         if (result == CACHE_PICKED) {
             cache_kill(cache, entry);

@@ -13,11 +13,12 @@
 
 #define COOLED 32 /* at the most, at a time */
 struct cache_stir {
-    bool begun;     /* the search has begun; one stir serves it to its end */
-    bool worth;     /* it has found that all that is idle would be enough, */
-    bool gone;      /* and evicted some of it since whoever searches looked at this last */
-    bool barrier;   /* some of these were hot: settling them takes a barrier */
-    unsigned count; /* of cooled */
+    bool begun;      /* the search has begun; one stir serves it to its end */
+    bool worth;      /* it has found that all that is idle would be enough, */
+    bool gone;       /* and evicted some of it since whoever searches looked at this last */
+    bool barrier;    /* some of these were hot: settling them takes a barrier */
+    unsigned count;  /* of cooled */
+    uint64_t looked; /* entries, since the search began or evicted any */
     struct {
         uint32_t number, sequence, stamp; /* as the entry was when it was cooled */
     } cooled[COOLED];
@@ -29,6 +30,7 @@ void cache_settle(struct cache_pool *pool, struct cache_stir *stir);
 static inline void cache_stir_init(struct cache_stir *stir)
 {
     stir->begun = stir->worth = stir->gone = stir->barrier = false;
+    stir->looked = 0;
     stir->count = 0; /* what is beyond is never looked at */
 }
 

@@ -20,6 +20,7 @@
 #define LEN 4096
 
 static char memory[64][LEN] __attribute__((aligned(LEN)));
+static char places[200][64];
 
 static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
 {
@@ -129,6 +130,67 @@ static void limit__one_of_thousands_is_held__none_goes_in_vain(void **state)
     hmreg_mr_put(held);
     bed_close(&bed);
     munmap(place, THOUSANDS * bed_page());
+}
+
+#define HELD                                                                                       \
+    (sizeof(places) / sizeof(places[0])) /* more than one hold of the cache's lock looks at */
+
+/* With all room in use: by regions that are held. */
+static void hold_all(const struct bed *bed, struct hmreg_mr **held)
+{
+    for (unsigned i = 0; i < HELD; i++)
+        held[i] = bed_get(bed, places[i], sizeof(places[i]));
+}
+
+static void put_all(struct hmreg_mr **held)
+{
+    for (unsigned i = 0; i < HELD; i++)
+        hmreg_mr_put(held[i]);
+}
+
+static void expect_uncached(const struct bed *bed, unsigned before)
+{
+    for (unsigned i = 0; i < 3; i++)
+        bed_key(bed, memory[i], LEN);
+    assert_int_equal(bed_stats(bed).uncached, before + 3);
+    assert_int_equal(bed_stats(bed).evictions, 0);
+}
+
+static void limit__filled_by_hundreds_that_are_held__served_uncached(void **state)
+{
+    static const struct hmreg_domain_config configs[] = {
+        {.size = sizeof(configs[0]), .max_regions = HELD},
+        {.size = sizeof(configs[0]),
+         .max_regions = HMREG_LIMIT_NONE,
+         .max_bytes = HELD * sizeof(places[0])},
+    };
+    struct hmreg_mr *held[HELD];
+    struct bed bed;
+
+    for (unsigned i = 0; i < 2; i++) {
+        open_bed(&bed, &configs[i]);
+        hold_all(&bed, held);
+        expect_uncached(&bed, 0);
+        put_all(held);
+        bed_key(&bed, memory[3], LEN);
+        assert_int_equal(bed_stats(&bed).uncached, 3);
+        bed_close(&bed);
+    }
+}
+
+static void set_limits__lowered_below_hundreds_that_are_held__served_uncached(void **state)
+{
+    struct hmreg_mr *held[HELD];
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    hold_all(&bed, held);
+    assert_ok(hmreg_domain_set_limits(bed.domain, HELD / 2, HMREG_LIMIT_NONE));
+    expect_uncached(&bed, 0);
+    assert_ok(hmreg_set_limits(bed.lib, HELD / 2, HMREG_LIMIT_NONE));
+    expect_uncached(&bed, 3);
+    put_all(held);
+    bed_close(&bed);
 }
 
 static void set_limits__zero__nothing_is_remembered(void **state)
@@ -413,6 +475,8 @@ static void check__in_the_environment__read_or_refused(void **state)
 
 TEST_MAIN(TEST(limit__one_region_instead_of_thousands__they_all_go),
           TEST(limit__one_of_thousands_is_held__none_goes_in_vain),
+          TEST(limit__filled_by_hundreds_that_are_held__served_uncached),
+          TEST(set_limits__lowered_below_hundreds_that_are_held__served_uncached),
           TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),
           TEST(set_limits__raised__more_is_remembered),
           TEST(set_limits__zero__nothing_is_remembered),
