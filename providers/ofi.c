@@ -578,6 +578,20 @@ static bool is_async(const struct hmreg_domain_config *config)
            (config->flags & HMREG_OFI_ASYNC);
 }
 
+/* libfabric 2 still takes FI_REG_MR when the queue is bound, and never reports an event there. */
+static int check_async(const struct hmreg_domain_config *config)
+{
+    uint32_t loaded = fi_version();
+
+    if (is_async(config) && FI_VERSION_GE(loaded, OFI_SYNC_VERSION))
+        return hmreg_fail(-EOPNOTSUPP,
+                          "config->flags has HMREG_OFI_ASYNC, but libfabric %u.%u is loaded: from "
+                          "2.0 on a region is registered when the call returns, and no event "
+                          "comes; open the domain without it",
+                          FI_MAJOR(loaded), FI_MINOR(loaded));
+    return 0;
+}
+
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
@@ -588,6 +602,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     int rc = check_arguments(domain, info);
 
     rc = rc ? rc : translate_mode(info, &caps.mr_mode);
+    rc = rc ? rc : check_async(config);
     if (rc)
         return rc;
     ofi = ofi_new(domain, info, caps.mr_mode);

@@ -16,10 +16,12 @@
 
 #include "providers/ofi_deprecated.h"
 
-/* The versions that brought FI_MR_DMABUF and three fields of fi_mr_attr. */
+/* The versions that brought FI_MR_DMABUF and three fields of fi_mr_attr, and that took away
+ * registrations that complete later. */
 #define OFI_HMEM_DATA_VERSION FI_VERSION(1, 19)
 #define OFI_DMABUF_VERSION    FI_VERSION(1, 20)
 #define OFI_PAGE_SIZE_VERSION FI_VERSION(1, 22)
+#define OFI_SYNC_VERSION      FI_VERSION(2, 0)
 #define OFI_ROCR_VERSION      FI_VERSION(2, 5) /* device.rocr */
 
 #ifndef FI_MR_DMABUF

@@ -13,7 +13,7 @@ static bool begin(struct suite_bed *bed, struct hmreg_domain **domain)
     if (bed->fabric->async_open(bed, domain))
         return true;
     suite_impossible("the fabric registers in the call: FI_REG_MR is refused when the queue is "
-                     "bound");
+                     "bound, with libfabric 2 when the domain is opened");
     return false;
 }
 

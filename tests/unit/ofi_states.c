@@ -372,6 +372,26 @@ static void async__an_older_callers_config__is_asynchronous_too(void **state)
     end(&bed);
 }
 
+/* It would be awaited for ever: no event comes. */
+static void async__libfabric_2__opnotsupp(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
+    struct hmreg_domain *domain = (void *)1;
+    struct bed bed;
+
+    assert_ok(open_as(&bed, 0, FI_RMA, 0));
+    fake_fabric.version = FI_VERSION(2, 0);
+    assert_fails(
+        hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain),
+        -EOPNOTSUPP, "HMREG_OFI_ASYNC, but libfabric 2.0 is loaded");
+    assert_ptr_equal(domain, (void *)1);
+    config.flags = 0;
+    assert_ok(
+        hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain));
+    assert_ok(hmreg_domain_close(domain));
+    end(&bed);
+}
+
 static void async__flag_where_no_provider_takes_it__badflags(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
@@ -395,5 +415,5 @@ TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then
           TEST(async__event_is_read_before_the_call_returns__region_is_there),
           TEST(async__failure__output_untouched),
           TEST(async__an_older_callers_config__is_asynchronous_too),
-          TEST(async__get_and_composites__opnotsupp),
+          TEST(async__get_and_composites__opnotsupp), TEST(async__libfabric_2__opnotsupp),
           TEST(async__flag_where_no_provider_takes_it__badflags))
