@@ -225,20 +225,27 @@ static json_t *prove(struct proof proof, enum hmreg_iface iface, int device)
 
 /* ---- one fabric ------------------------------------------------------------------------- */
 
-/* The CPU's fabrics are all alike: tcp, on one interface, stands for them, and loopback for none.
- */
+/* Reliable datagrams over TCP: since libfabric 1.18 "tcp" has them itself, and comes first. */
+static bool is_tcp(const char *fabric)
+{
+    return !strcmp(fabric, "tcp") || !strcmp(fabric, "tcp;ofi_rxm");
+}
+
+/* The CPU's fabrics are all alike: the first tcp, which is what an application gets, on one
+ * interface, stands for them, and loopback for none. */
 bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric)
 {
     const json_t *before;
     size_t i;
 
+    if (!fabric->loop || fabric->nic)
+        return fabric->loop;
     json_array_foreach(list->fabrics, i, before)
     {
-        if (!fabric->nic && !strcmp(doc_words(before, "fabric"), fabric->name))
+        if (is_tcp(doc_words(before, "fabric")))
             return false;
     }
-    return fabric->loop && (fabric->nic || !strcmp(fabric->provider, "loopback") ||
-                            !strcmp(fabric->name, "tcp;ofi_rxm"));
+    return !strcmp(fabric->provider, "loopback") || is_tcp(fabric->name);
 }
 
 static void describe_modes(struct proof *proof)
