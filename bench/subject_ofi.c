@@ -59,7 +59,7 @@ static void *open_state(const struct subject *self, size_t regions)
     hints->caps = FI_MSG | FI_RMA;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup(self->variant == TCP ? "tcp;ofi_rxm" : "shm");
+    hints->fabric_attr->prov_name = strdup(self->variant == TCP ? "tcp" : "shm");
     must(fi.getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
     must(fi.fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
     must(fi_domain(fabric, info, &domain, NULL), "fi_domain");

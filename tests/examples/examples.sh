@@ -22,8 +22,15 @@ device_memory() {
         [[ $(grep -c 'written into device memory' <<<"$output") == $(grep -c simulated <<<"$output") ]]
 }
 
-check host__tcp__written says "tcp;ofi_rxm: written through the fabric" \
-    "$examples/1-host-over-libfabric"
+# tcp by its name in this libfabric: 1.17's is layered, later ones' is not.
+tcp_says() { # WORDS COMMAND...
+    local words=$1 output
+    shift
+    output=$("$@" 2>&1) && echo "$output" &&
+        [[ $output == "tcp: $words" || $output == "tcp;ofi_rxm: $words" ]]
+}
+
+check host__tcp__written tcp_says "written through the fabric" "$examples/1-host-over-libfabric"
 check host__shm__written says "shm: written through the fabric" \
     "$examples/1-host-over-libfabric" shm
 check host__no_such_fabric__fails fails "nosuch: No data available" \
@@ -35,7 +42,7 @@ if [[ $VENDORS ]]; then
 else
     skip device__simulated_ones__each_written "no vendor is built in"
 fi
-check tokens__tcp__owner_finds_it says 'tcp;ofi_rxm: the owner finds "written by another process"' \
+check tokens__tcp__owner_finds_it tcp_says 'the owner finds "written by another process"' \
     "$examples/3-token-exchange"
 check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another process"' \
     "$examples/3-token-exchange" shm
