@@ -98,11 +98,12 @@ static int can_dmabuf(const struct ofi *ofi, struct hmreg_reason *why)
     if (!ofi->fabric->dmabuf)
         return hmreg_refuse(why, -EOPNOTSUPP, "fabric-imports-no-dmabuf", "%s imports no dmabuf%s",
                             ofi->name, ofi->fabric->cpu ? ": it moves bytes with the CPU" : "");
-    if (FI_VERSION_LT(loaded, OFI_DMABUF_VERSION))
+    if (FI_VERSION_LT(loaded, ofi->fabric->dmabuf))
         return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-too-old",
-                            "libfabric %u.%u is loaded; it imports dmabufs (FI_MR_DMABUF) from "
-                            "1.20 on: use a newer one",
-                            FI_MAJOR(loaded), FI_MINOR(loaded));
+                            "libfabric %u.%u is loaded; its %s imports dmabufs (FI_MR_DMABUF) from "
+                            "%u.%u on: use a newer one",
+                            FI_MAJOR(loaded), FI_MINOR(loaded), ofi->fabric->core,
+                            FI_MAJOR(ofi->fabric->dmabuf), FI_MINOR(ofi->fabric->dmabuf));
     if (FI_VERSION_LT(ofi->api_version, OFI_DMABUF_VERSION))
         return hmreg_refuse(why, -EOPNOTSUPP, "api-version-too-old",
                             "the domain is of fi_getinfo(FI_VERSION(%u, %u)); dmabufs need "

@@ -6,6 +6,7 @@
  */
 #include "providers/ofi_fabric.h"
 
+#include <rdma/fabric.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +17,9 @@
  * shm: a transfer above 4 KiB is one process_vm_readv(2) or _writev(2) by either side (CMA). With
  *   FI_HMEM, whose memory these calls could not reach, or without CMA, each side copies to and
  *   from shared memory itself.
- * tcp, net: from the size set, send(2) is told MSG_ZEROCOPY.
+ * tcp, net (libfabric 1.17's, which is tcp since): from the size set, send(2) is told MSG_ZEROCOPY.
+ * cxi, opx: before the version given cxi takes the struct fi_mr_dmabuf for an iovec, which makes
+ *   an address of the descriptor; opx refuses the flag.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
@@ -37,10 +40,10 @@ static const struct ofi_fabric known[] = {
      .pins = PINS_BY_DEFAULT,
      .setting = "FI_SHM_DISABLE_CMA",
      .pinner = "process_vm_readv(2) (CMA); set FI_SHM_DISABLE_CMA=1, or open it with FI_HMEM"},
-    {.core = "verbs", .dmabuf = true, .caches = true},
-    {.core = "efa", .dmabuf = true, .caches = true},
-    {.core = "cxi", .dmabuf = true, .caches = true},
-    {.core = "opx", .dmabuf = true, .caches = true},
+    {.core = "verbs", .dmabuf = FI_VERSION(1, 20), .caches = true},
+    {.core = "efa", .dmabuf = FI_VERSION(1, 20), .caches = true},
+    {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .caches = true},
+    {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true},
     {.core = "psm"},
     {.core = "psm2"},
     {.core = "psm3"},

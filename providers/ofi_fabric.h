@@ -8,6 +8,7 @@
 #define HMREG_OFI_FABRIC_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Through which the kernel must find the pages of a transfer, which a mapping of device memory
  * does not have. */
@@ -20,7 +21,7 @@ enum ofi_pinning {
 struct ofi_fabric {
     const char *core;
     bool cpu;         /* moves bytes with the CPU, from inside the process */
-    bool dmabuf;      /* imports dmabufs (FI_MR_DMABUF) */
+    uint32_t dmabuf;  /* the first libfabric in which it imports dmabufs (FI_MR_DMABUF); 0: none */
     bool caches;      /* puts libfabric's registration cache above the device */
     bool first_range; /* takes regions of several ranges, and lets peers reach the first only */
     enum ofi_pinning pins;

@@ -228,8 +228,8 @@ const struct finding findings_of_machine[] = {
         .code = "libfabric-no-dmabuf",
         .severity = SEVERITY_NOTE,
         .title = "this libfabric cannot import dmabufs",
-        .remedy = "Use libfabric 1.20 or newer for GPU memory over libfabric's verbs, efa, cxi or "
-                  "opx.",
+        .remedy = "For GPU memory over libfabric's verbs or efa use libfabric 1.20 or newer, over "
+                  "cxi 2.5, over opx 2.6.",
         .lesson = "FI_MR_DMABUF came with libfabric 1.20. Before it, a provider takes device "
                   "memory by its address, which needs peer memory in the kernel. libibverbs is "
                   "not concerned: programs that use it directly can import dmabufs.",

@@ -65,9 +65,10 @@ const struct finding findings_of_reasons[] = {
            "Use libfabric's verbs, efa, cxi or opx, or libibverbs.",
            "Fabrics that copy with the CPU or through the vendor's runtime have no use for a "
            "descriptor of the memory."),
-    REASON("libfabric-too-old", "libfabric is older than 1.20, which has FI_MR_DMABUF",
-           "Install libfabric 1.20 or newer.",
-           "Before 1.20 libfabric has no way to hand a dmabuf to a provider."),
+    REASON("libfabric-too-old", "libfabric's provider is older than its FI_MR_DMABUF",
+           "Install libfabric 1.20 or newer for verbs and efa, 2.5 for cxi, 2.6 for opx.",
+           "Before 1.20 libfabric has no way to hand a dmabuf to a provider; cxi and opx do not "
+           "know the flag before 2.5 and 2.6, and cxi would take the descriptor for an address."),
     REASON("api-version-too-old", "libfabric was asked with an API version before 1.20",
            "Give FI_VERSION(1, 20) or newer to fi_getinfo().",
            "A provider reads the dmabuf fields only if the application asked for an API that has "

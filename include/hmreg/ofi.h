@@ -22,10 +22,11 @@ extern "C" {
  * one it was opened with, read during the call only. Its threading model is the caller's to
  * keep: hmreg calls fi_mr_regattr and fi_close on the thread that called hmreg.
  *
- * info decides how device memory can be registered. By dmabuf: on verbs, efa, cxi and opx, with
- * libfabric 1.20 or later, FI_VERSION(1, 20) or later given to fi_getinfo(), and FI_HMEM in the
- * caps. By its address (path peermem): with FI_HMEM. By a mapping: where the fabric moves bytes
- * with the CPU (tcp, shm, ...), whose local operations then take hmreg_mr_query()'s local_addr.
+ * info decides how device memory can be registered. By dmabuf: on verbs and efa with libfabric 1.20
+ * or later, on cxi with 2.5, on opx with 2.6, FI_VERSION(1, 20) or later given to fi_getinfo(), and
+ * FI_HMEM in the caps. By its address (path peermem): with FI_HMEM. By a mapping: where the fabric
+ * moves bytes with the CPU (tcp, shm, ...), whose local operations then take hmreg_mr_query()'s
+ * local_addr.
  *
  * libfabric has a cache of registrations in verbs, efa, cxi and opx. Two on top of each other pin
  * each other's entries, and what comes through libfabric's is more than was asked for: peers have

@@ -207,6 +207,32 @@ static void dmabuf__library_older_than_the_application__never_given_one(void **s
     assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
 }
 
+static void from(const char *provider, uint32_t before, uint32_t since, const char *words)
+{
+    struct world world = dmabuf_world;
+    struct bed bed;
+
+    world.provider = provider;
+    world.library = before;
+    in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", words);
+    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
+    world.library = since;
+    begin(&bed, &world);
+    assert_ok(reg(&bed));
+    assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, HMREG_MR_DMABUF);
+    end(&bed);
+}
+
+/* A provider that does not know the flag takes the struct for an iovec, the descriptor for an
+ * address. */
+static void dmabuf__each_provider__from_the_version_that_brought_it(void **state)
+{
+    from("verbs", FI_VERSION(1, 19), FI_VERSION(1, 20), "its verbs imports");
+    from("efa", FI_VERSION(1, 19), FI_VERSION(1, 20), "its efa imports");
+    from("cxi", FI_VERSION(2, 4), FI_VERSION(2, 5), "cxi imports dmabufs (FI_MR_DMABUF) from 2.5");
+    from("opx", FI_VERSION(2, 5), FI_VERSION(2, 6), "opx imports dmabufs (FI_MR_DMABUF) from 2.6");
+}
+
 static void dmabuf__older_api_version__says_which(void **state)
 {
     struct world world = dmabuf_world;
@@ -527,6 +553,7 @@ TEST_MAIN(TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps
           TEST(dmabuf__fabric_refuses__descriptor_is_closed),
           TEST(dmabuf__older_library__says_which),
           TEST(dmabuf__library_older_than_the_application__never_given_one),
+          TEST(dmabuf__each_provider__from_the_version_that_brought_it),
           TEST(dmabuf__older_api_version__says_which), TEST(dmabuf__no_fi_hmem__says_so),
           TEST(dmabuf__fabric_without__says_so), TEST(dmabuf__unknown_fabric__not_guessed),
           TEST(dmabuf__fabric_refuses__reason_and_next_path),
