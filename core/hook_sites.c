@@ -8,6 +8,10 @@
  * through.
  *
  * In a statically linked program what we resolve is the program's copy of libc, and all there is.
+ *
+ * A second `syscall` in libc's function, in another form, is not hooked: since 2.38 glibc's mmap(2)
+ * has one, for executable memory at an address that the kernel chooses (prefer_map_32bit_exec),
+ * which replaces nothing.
  */
 #include "core/hook_sites.h"
 

@@ -7,12 +7,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 static void passes(void **state)
 {
 }
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void fails(void **state)
 {
@@ -58,5 +61,37 @@ static void a_tenth(void **state)
     assert_int_equal(test_times(3), 1);
 }
 
+static int *left; /* on the stack of a case that has failed */
+
+static void ends_badly__things_left(void **state)
+{
+    int value = 0;
+
+    assert_int_equal(pthread_mutex_lock(&lock), 0);
+    left = &value;
+    setenv("HARNESS_LEFT", "this", 1);
+    fail();
+}
+
+static void after_it__nothing_left(void **state)
+{
+    assert_null(getenv("HARNESS_LEFT"));
+    assert_null(left);
+    assert_int_equal(pthread_mutex_trylock(&lock), 0);
+    pthread_mutex_unlock(&lock);
+}
+
+static void child_ends_badly(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0)
+        fail();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
 TEST_MAIN(TEST(a_tenth), TEST(passes), TEST(fails), TEST(skips), TEST(leaks), TEST(closes_too_much),
-          TEST(closed_by_a_thread))
+          TEST(closed_by_a_thread), TEST(ends_badly__things_left), TEST(after_it__nothing_left),
+          TEST(child_ends_badly))

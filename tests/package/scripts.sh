@@ -51,7 +51,7 @@ exits() {
     output=$("$harness" "$3" 2>&1 <&0)
     status=$?
     echo "$output"
-    [[ $status == "$1" ]] && grep -qx "$2" <<<"$output"
+    [[ $status == "$1" && $(grep -xE '[0-9]+ passed, .*' <<<"$output") == "$2" ]]
 }
 
 # The output of a passed test is kept whole, however long.
@@ -79,6 +79,10 @@ check tests_run__no_folder__fails fails usage "$SOURCE_DIR/tests/run"
 
 check harness__pass__0 exits 0 '1 passed, 0 failed, 0 skipped' passes
 check harness__failure__1 exits 1 '0 passed, 1 failed, 0 skipped' fails
+check harness__failure_that_leaves_much_behind__next_case_has_none_of_it \
+    exits 1 '1 passed, 1 failed, 0 skipped' left
+check harness__failure_in_a_child__runs_no_other_case_there \
+    exits 0 '1 passed, 0 failed, 0 skipped' child_ends_badly
 HMREG_TEST_NO_SKIP=0 check harness__skip__77 exits 77 '0 passed, 0 failed, 1 skipped' skips
 HMREG_TEST_NO_SKIP=1 check harness__skip_where_none_may__1 exits 1 \
     '0 passed, 1 failed, 0 skipped' skips

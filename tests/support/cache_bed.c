@@ -127,7 +127,9 @@ char *bed_reserve(size_t pages)
         next = mmap(NULL, bed_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_true(next != MAP_FAILED);
         munmap(next, bed_page());
-        next -= 1ull << 39; /* far below what the kernel gives out from the top */
+        /* Far below what the kernel gives out from the top, and by no multiple of 128 GiB, at which
+         * memhooks take one place for another: the library's own mappings are up there. */
+        next -= (1ull << 39) + (1ull << 36);
     }
     reserved = next;
     next += (pages + 1) * bed_page();

@@ -3,7 +3,8 @@
  * The tests' small main around cmocka. cmocka alone lies to CTest (256 failures exit 0, an empty
  * or all-skipped suite exits 0); this one exits 0 only if at least one test passed and none
  * failed, 77 if all were skipped, 1 otherwise. It also counts open descriptors around each
- * test: one more or one fewer is a failure of that test.
+ * test: one more or one fewer is a failure of that test. What a failed case has left behind (open
+ * libraries, held locks) does not reach the next: the program is started anew with that one.
  *
  *     static void mr_reg__null_domain__inval(void **state) { ... }
  *     TEST_MAIN(TEST(mr_reg__null_domain__inval), ...)

@@ -8,6 +8,7 @@
 #include "tests/support/hook_holder.h"
 
 #include "core/context.h"
+#include "core/hook_stubs.h"
 #include "core/memhooks.h"
 #include "core/quiet.h"
 
@@ -127,6 +128,25 @@ static void open__several__hooked_until_the_last_closes(void **state)
     munmap(memory, len);
     assert_int_equal(calls(&bed), 1);
     assert_int_equal(bed_stats(&bed).invalidations, 1);
+    bed_close(&bed);
+}
+
+/* Granules are counted modulo 128 GiB: what is told of another place ends nothing. */
+static void munmap__of_memory_that_shares_a_granule__told_and_nothing_ends(void **state)
+{
+    size_t len = bed_page();
+    char *memory = bed_map(1);
+    char *other = memory - ((size_t)HOOK_GRANULES << HOOK_GRANULE_SHIFT);
+    struct bed bed;
+
+    map_at(other, len);
+    bed_open_hooked(&bed);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    munmap(other, len);
+    assert_int_equal(calls(&bed), 1);
+    assert_int_equal(bed_stats(&bed).invalidations, 0);
+    assert_int_equal(bed_key(&bed, memory, len), 1);
+    munmap(memory, len);
     bed_close(&bed);
 }
 
@@ -642,7 +662,9 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
 
 TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
           TEST(open__many_times__takes_no_more_memory),
-          TEST(open__several__hooked_until_the_last_closes), TEST(monitor_query__says_what_serves),
+          TEST(open__several__hooked_until_the_last_closes),
+          TEST(munmap__of_memory_that_shares_a_granule__told_and_nothing_ends),
+          TEST(monitor_query__says_what_serves),
           TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before),
           TEST(hook__spoils_every_register_and_errno__caller_keeps_them),
           TEST(munmap__of_nothing__errno_is_the_kernels),
