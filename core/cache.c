@@ -4,7 +4,8 @@
  */
 #include "core/cache.h"
 
-#include "core/quiet.h"
+/* Changes that are applied under one hold of the lock, at the most. */
+#define CACHE_CHANGES 64
 
 /* ---- looking for ------------------------------------------------------------------------ */
 
@@ -66,9 +67,9 @@ bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
 {
     bool serves;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     serves = serving_among(pool, from, to, want);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return serves;
 }
 
@@ -77,14 +78,14 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
 {
     struct cache_entry *entry;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     entry = serving_among(pool, from, to, want);
     if (entry) {
         entry->pins++;
         if (heat)
             heat_entry(entry);
     }
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return entry;
 }
 
@@ -96,10 +97,10 @@ struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *wa
     struct cache_pool *pool = cache->pool;
     struct cache_entry *entry;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     entry = cache_take_entry(cache, want, like);
     clock_tick(pool);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return entry;
 }
 
@@ -150,7 +151,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
 {
     enum cache_claim result;
 
-    quiet_lock(&cache->pool->lock);
+    pthread_mutex_lock(&cache->pool->lock);
     result = claim(cache, want, like, stir, evicted, entry);
     cache_unlock(cache->pool);
     return result;
@@ -171,7 +172,7 @@ bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, b
     struct cache_pool *pool = cache->pool;
     bool live;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     live = right && !entry->mr.changed;
     if (live) {
         make_live(cache, entry, hot);
@@ -188,7 +189,7 @@ void cache_abandon(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     cache_unlink(cache, entry);
     entry->mr.state = CACHE_HELD;
     pthread_cond_broadcast(&pool->decided);
@@ -209,11 +210,11 @@ bool cache_await(struct cache *cache, struct cache_entry *entry)
     struct cache_pool *pool = cache->pool;
     bool live;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     if (entry->mr.state == CACHE_PENDING)
         wait_for(cache, entry);
     live = entry->mr.state == CACHE_LIVE;
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return live;
 }
 
@@ -229,10 +230,10 @@ struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *e
 {
     struct cache_entry *gone;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     entry->pins--;
     gone = take_if_unpinned(pool, entry);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return gone;
 }
 
@@ -241,9 +242,9 @@ struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *
     struct cache_entry *gone;
 
     barrier_here(); /* the cell's new value is out before the lock is ours */
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     gone = take_if_unpinned(pool, entry);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return gone;
 }
 
@@ -266,18 +267,64 @@ static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
     return true;
 }
 
-bool cache_invalidate(struct cache *cache, const struct change *change)
+/* *room: how many more may end under this hold of the lock. */
+static void invalidate(struct cache *cache, const struct change *change, unsigned *room)
 {
-    struct cache_pool *pool = cache->pool;
-    unsigned count = 0;
     uint32_t number = 0;
 
-    quiet_lock(&pool->lock);
-    while (count < CACHE_BATCH &&
-           (number = itree_touching(&cache->tree, number, change->start, change->end)))
-        count += invalidate_entry(cache, cache_entry_at(pool, number), change);
+    while (*room && (number = itree_touching(&cache->tree, number, change->start, change->end)))
+        *room -= invalidate_entry(cache, cache_entry_at(cache->pool, number), change);
+}
+
+/* True: all that it touches has ended. */
+static bool apply(struct cache_pool *pool, const struct change *change, unsigned *room)
+{
+    unsigned count = change_is_of_host_memory(change) ? HOST_CACHES : pool->hot.caches;
+
+    if (gate_concerns(pool->hot.gate, change))
+        for (unsigned i = 0; i < count && *room; i++)
+            invalidate(&pool->caches[i], change, room);
+    return *room;
+}
+
+/* True: the queue is empty. */
+static bool drain_batch(struct cache_pool *pool)
+{
+    unsigned room = CACHE_BATCH, changes = CACHE_CHANGES;
+
+    while (room && changes--) {
+        if (!pool->applying && !changes_next(&pool->changes, &pool->change))
+            return true;
+        pool->applying = !apply(pool, &pool->change, &room);
+    }
+    return false;
+}
+
+/* False: what was pushed before `end` is read. What threads push meanwhile is left to later calls,
+ * so that none goes on for ever; until one has read it, the gate stays shut. */
+static bool drain_some(struct cache_pool *pool, uint64_t end)
+{
+    bool more = false;
+
+    pthread_mutex_lock(&pool->lock);
+    if (gate_begin_drain(pool->hot.gate)) {
+        if (drain_batch(pool))
+            gate_end_drain(pool->hot.gate);
+        more = pool->applying || pool->changes.next < end;
+    }
     cache_unlock(pool);
-    return count == CACHE_BATCH;
+    return more;
+}
+
+void cache_drain(struct cache_pool *pool)
+{
+    uint64_t end;
+
+    if (!gate_is_queued(pool->hot.gate))
+        return;
+    end = changes_end();
+    while (drain_some(pool, end))
+        ;
 }
 
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
@@ -286,13 +333,13 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
     const struct itree_node *node;
     uint32_t number;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     number = itree_touching(&cache->tree, 0, start, end);
     if (number) {
         node = &cache_entry_at(pool, number)->mr.node;
         *out = (struct span){node->start, node->end};
     }
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return number;
 }
 
@@ -300,7 +347,7 @@ void cache_drop(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     if (entry->mr.state == CACHE_LIVE) {
         cache_kill(cache, entry);
         ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
@@ -312,6 +359,7 @@ void cache_drop(struct cache *cache, struct cache_entry *entry)
 
 void cache_stats(struct cache *cache, struct hmreg_stats *out)
 {
+    cache_drain(cache->pool);
     cache_examine(cache->pool);
     ledger_sum(&cache->ledger, out);
 }

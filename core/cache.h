@@ -59,10 +59,10 @@ bool cache_await(struct cache *cache, struct cache_entry *entry);
 struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
 struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);
 
-/* Memory changed: ends the entries that touch it, or as many of them as one hold of the lock is
- * good for; true: there are more, call again. Takes no other lock, and allocates nothing: it runs
- * where struct userfault_client says. */
-bool cache_invalidate(struct cache *cache, const struct change *change);
+/* Reads the changes that were pushed before the call and ends the entries they touch. When it
+ * returns, no entry that one of them has ended is served. Where nothing was pushed it is one load.
+ * Several threads may drain a pool at once; each holds the lock for some entries at a time. */
+void cache_drain(struct cache_pool *pool);
 /* The first range, by address, of a live or pending entry that touches [start, end). False: none.
  */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);

@@ -13,13 +13,13 @@
  *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
  *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
  *
- * Lock order: the pool's lock is the innermost but for the ledger's. Under it nothing is allocated
- * or freed, no vendor, fabric or user is called, and nobody waits for a thread that may be doing
- * any of this: the thread that reads the kernel's events takes it (see userfault.h and quiet.h).
+ *  - The pool has read every change that was pushed before its gate was last GATE_LIVE alone.
+ *
+ * Lock order: the pool's lock is the innermost but for the ledger's and the quota's. Under it no
+ * vendor, fabric or user is called, and it is held for a bounded time. Hooks and the thread that
+ * reads the kernel's events never take it: they push to the queue of changes.
  */
 #include "core/cache_pool.h"
-
-#include "core/quiet.h"
 
 #include <assert.h>
 
@@ -44,8 +44,8 @@ static void list_append(struct cache_pool *pool, struct cache_list *list, uint32
         list->first = number;
     list->last = number;
     list_count(list, 1);
-    if (!(atomic_load(&pool->hot.pulse->state) & PULSE_REAP)) /* all threads read the word */
-        atomic_fetch_or(&pool->hot.pulse->state, PULSE_REAP);
+    if (!(atomic_load(&pool->hot.gate->state) & GATE_REAP)) /* all threads read the word */
+        atomic_fetch_or(&pool->hot.gate->state, GATE_REAP);
 }
 
 static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
@@ -60,7 +60,7 @@ static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list 
         list->last = 0;
     list_count(list, -1u);
     if (!pool->dying.first && !pool->dead.first && !pool->busy.first)
-        atomic_fetch_and(&pool->hot.pulse->state, ~PULSE_REAP);
+        atomic_fetch_and(&pool->hot.gate->state, ~GATE_REAP);
     return entry;
 }
 
@@ -91,7 +91,7 @@ void cache_unlock(struct cache_pool *pool)
 {
     if (pool->owed.regions)
         quota_give(pool->quota, &pool->owed);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void become_zombie(struct cache *cache, struct cache_entry *entry)
@@ -143,6 +143,7 @@ bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned cou
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->decided, NULL);
     shelf_init(&pool->entries, sizeof(struct cache_entry));
+    changes_start(&pool->changes);
     if (shelf_grow(&pool->entries, SHELF_FIRST, &pool->lock) &&
         hot_set_open(&pool->hot, &pool->entries, &pool->lock, count, exact))
         return true;
@@ -188,11 +189,11 @@ bool cache_grow(struct cache *cache)
     uint32_t end;
     bool entries, order;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     end = pool->entries.end;
     entries = !pool->free && pool->fresh == end;
     order = cache->used.regions >= lru_room(&cache->lru);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return (!entries || shelf_grow(&pool->entries, end, &pool->lock)) &&
            (!order || lru_grow(&cache->lru, &pool->lock));
 }
@@ -245,10 +246,10 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
 
 void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count)
 {
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < count; i++)
         forget(pool, entries[i]);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- what is left to do ----------------------------------------------------------------- */
@@ -257,13 +258,13 @@ static struct cache_list take_dying(struct cache_pool *pool)
 {
     struct cache_list dying;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     dying.first = pool->dying.first;
     dying.last = pool->dying.last;
     atomic_init(&dying.count, atomic_load(&pool->dying.count));
     pool->dying.first = pool->dying.last = 0;
     atomic_store(&pool->dying.count, 0);
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return dying;
 }
 
@@ -271,12 +272,12 @@ static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
 {
     struct cache_entry *entry;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < CACHE_BATCH && (entry = list_take(pool, dying)); i++) {
         entry->mr.cold = true;
         lay_out(entry_cache(pool, entry), entry);
     }
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void cache_examine(struct cache_pool *pool)
@@ -298,20 +299,20 @@ unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cac
 
     if (!atomic_load(&list->count))
         return 0;
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     while (count < most && (out[count] = list_take(pool, list)))
         count++;
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return count;
 }
 
 void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
 {
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     entry->mr.watched = false; /* that has been seen to */
     become_zombie(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- accounts --------------------------------------------------------------------------- */
@@ -320,9 +321,9 @@ unsigned cache_entries(struct cache_pool *pool)
 {
     unsigned entries;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     entries = pool->count;
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return entries;
 }
 
@@ -332,14 +333,14 @@ static unsigned held_among(struct cache_pool *pool, uint32_t *next)
     unsigned held = 0;
     uint32_t i;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     for (i = *next; i < pool->fresh && i < *next + CACHE_PASSED; i++) {
         const struct cache_entry *entry = cache_entry_at(pool, i);
 
         held += entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
     }
     *next = i < pool->fresh ? i : 0;
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return held;
 }
 

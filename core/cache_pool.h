@@ -11,6 +11,7 @@
 #ifndef HMREG_CORE_CACHE_POOL_H
 #define HMREG_CORE_CACHE_POOL_H
 
+#include "core/changes.h"
 #include "core/hot.h"
 #include "core/itree.h"
 #include "core/ledger.h"
@@ -25,6 +26,9 @@
  * are looked at. */
 #define CACHE_BATCH  8
 #define CACHE_PASSED 256
+
+/* A domain's first caches are of memory of no device, one for each iface. */
+#define HOST_CACHES HMREG_IFACE_COUNT
 
 enum cache_state {
     CACHE_FREE,
@@ -63,6 +67,9 @@ struct cache_pool {
     struct cache_list dying; /* to be looked at, once threads have passed a barrier */
     struct cache_list dead;  /* to be deregistered by whoever comes next */
     struct cache_list busy;  /* whose deregistration the fabric answered with EBUSY */
+    struct change_reader changes;
+    struct change change; /* the one that is being applied, if there is one */
+    bool applying;
 };
 
 struct cache_use {
@@ -115,13 +122,13 @@ static inline struct cache *entry_cache(const struct cache_pool *pool,
 
 static inline uint32_t clock_now(const struct cache_pool *pool)
 {
-    return atomic_load_explicit(&pool->hot.pulse->clock, memory_order_relaxed);
+    return atomic_load_explicit(&pool->hot.gate->clock, memory_order_relaxed);
 }
 
 /* One step; returns the time before it. */
 static inline uint32_t clock_tick(struct cache_pool *pool)
 {
-    return atomic_fetch_add_explicit(&pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&pool->hot.gate->clock, CLOCK_STEP, memory_order_relaxed);
 }
 
 /* On the shelf. */

@@ -6,7 +6,6 @@
 #include "core/cache_set.h"
 
 #include "core/error.h"
-#include "core/quiet.h"
 #include "core/region.h"
 
 #include <errno.h>
@@ -21,17 +20,6 @@
 static struct cache_set *set_of(struct listener *listener)
 {
     return (struct cache_set *)((char *)listener - offsetof(struct cache_set, listener));
-}
-
-static bool on_change(struct listener *listener, const struct change *change)
-{
-    struct cache_set *set = set_of(listener);
-    unsigned count = change->host_only ? HOST_CACHES : set->count;
-    bool more = false;
-
-    for (unsigned i = 0; i < count; i++)
-        more |= cache_invalidate(&set->caches[i], change);
-    return more;
 }
 
 static bool needs(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
@@ -130,8 +118,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
     domain->serial = set->pool.hot.serial;
     domain->place = hot_place_of(domain->serial);
-    set->listener =
-        (struct listener){.pulse = set->pool.hot.pulse, .changed = on_change, .needs = needs};
+    set->listener = (struct listener){.gate = set->pool.hot.gate, .needs = needs};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
@@ -144,6 +131,14 @@ void cache_set_free(struct cache_set *set)
     cache_pool_close(&set->pool);
     close_ledgers(set);
     free(set);
+}
+
+bool cache_set_settle(struct cache_set *set)
+{
+    bool settled = monitor_settle(set->monitor);
+
+    cache_drain(&set->pool);
+    return settled;
 }
 
 /* ---- entries' ends ---------------------------------------------------------------------- */
@@ -244,6 +239,7 @@ void cache_set_reap(struct cache_set *set)
 
 unsigned cache_set_flush(struct cache_set *set)
 {
+    cache_drain(&set->pool);
     retry_busy(set, UINT_MAX);
     cache_empty(&set->pool);
     cache_set_reap_dead(set);
@@ -254,10 +250,10 @@ unsigned cache_set_flush(struct cache_set *set)
 
 void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes)
 {
-    quiet_lock(&set->pool.lock);
+    pthread_mutex_lock(&set->pool.lock);
     *max_regions = set->caches[0].limit.regions;
     *max_bytes = set->caches[0].limit.bytes;
-    quiet_unlock(&set->pool.lock);
+    pthread_mutex_unlock(&set->pool.lock);
 }
 
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)

@@ -23,8 +23,6 @@ struct cache_set {
     struct cache caches[]; /* those of memory of no device first, one for each iface */
 };
 
-#define HOST_CACHES HMREG_IFACE_COUNT
-
 static inline struct cache_set *cache_set_of(struct hot_set *hot)
 {
     return (struct cache_set *)((char *)hot - offsetof(struct cache_set, pool.hot));
@@ -35,6 +33,10 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain);
 
 /* The cache of an iface's device; device -1: of its memory that is on no device. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
+
+/* Makes sure that every change that had happened at the call has ended the entries it touches.
+ * False: the kernel could not be waited for. */
+bool cache_set_settle(struct cache_set *set);
 
 /* How many regions somebody holds. */
 unsigned cache_set_held(struct cache_set *set);

@@ -8,7 +8,6 @@
  * deregisters it: they are read only in between.
  */
 #include "core/cache_set.h"
-#include "core/quiet.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,7 +95,7 @@ static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmre
     uint32_t last = *number + BATCH;
     bool more;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     for (*count = 0; *number < last && *number < pool->fresh; ++*number) {
         const struct cache_entry *entry = cache_entry_at(pool, *number);
 
@@ -104,7 +103,7 @@ static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmre
             describe(pool, entry, &out[(*count)++]);
     }
     more = *number < pool->fresh;
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     return more;
 }
 
@@ -137,6 +136,8 @@ int hmreg_domain_dump(struct hmreg_domain *domain,
     bool more = true;
     int rc = domain_check(domain);
 
+    if (!rc)
+        cache_drain(&domain->caches->pool);
     while (!rc && more) {
         more = describe_some(&domain->caches->pool, &number, batch, &count);
         for (unsigned i = 0; i < count && !rc; i++)

@@ -11,8 +11,6 @@
  */
 #include "core/evict.h"
 
-#include "core/quiet.h"
-
 /* ---- order ------------------------------------------------------------------------------ */
 
 #define WORK 64 /* entries whose place in the order is corrected under one hold of the lock */
@@ -37,7 +35,7 @@ static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, 
 /* What was in use when room was last looked for need not be now. */
 static void let_time_pass(struct cache_pool *pool)
 {
-    atomic_fetch_add_explicit(&pool->hot.pulse->clock, CLOCK_STEP, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->hot.gate->clock, CLOCK_STEP, memory_order_relaxed);
 }
 
 /* The first in the true order. *work counts down. */
@@ -131,14 +129,14 @@ void cache_settle(struct cache_pool *pool, struct cache_stir *stir)
 {
     if (stir->barrier)
         barrier_everywhere();
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < stir->count; i++) {
         struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
 
         if (entry->mr.state == CACHE_LIVE && entry_sequence(entry) == stir->cooled[i].sequence)
             entry->mr.cold = true;
     }
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     stir->barrier = false;
 }
 
@@ -256,7 +254,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code)
         uint32_t stamp;
 
         stir.count = 0;
-        quiet_lock(&pool->lock);
+        pthread_mutex_lock(&pool->lock);
         begin_search(cache, &stir);
         result = pick(cache, &stir, &work, &entry, &stamp);
         if (result == CACHE_PICKED) {
@@ -276,19 +274,19 @@ static bool is_over(struct cache *cache)
 {
     bool over;
 
-    quiet_lock(&cache->pool->lock);
+    pthread_mutex_lock(&cache->pool->lock);
     over = cache->used.regions > cache->limit.regions || cache->used.bytes > cache->limit.bytes;
-    quiet_unlock(&cache->pool->lock);
+    pthread_mutex_unlock(&cache->pool->lock);
     return over;
 }
 
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
 {
-    quiet_lock(&cache->pool->lock);
+    pthread_mutex_lock(&cache->pool->lock);
     cache->limit = (struct cache_use){max_regions, max_bytes};
     ledger_set(&cache->ledger, STATS_LIMIT_REGIONS, max_regions);
     ledger_set(&cache->ledger, STATS_LIMIT_BYTES, max_bytes);
-    quiet_unlock(&cache->pool->lock);
+    pthread_mutex_unlock(&cache->pool->lock);
     while (is_over(cache) && cache_evict(cache, 1, 0))
         ;
 }
@@ -300,7 +298,7 @@ static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir
 {
     uint32_t from, end;
 
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     end = pool->fresh - *next < CACHE_PASSED ? pool->fresh : *next + CACHE_PASSED;
     for (from = *next; from < end && stir->count < COOLED; from++) {
         struct cache_entry *entry = cache_entry_at(pool, from);
@@ -308,7 +306,7 @@ static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir
         if (entry->mr.state == CACHE_LIVE)
             cool(stir, entry, 0);
     }
-    quiet_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     if (from == *next)
         return false;
     *next = from;
@@ -317,7 +315,7 @@ static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir
 
 static void kill_some_idle(struct cache_pool *pool, const struct cache_stir *stir, unsigned from)
 {
-    quiet_lock(&pool->lock);
+    pthread_mutex_lock(&pool->lock);
     for (unsigned i = from; i < stir->count && i < from + CACHE_BATCH; i++) {
         struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
 

@@ -63,7 +63,7 @@ static void remember(struct get *get, struct cache_entry *entry)
     if (!cell)
         return;
     atomic_store_explicit(&cell->stamp,
-                          atomic_load_explicit(&hot->desk.pulse->clock, memory_order_relaxed),
+                          atomic_load_explicit(&hot->desk.gate->clock, memory_order_relaxed),
                           memory_order_relaxed);
     check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
     if (asks || !hot_is_usual(hot, mr->cache, &cache_of(get, entry)->ledger))
@@ -106,19 +106,20 @@ static struct cache_entry *find_among(struct get *get, unsigned from, unsigned t
 static bool settle(struct get *get)
 {
     if (!get->settled)
-        get->settled = monitor_settle_one(get->set->monitor, &get->set->listener);
+        get->settled = cache_set_settle(get->set);
     return get->settled;
 }
 
-/* Where nothing is found, nothing can be stale: what is to be told yet can only end what this get
- * is about to remember. That is known to be near only if it is read, or has happened before. Hooks
- * are asked at once, without a system call. */
+/* Where no entry serves, none can be stale: changes that the kernel has not told yet can only end
+ * the entry that this get is about to publish. No reading may be under way, and no registration of
+ * this get have been discarded: then such a change is likely. With hooks the question costs no
+ * system call. */
 static bool need_not_settle(const struct get *get)
 {
     struct cache_set *set = get->set;
-    unsigned state = atomic_load(&set->pool.hot.pulse->state);
+    unsigned state = atomic_load(&set->pool.hot.gate->state);
 
-    return !(state & PULSE_DOUBTS) && !get->discarded &&
+    return !(state & GATE_CHANGES) && !get->discarded &&
            monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS &&
            !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
 }
@@ -127,8 +128,10 @@ static bool need_not_settle(const struct get *get)
  * memory may be remembered. */
 static struct cache_entry *find_anywhere(struct get *get, bool *sure)
 {
-    struct cache_entry *entry = find_among(get, HOST_CACHES, get->set->count);
+    struct cache_entry *entry;
 
+    cache_drain(&get->set->pool); /* the application's notices may be of devices' memory */
+    entry = find_among(get, HOST_CACHES, get->set->count);
     get->settled = false;
     *sure = true;
     if (entry || need_not_settle(get))
@@ -256,7 +259,7 @@ static bool notice_changes(struct get *get, struct hmreg_mr *mr)
     /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     mr->monitored = mr->watched;
-    /* Hooks have told, or doubt in the pulse, before the kernel is asked. */
+    /* Hooks have shut the gate before the kernel is asked. */
     mr->ask_monitor = mr->watched && always && monitor_kind(monitor) != HMREG_MONITOR_MEMHOOKS;
     mr->ask_identity = get->found.range.identity && always;
     if (get->found.range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
@@ -293,6 +296,7 @@ static int register_claimed(struct get *get, struct cache_entry *entry, bool evi
         return rc;
     }
     entry->mr.cached = true;
+    cache_drain(&get->set->pool); /* one that changed meanwhile is not published */
     if (!cache_publish(cache, entry, is_still_found(get), get->hot && !evicted)) {
         cache_set_release(get->set, entry);
         get->discarded++;

@@ -6,10 +6,10 @@
  * somebody, or finds its first slot taken, is done aside; what fails there goes the whole way, in
  * get.c.
  *
- * The order: pin; the pulse's state; the entry's sequence. Who takes an entry away makes its
+ * The order: pin; the gate's state; the entry's sequence. Who takes an entry away makes its
  * sequence even, passes a barrier in every thread, and adds up the pins. So either the sum has this
- * pin, or this thread sees the new sequence. The state comes before the sequence, since the monitor
- * is in doubt until it has made sequences even.
+ * pin, or this thread sees the new sequence. The state comes before the sequence, since the gate
+ * is shut from before memory changes until the sequences are even.
  */
 #include "core/cache_set.h"
 #include "core/error.h"
@@ -59,15 +59,15 @@ static inline uint32_t sequence_of(const struct hmreg_mr *mr)
     return atomic_load_explicit(&mr->sequence, memory_order_acquire);
 }
 
-/* Pairs with the monitor's, who has made sequences even before. */
+/* Pairs with gate_end_drain(), before which sequences were made even. */
 static inline unsigned state_of(const struct hot *hot)
 {
-    return atomic_load_explicit(&hot->desk.pulse->state, memory_order_acquire);
+    return atomic_load_explicit(&hot->desk.gate->state, memory_order_acquire);
 }
 
-static inline void stamp(const struct pulse *pulse, struct cell *cell)
+static inline void stamp(const struct gate *gate, struct cell *cell)
 {
-    atomic_store_explicit(&cell->stamp, atomic_load_explicit(&pulse->clock, memory_order_relaxed),
+    atomic_store_explicit(&cell->stamp, atomic_load_explicit(&gate->clock, memory_order_relaxed),
                           memory_order_relaxed);
 }
 
@@ -157,12 +157,14 @@ static bool serves(const struct hot *hot, const struct hmreg_mr *mr, uint64_t ad
     return !hot->exact || (!offset && len == size);
 }
 
-/* Nothing that the monitor has read and not told can be of this entry. */
-static bool is_beyond_doubt(const struct hot *hot, const struct hmreg_mr *mr)
+/* No change that the domain has not read can be of this entry. What is being read from the kernel
+ * is of memory that the monitor watches; what is in the queue may be of any. */
+static bool is_certain(const struct hot *hot, const struct hmreg_mr *mr)
 {
     unsigned state = state_of(hot);
 
-    return (state & PULSE_LIVE) && !((state & PULSE_DOUBTS) && mr->monitored);
+    return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
+           !((state & GATE_READING) && mr->monitored);
 }
 
 /* Asks what the entry demands to be asked at each hit. */
@@ -170,8 +172,8 @@ static bool is_right(const struct hot *hot, struct hmreg_mr *mr, uint32_t sequen
 {
     struct cache_set *set = cache_set_of(hot->set);
 
-    if (mr->ask_monitor && (!monitor_is_read(set->monitor) || !is_beyond_doubt(hot, mr) ||
-                            sequence_of(mr) != sequence))
+    if (mr->ask_monitor &&
+        (!monitor_is_read(set->monitor) || !is_certain(hot, mr) || sequence_of(mr) != sequence))
         return false;
     if (!mr->ask_identity ||
         cache_set_is_same(set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr)))
@@ -194,8 +196,8 @@ static struct hmreg_mr *try_entry(struct hot *hot, uint32_t number, uint64_t add
         return NULL;
     add_to(&cell->pins, 1);
     fence(hot);
-    *go_on = (state_of(hot) & (PULSE_LIVE | PULSE_DOUBTS)) == PULSE_LIVE;
-    if (sequence_of(mr) != sequence || !(*go_on || is_beyond_doubt(hot, mr)) ||
+    *go_on = (state_of(hot) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
+    if (sequence_of(mr) != sequence || !(*go_on || is_certain(hot, mr)) ||
         !serves(hot, mr, addr, len, access)) {
         unpin(hot, cell, mr);
         return NULL;
@@ -205,7 +207,7 @@ static struct hmreg_mr *try_entry(struct hot *hot, uint32_t number, uint64_t add
         unpin(hot, cell, mr);
         return NULL;
     }
-    stamp(hot->desk.pulse, cell);
+    stamp(hot->desk.gate, cell);
     hot_count(hot, mr->cache, &set->caches[mr->cache].ledger);
     return mr;
 }
@@ -231,7 +233,8 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
     if (domain && out && process_is(domain->lib->epoch))
         hot = hot_find(&domain->caches->pool.hot);
     if (hot) {
-        if (state_of(hot) & PULSE_REAP)
+        cache_drain(&domain->caches->pool);
+        if (state_of(hot) & GATE_REAP)
             cache_set_reap(domain->caches);
         mr = hit_aside(hot, (uintptr_t)addr, len, access);
     }
@@ -298,7 +301,7 @@ static inline struct hmreg_mr *mr_at(char *entries, uint32_t name)
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
 {
-    const struct pulse *pulse;
+    const struct gate *gate;
     struct hmreg_mr *mr;
     struct cell *cell;
     uint64_t place, wrong;
@@ -318,9 +321,9 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     cell = hot_cell_of(desk->cells, slot);
     add_to(&cell->pins, 1);
     barrier_compiler();
-    pulse = desk->pulse;
+    gate = desk->gate;
     /* A free slot's entry is 0, which contains nothing. */
-    if (unlikely(peek(&pulse->state) != PULSE_LIVE))
+    if (unlikely(peek(&gate->state) != GATE_LIVE))
         return get_otherwise(mr, addr, len, access, out, place);
     barrier_compiler();
     wrong = peek(&mr->sequence) ^ cell->check;
@@ -328,7 +331,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
         return get_otherwise(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_otherwise(mr, addr, len, mr->access, out, place);
-    stamp(pulse, cell);
+    stamp(gate, cell);
     count(desk->hits);
     *out = mr;
     return (int)wrong;
@@ -338,12 +341,10 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
 
 int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len)
 {
-    struct change change = {.start = (uint64_t)(uintptr_t)addr,
-                            .end = (uint64_t)(uintptr_t)addr + len};
     int rc = context_check(lib);
 
     rc = rc ? rc : validate_range(addr, len);
     if (!rc)
-        monitor_tell(lib->monitor, &change);
+        monitor_notice(lib->monitor, (uintptr_t)addr, (uintptr_t)addr + len);
     return rc;
 }

@@ -10,7 +10,6 @@
 #include "core/lru.h"
 #include "core/mr.h"
 #include "core/process.h"
-#include "core/quiet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +160,7 @@ static struct hot *part_new(struct hot_set *set)
         return NULL;
     }
     hot->desk.serial = aside ? ~set->serial : set->serial;
-    hot->desk.pulse = set->pulse;
+    hot->desk.gate = set->gate;
     hot->desk.hot = hot;
     hot->fenced = set->fenced;
     hot->exact = set->exact;
@@ -208,8 +207,8 @@ bool hot_set_open(struct hot_set *set, const struct shelf *entries, pthread_mute
     struct registry *all = registry_open();
 
     *set = (struct hot_set){.entries = entries, .lock = lock, .caches = caches, .exact = exact};
-    set->pulse = all ? pulse_open() : NULL;
-    if (!set->pulse)
+    set->gate = all ? gate_open() : NULL;
+    if (!set->gate)
         return false;
     set->serial = atomic_fetch_add(&last_serial, 1) + 1;
     set->fenced = !barrier_start();
@@ -236,7 +235,7 @@ void hot_set_close(struct hot_set *set, struct ledger *(*ledger)(struct hot_set 
             ledger_leave(ledger(set, i), hot->rows[i]);
         part_free(hot);
     }
-    pulse_close(set->pulse);
+    gate_close(set->gate);
 }
 
 /* ---- cells ------------------------------------------------------------------------------ */
@@ -270,11 +269,11 @@ struct cell *hot_cell(struct hot *hot, uint32_t number)
         return NULL;
     if (old)
         memcpy((void *)made, (void *)old, had * sizeof(*old));
-    quiet_lock(hot->set->lock);
+    pthread_mutex_lock(hot->set->lock);
     desk->cells = made;
     desk->room = hot_name(room);
     desk->entries = hot->set->entries->base;
-    quiet_unlock(hot->set->lock);
+    pthread_mutex_unlock(hot->set->lock);
     show(hot);
     free(old);
     return &made[number];
@@ -294,7 +293,7 @@ uint32_t hot_pins(const struct hot_set *set, uint32_t number)
 /* Ages, since the clock may wrap and a cell may be of long ago. */
 uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known)
 {
-    uint32_t now = atomic_load_explicit(&set->pulse->clock, memory_order_relaxed);
+    uint32_t now = atomic_load_explicit(&set->gate->clock, memory_order_relaxed);
     uint32_t age = now - known;
 
     if (lru_is_later(known, now))

@@ -13,7 +13,7 @@
 
 #include "core/barrier.h"
 #include "core/ledger.h"
-#include "core/pulse.h"
+#include "core/gate.h"
 #include "core/shelf.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -66,7 +66,7 @@ struct hot_desk {
     uint32_t mask, room; /* of a slot, in bytes; names that have cells end here */
     char *entries;       /* as struct shelf's base */
     struct cell *cells;
-    const struct pulse *pulse;
+    const struct gate *gate;
     _Atomic uint64_t *hits; /* of the usual cache; NULL before the first */
     struct hot *hot;
 };
@@ -87,7 +87,7 @@ struct hot {
 /* One for each domain. */
 struct hot_set {
     uint64_t serial; /* never used again */
-    struct pulse *pulse;
+    struct gate *gate;
     const struct shelf *entries; /* of struct cache_entry; not empty */
     pthread_mutex_t *lock;       /* theirs; held by who adds cells up */
     unsigned caches;

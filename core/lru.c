@@ -5,8 +5,6 @@
  */
 #include "core/lru.h"
 
-#include "core/quiet.h"
-
 #define CHILDREN 4
 #define ROOT     (CHILDREN - 1u) /* on the shelf */
 
@@ -53,9 +51,9 @@ bool lru_grow(struct lru *lru, pthread_mutex_t *lock)
 {
     uint32_t end;
 
-    quiet_lock(lock);
+    pthread_mutex_lock(lock);
     end = lru->items.end;
-    quiet_unlock(lock);
+    pthread_mutex_unlock(lock);
     return shelf_grow(&lru->items, end, lock);
 }
 

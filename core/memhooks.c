@@ -2,27 +2,22 @@
  *
  * See memhooks.h. The stubs (hook_stubs.h) call on_call() for what may touch a watched range.
  *
- * Told before the kernel is asked: once the pages are gone, another thread may have new memory at
- * the same place at once. That a get which races with the change itself may register the old pages
- * is its caller's mistake, and so it is without a cache.
+ * Pushed before the kernel is asked: once the pages are gone, another thread may have new memory at
+ * the same address at once. That a get which races with the change itself may register the old
+ * pages is its caller's mistake, and so it is without a cache.
  *
- * Locks: open_lock (who is open) is taken by open, close and fork, never by a hook: glibc's fork
- * takes malloc's locks after the handlers have run, and a hook may be inside malloc. tell_lock
- * is quiet; it guards the clients and is held while they are told. In a forked child it may be held
- * for ever by a thread that is not there: the first open in the child starts anew.
- *
- * A thread that is interrupted with a quiet lock held, whose signal handler unmaps, tells nobody:
- * it doubts in each domain's pulse, and the next look-up takes everything for changed.
+ * open_lock (who is open) is taken by open, close and fork, never by a hook: glibc's fork takes
+ * malloc's locks after the handlers have run, and a hook may be inside malloc.
  */
 #include "core/memhooks.h"
 
+#include "core/changes.h"
 #include "core/error.h"
 #include "core/hook_stubs.h"
 #include "core/process.h"
-#include "core/pulse.h"
-#include "core/quiet.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -49,12 +44,11 @@ static struct {
     atomic_uint starts;     /* orders what start() has written before what hooks read */
     struct hook_state *state;
     uint64_t page_size;
-    pthread_mutex_t tell_lock;
-    struct memhooks_client *clients;
+    unsigned users; /* under open_lock */
     _Atomic uint64_t calls;
 } hooks;
 
-/* ---- telling ---------------------------------------------------------------------------- */
+/* ---- pushing ---------------------------------------------------------------------------- */
 
 static bool is_watched(uint64_t start, uint64_t end)
 {
@@ -71,23 +65,16 @@ static bool is_watched(uint64_t start, uint64_t end)
 
 /* [start, start + len) is about to change, to the end of its last page; one that wraps, to the
  * top. */
-static void tell(uint64_t start, uint64_t len)
+static void push(uint64_t start, uint64_t len)
 {
     uint64_t mask = hooks.page_size - 1;
     uint64_t end = len > UINT64_MAX - mask - start ? UINT64_MAX : (start + len + mask) & ~mask;
-    struct change change = {start, end, .host_only = true};
+    struct change change = {start, end, .source = CHANGE_HOOKS};
 
     if (!len || !is_watched(start, end))
         return;
     atomic_fetch_add(&hooks.calls, 1);
-    if (quiet_depth) {
-        pulse_doubt_hooked();
-        return;
-    }
-    quiet_lock(&hooks.tell_lock);
-    for (struct memhooks_client *client = hooks.clients; client; client = client->next)
-        client->changed(client, &change);
-    quiet_unlock(&hooks.tell_lock);
+    changes_push(&change);
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
@@ -105,11 +92,11 @@ static void on_mremap(const uint64_t *args)
     uint64_t before = args[1], after = (args[2] + mask) & ~mask, flags = args[3];
 
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) || (flags & MREMAP_MAYMOVE && after > before))
-        tell(args[0], before);
+        push(args[0], before);
     else if (after < before)
-        tell(args[0] + after, before - after);
+        push(args[0] + after, before - after);
     if (flags & MREMAP_FIXED)
-        tell(args[4], args[2]);
+        push(args[4], args[2]);
 }
 
 /* The heap's end as the kernel has it: somebody may move it past libc. */
@@ -118,7 +105,7 @@ static void on_brk(uint64_t end)
     uint64_t now = end ? (uint64_t)syscall(SYS_brk, 0) : 0;
 
     if (end < now)
-        tell(end, now - end);
+        push(end, now - end);
 }
 
 static void on_shmat(const uint64_t *args)
@@ -126,7 +113,7 @@ static void on_shmat(const uint64_t *args)
     struct shmid_ds segment;
 
     if (args[2] & SHM_REMAP && shmctl((int)args[0], IPC_STAT, &segment) == 0)
-        tell(args[1] - (args[2] & SHM_RND ? args[1] % (uint64_t)SHMLBA : 0), segment.shm_segsz);
+        push(args[1] - (args[2] & SHM_RND ? args[1] % (uint64_t)SHMLBA : 0), segment.shm_segsz);
 }
 
 /* The ranges are read as the kernel will: what is not there is its to refuse. Where a policy
@@ -139,10 +126,10 @@ static void on_process_madvise(const uint64_t *args)
 
         if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)sizeof(range)) {
             if (errno != EFAULT)
-                pulse_doubt_hooked();
+                push(0, UINT64_MAX);
             return;
         }
-        tell((uintptr_t)range.iov_base, range.iov_len);
+        push((uintptr_t)range.iov_base, range.iov_len);
     }
 }
 
@@ -152,18 +139,18 @@ static void on_known_call(const struct hook_call *call)
 
     switch (call->number) {
     case SYS_munmap:
-        tell(args[0], args[1]);
+        push(args[0], args[1]);
         break;
     case SYS_mmap:
         if (args[3] & MAP_FIXED)
-            tell(args[0], args[1]);
+            push(args[0], args[1]);
         break;
     case SYS_mremap:
         on_mremap(args);
         break;
     case SYS_madvise:
         if (throws_away(args[2]))
-            tell(args[0], args[1]);
+            push(args[0], args[1]);
         break;
     case SYS_brk:
         on_brk(args[0]);
@@ -172,7 +159,7 @@ static void on_known_call(const struct hook_call *call)
         on_shmat(args);
         break;
     case SYS_shmdt: /* how far the segment reaches is not said */
-        tell(args[0], UINT64_MAX - args[0]);
+        push(args[0], UINT64_MAX - args[0]);
         break;
     case SYS_process_madvise:
         on_process_madvise(args);
@@ -223,8 +210,7 @@ static int start(const struct hook_sites *sites, uint64_t epoch)
     if (!hooks.state)
         return hmreg_last_error()->code;
     hooks.page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-    pthread_mutex_init(&hooks.tell_lock, NULL);
-    hooks.clients = NULL;
+    hooks.users = 0;
     atomic_store(&hooks.calls, 0);
     atomic_fetch_add(&hooks.starts, 1);
     atomic_store(&hooks.state->hook, on_call);
@@ -234,20 +220,7 @@ static int start(const struct hook_sites *sites, uint64_t epoch)
     return rc;
 }
 
-static int join(struct memhooks_client *client, const struct hook_sites *sites, uint64_t epoch)
-{
-    int rc = atomic_load(&hooks.epoch) == epoch ? 0 : start(sites, epoch);
-
-    if (rc)
-        return rc;
-    quiet_lock(&hooks.tell_lock);
-    client->next = hooks.clients;
-    hooks.clients = client;
-    quiet_unlock(&hooks.tell_lock);
-    return 0;
-}
-
-int memhooks_open(struct memhooks_client *client)
+int memhooks_open(void)
 {
     uint64_t epoch = process_epoch_start();
     struct hook_sites sites;
@@ -260,22 +233,16 @@ int memhooks_open(struct memhooks_client *client)
     if (rc)
         return rc;
     pthread_mutex_lock(&open_lock);
-    rc = join(client, &sites, epoch);
+    rc = atomic_load(&hooks.epoch) == epoch ? 0 : start(&sites, epoch);
+    hooks.users += !rc;
     pthread_mutex_unlock(&open_lock);
     return rc;
 }
 
-void memhooks_close(struct memhooks_client *client)
+void memhooks_close(void)
 {
-    struct memhooks_client **link = &hooks.clients;
-
     pthread_mutex_lock(&open_lock);
-    quiet_lock(&hooks.tell_lock);
-    while (*link != client)
-        link = &(*link)->next;
-    *link = client->next;
-    quiet_unlock(&hooks.tell_lock);
-    if (!hooks.clients) {
+    if (!--hooks.users) {
         hook_stubs_remove(hooks.state);
         atomic_store(&hooks.epoch, 0);
     }
@@ -322,7 +289,7 @@ static bool hook_again(void)
     pthread_mutex_unlock(&open_lock);
     if (rc)
         hmreg_error_restore(&before);
-    tell(0, UINT64_MAX);
+    push(0, UINT64_MAX);
     return !rc;
 }
 

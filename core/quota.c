@@ -4,8 +4,6 @@
  */
 #include "core/quota.h"
 
-#include "core/quiet.h"
-
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
 {
     *quota = (struct quota){.regions = 0};
@@ -21,10 +19,10 @@ void quota_destroy(struct quota *quota)
 
 void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
 {
-    quiet_lock(&quota->lock);
+    pthread_mutex_lock(&quota->lock);
     quota->max_regions = max_regions;
     quota->max_bytes = max_bytes;
-    quiet_unlock(&quota->lock);
+    pthread_mutex_unlock(&quota->lock);
 }
 
 bool quota_never_fits(const struct quota *quota, uint64_t bytes)
@@ -57,30 +55,30 @@ enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint6
 {
     enum quota_answer answer;
 
-    quiet_lock(&quota->lock);
+    pthread_mutex_lock(&quota->lock);
     settle(quota, owed);
     answer = ask(quota, bytes);
     if (answer == QUOTA_TAKEN) {
         quota->regions++;
         quota->bytes += bytes;
     }
-    quiet_unlock(&quota->lock);
+    pthread_mutex_unlock(&quota->lock);
     return answer;
 }
 
 void quota_give(struct quota *quota, struct quota_owed *owed)
 {
-    quiet_lock(&quota->lock);
+    pthread_mutex_lock(&quota->lock);
     settle(quota, owed);
-    quiet_unlock(&quota->lock);
+    pthread_mutex_unlock(&quota->lock);
 }
 
 bool quota_is_exceeded(struct quota *quota)
 {
     bool exceeded;
 
-    quiet_lock(&quota->lock);
+    pthread_mutex_lock(&quota->lock);
     exceeded = quota->regions > quota->max_regions || quota->bytes > quota->max_bytes;
-    quiet_unlock(&quota->lock);
+    pthread_mutex_unlock(&quota->lock);
     return exceeded;
 }

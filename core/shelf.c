@@ -5,8 +5,6 @@
  */
 #include "core/shelf.h"
 
-#include "core/quiet.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,21 +46,21 @@ static bool have_addresses(struct shelf *shelf, pthread_mutex_t *lock)
     size_t bytes = 0;
     void *base, *other;
 
-    quiet_lock(lock);
+    pthread_mutex_lock(lock);
     base = shelf->base;
-    quiet_unlock(lock);
+    pthread_mutex_unlock(lock);
     if (base)
         return true;
     base = reserve(shelf->size, &bytes);
     if (!base)
         return false;
-    quiet_lock(lock);
+    pthread_mutex_lock(lock);
     other = shelf->base;
     if (!other) {
         shelf->base = base;
         shelf->reserved = bytes;
     }
-    quiet_unlock(lock);
+    pthread_mutex_unlock(lock);
     if (other) /* another thread was faster */
         munmap(base, bytes);
     return true;
@@ -80,11 +78,11 @@ bool shelf_grow(struct shelf *shelf, uint32_t end, pthread_mutex_t *lock)
         usable = shelf->reserved;
     if (usable / shelf->size <= end || mprotect(shelf->base, usable, PROT_READ | PROT_WRITE))
         return false;
-    quiet_lock(lock);
+    pthread_mutex_lock(lock);
     if (usable > shelf->usable) {
         shelf->usable = usable;
         shelf->end = (uint32_t)(usable / shelf->size);
     }
-    quiet_unlock(lock);
+    pthread_mutex_unlock(lock);
     return true;
 }

@@ -9,24 +9,28 @@
  * userfaultfd is "changing" in the kernel, and its ioctls answer EAGAIN. Other threads do not
  * sleep: one may already have new memory at the old address before the event is even queued.
  *
- * So a look-up is right only if all that has happened is known to the caches, and that is what
+ * So a look-up is right only if all that has happened is in the queue, and that is what
  * userfault_settle() waits for: the kernel is not changing (asked by a copy of nothing, which
  * answers EAGAIN while it is, and EINVAL for the nothing else; no other ioctl is as cheap, and this
  * one takes no lock of the address space), hence every event is read; and no event is between being
- * read and being told, which `changes` says by being odd. `changes` becomes odd before the read:
- * the kernel cannot stop changing, and the sleeper cannot run on, until after that.
+ * read and being pushed, which `readings` says by being odd. It becomes odd before the read: the
+ * kernel cannot stop changing, and the sleeper cannot run on, until after that. For hits, which ask
+ * nobody, the gates say READING during that time.
+ *
+ * The thread that reads takes no lock: a thread that sleeps in munmap(2) may hold any, and so may
+ * one that the sleeper has stopped.
  *
  * Locks: shared_lock (who is open) is taken by open, close and fork only. watch_lock serializes
- * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients:
- * whoever tells or asks them shares it, so that nobody waits but who opens or closes; nobody
- * allocates, frees or unmaps under it. The order is shared_lock or watch_lock, then client_lock.
+ * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients,
+ * which are asked under it. The order is shared_lock or watch_lock, then client_lock.
  *
- * What nobody tells us: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in it. An
- * application that does either to memory it has registered calls hmreg_invalidate().
+ * What the kernel does not tell: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in
+ * it. An application that does either to memory it has registered calls hmreg_invalidate().
  */
 #include "core/userfault.h"
 
 #include "core/error.h"
+#include "core/gate.h"
 #include "core/process.h"
 
 #include <errno.h>
@@ -45,9 +49,9 @@
 #include <unistd.h>
 
 #define EVENTS       (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
-#define SETTLE_NS    20000 /* an event takes about 100 us */
-#define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
-#define BATCH        16    /* events read at once */
+#define SETTLE_NS    20000         /* an event takes about 100 us */
+#define SETTLE_TRIES 5000          /* with the sleep's own overhead, some tenths of a second */
+#define BATCH        16            /* events read at once */
 #define PIECE        (16ull << 20) /* of whose pages so many bytes the kernel is soon done */
 
 struct userfault {
@@ -55,9 +59,9 @@ struct userfault {
     int stop; /* an eventfd */
     size_t page_size;
     pthread_t thread;
-    atomic_uint changes; /* odd: events are being read and told */
+    atomic_uint readings; /* odd: events are being read and pushed */
     _Atomic uint64_t events;
-    pthread_rwlock_t client_lock;
+    pthread_mutex_t client_lock;
     struct userfault_client *clients;
     pthread_mutex_t watch_lock;
 };
@@ -93,73 +97,51 @@ static int ask_changing(const struct userfault *userfault)
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
-/* What a batch of events says. */
-struct news {
-    struct change changes[2 * BATCH];
-    size_t count;
-};
-
-static void note(struct news *news, uint64_t start, uint64_t end, bool unmapped)
+static void push(uint64_t start, uint64_t end, bool unmapped)
 {
-    news->changes[news->count++] =
-        (struct change){start, end, .host_only = true, .unmapped = unmapped};
+    struct change change = {start, end, .source = CHANGE_KERNEL, .unmapped = unmapped};
+
+    changes_push(&change);
 }
 
-/* Memory that moved takes its watch along. It is stopped before the change is told: whoever
- * watches the new place afterwards keeps it, whoever did so before is told. */
-static void note_move(struct userfault *userfault, struct news *news, uint64_t from, uint64_t to,
-                      uint64_t len)
+/* Memory that moved takes its watch along. It is stopped before the change is pushed: whoever
+ * watches the new place afterwards keeps it, and who did so before drops its region. */
+static void push_move(struct userfault *userfault, uint64_t from, uint64_t to, uint64_t len)
 {
     disable(userfault, to, to + len);
-    note(news, from, from + len, true);
-    note(news, to, to + len, true);
+    push(from, from + len, true);
+    push(to, to + len, true);
 }
 
-static void take_note(struct userfault *userfault, struct news *news, const struct uffd_msg *event)
+static void push_event(struct userfault *userfault, const struct uffd_msg *event)
 {
     switch (event->event) {
     case UFFD_EVENT_UNMAP:
-        note(news, event->arg.remove.start, event->arg.remove.end, true);
+        push(event->arg.remove.start, event->arg.remove.end, true);
         break;
     case UFFD_EVENT_REMOVE:
-        note(news, event->arg.remove.start, event->arg.remove.end, false);
+        push(event->arg.remove.start, event->arg.remove.end, false);
         break;
     case UFFD_EVENT_REMAP:
-        note_move(userfault, news, event->arg.remap.from, event->arg.remap.to,
-                  event->arg.remap.len);
+        push_move(userfault, event->arg.remap.from, event->arg.remap.to, event->arg.remap.len);
         break;
     }
 }
 
-/* Each client is in doubt from before the read until it is told. */
-static ssize_t tell_clients(struct userfault *userfault)
+static void read_events(struct userfault *userfault)
 {
     struct uffd_msg batch[BATCH];
-    struct news news = {.count = 0};
-    struct userfault_client *client;
     ssize_t count;
 
-    for (client = userfault->clients; client; client = client->next)
-        client->expect(client);
+    atomic_fetch_add(&userfault->readings, 1);
+    gates_begin_reading();
     count = read(userfault->fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
     for (ssize_t i = 0; i < count; i++)
-        take_note(userfault, &news, &batch[i]);
-    for (client = userfault->clients; client; client = client->next)
-        client->changed(client, news.changes, news.count);
-    return count;
-}
-
-static void read_and_tell(struct userfault *userfault)
-{
-    ssize_t count;
-
-    atomic_fetch_add(&userfault->changes, 1);
-    pthread_rwlock_rdlock(&userfault->client_lock);
-    count = tell_clients(userfault);
-    pthread_rwlock_unlock(&userfault->client_lock);
+        push_event(userfault, &batch[i]);
+    gates_end_reading();
     if (count > 0)
         atomic_fetch_add(&userfault->events, (uint64_t)count);
-    atomic_fetch_add(&userfault->changes, 1);
+    atomic_fetch_add(&userfault->readings, 1);
 }
 
 static void *listen_to_events(void *arg)
@@ -170,7 +152,7 @@ static void *listen_to_events(void *arg)
 
     while (!fds[1].revents) {
         if (poll(fds, 2, -1) > 0 && fds[0].revents)
-            read_and_tell(userfault);
+            read_events(userfault);
     }
     return NULL;
 }
@@ -261,7 +243,7 @@ static int start(struct userfault **out)
         rc = hmreg_fail_os(errno, "no descriptor for the monitor");
         goto close_descriptor;
     }
-    pthread_rwlock_init(&userfault->client_lock, NULL);
+    pthread_mutex_init(&userfault->client_lock, NULL);
     pthread_mutex_init(&userfault->watch_lock, NULL);
     rc = start_thread(userfault);
     if (rc)
@@ -287,7 +269,7 @@ static void stop(struct userfault *userfault)
     pthread_join(userfault->thread, NULL);
     close(userfault->fd);
     close(userfault->stop);
-    pthread_rwlock_destroy(&userfault->client_lock);
+    pthread_mutex_destroy(&userfault->client_lock);
     pthread_mutex_destroy(&userfault->watch_lock);
     free(userfault);
 }
@@ -336,10 +318,10 @@ int userfault_open(struct userfault_client *client, struct userfault **out)
     if (!shared)
         rc = start(&shared);
     if (!rc) {
-        pthread_rwlock_wrlock(&shared->client_lock);
+        pthread_mutex_lock(&shared->client_lock);
         client->next = shared->clients;
         shared->clients = client;
-        pthread_rwlock_unlock(&shared->client_lock);
+        pthread_mutex_unlock(&shared->client_lock);
         *out = shared;
     }
     pthread_mutex_unlock(&shared_lock);
@@ -352,12 +334,12 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
     bool last;
 
     pthread_mutex_lock(&shared_lock);
-    pthread_rwlock_wrlock(&userfault->client_lock);
+    pthread_mutex_lock(&userfault->client_lock);
     while (*link != client)
         link = &(*link)->next;
     *link = client->next;
     last = !userfault->clients;
-    pthread_rwlock_unlock(&userfault->client_lock);
+    pthread_mutex_unlock(&userfault->client_lock);
     if (last) {
         shared = NULL;
         stop(userfault);
@@ -392,11 +374,11 @@ static struct span first_needed(struct userfault *userfault, const struct span *
     struct span first = {span->end, span->end}, needed;
     struct userfault_client *client;
 
-    pthread_rwlock_rdlock(&userfault->client_lock);
+    pthread_mutex_lock(&userfault->client_lock);
     for (client = userfault->clients; client; client = client->next)
         if (client->needs(client, span->start, span->end, &needed) && needed.start < first.start)
             first = whole_pages(userfault, needed.start, needed.end);
-    pthread_rwlock_unlock(&userfault->client_lock);
+    pthread_mutex_unlock(&userfault->client_lock);
     return first;
 }
 
@@ -428,7 +410,8 @@ bool userfault_is_read(const struct userfault *userfault)
     return ask_changing(userfault) == 0;
 }
 
-bool userfault_await_read(struct userfault *userfault)
+/* Events are read as fast as the thread runs: 100 us are usual, and it waits for nobody. */
+static bool await_read(const struct userfault *userfault)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
     int rc = ask_changing(userfault);
@@ -440,16 +423,20 @@ bool userfault_await_read(struct userfault *userfault)
     return rc == 0;
 }
 
-bool userfault_settle(struct userfault *userfault)
+void userfault_await_reading(const struct userfault *userfault)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};
-    unsigned changes;
+    unsigned readings = atomic_load(&userfault->readings);
 
-    if (!userfault_await_read(userfault))
-        return false;
-    changes = atomic_load(&userfault->changes);
-    while (changes % 2 && atomic_load(&userfault->changes) == changes)
+    while (readings % 2 && atomic_load(&userfault->readings) == readings)
         nanosleep(&pause, NULL);
+}
+
+bool userfault_settle(const struct userfault *userfault)
+{
+    if (!await_read(userfault))
+        return false;
+    userfault_await_reading(userfault);
     return true;
 }
 

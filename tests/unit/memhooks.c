@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Hooks in libc's code: what they leave as it was (code, registers, errno, forks), what they cost
- * memory that nobody watches, where they run (inside listeners, signal handlers, vfork). What only
+ * memory that nobody watches, where they run (inside hooks, signal handlers, vfork). What only
  * they hear is in memhooks_heard.c; that every ordinary way to lose a page is heard, in monitor.c.
  */
 #include "tests/support/cache_bed.h"
 #include "tests/support/hook_holder.h"
 
+#include "core/cache_set.h"
 #include "core/context.h"
 #include "core/hook_stubs.h"
 #include "core/memhooks.h"
-#include "core/quiet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -218,13 +218,12 @@ static void open__code_may_not_be_changed__opnotsupp_and_all_as_before(void **st
 #if defined(__x86_64__)
 
 /* Uses up every register that a hook may. */
-static bool spoil_registers(struct listener *listener, const struct change *change)
+static void spoil_registers(void)
 {
     __asm__ volatile("vzeroall\n\tfninit" ::
                          : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
                            "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
     errno = EXDEV;
-    return false;
 }
 
 /* madvise(2) with values in vector registers, which are read again after it. */
@@ -253,9 +252,6 @@ static long madvise_keeping(void *addr, size_t len, const uint64_t in[8], uint64
 static void hook__spoils_every_register_and_errno__caller_keeps_them(void **state)
 {
 #if defined(__x86_64__)
-    struct pulse pulse = {.state = PULSE_LIVE};
-    struct listener spoiler = {
-        .pulse = &pulse, .changed = spoil_registers, .needs = hook_holder_needs_none};
     size_t len = bed_page();
     char *memory = bed_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
@@ -266,13 +262,13 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
         test_skip("no AVX, or a sanitizer's madvise");
     bed_open_hooked(&bed);
     bed_key(&bed, memory, len);
-    monitor_attach(bed.lib->monitor, &spoiler);
+    hook_inside = spoil_registers;
     errno = ENOTTY;
     assert_int_equal(madvise_keeping(memory, len, in, out), 0);
     assert_int_equal(errno, ENOTTY);
     assert_memory_equal(in, out, sizeof(in));
     assert_int_equal(calls(&bed), 1);
-    monitor_detach(bed.lib->monitor, &spoiler);
+    hook_inside = NULL;
     munmap(memory, len);
     bed_close(&bed);
 #else
@@ -410,38 +406,30 @@ static struct {
     bool done;
 } inner;
 
-/* A listener that unmaps, as a signal's handler might that interrupts one. */
-static bool unmap_inner(struct listener *listener, const struct change *change)
+/* As a signal handler might that interrupts a hook. */
+static void unmap_inner(void)
 {
     if (!inner.done) {
         inner.done = true;
         munmap(inner.memory, bed_page());
         map_at(inner.memory, bed_page());
     }
-    return false;
 }
 
-static void munmap__inside_the_librarys_locks__no_deadlock_and_told(void **state)
+static void munmap__inside_a_hook__no_deadlock_and_known(void **state)
 {
-    struct pulse pulse = {.state = PULSE_LIVE};
-    struct listener listener = {
-        .pulse = &pulse, .changed = unmap_inner, .needs = hook_holder_needs_none};
     char *outer = bed_map(1);
     struct bed bed;
 
     inner.memory = bed_map(1);
     inner.done = false;
     bed_open_hooked(&bed);
-    if (bed_hears_kernel(&bed)) {
-        bed_close(&bed);
-        test_skip("the kernel would wait for the listener's own thread");
-    }
     assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
     assert_int_equal(bed_key(&bed, outer, 10), 2);
-    monitor_attach(bed.lib->monitor, &listener);
+    hook_inside = unmap_inner;
     munmap(outer, bed_page());
+    hook_inside = NULL;
     assert_true(inner.done);
-    monitor_detach(bed.lib->monitor, &listener);
     assert_int_equal(bed_key(&bed, inner.memory, 10), 3);
     munmap(inner.memory, bed_page());
     bed_close(&bed);
@@ -455,7 +443,7 @@ static void unmap_in_handler(int signal_number)
     errno = before;
 }
 
-static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_told(void **state)
+static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known(void **state)
 {
     struct sigaction action = {.sa_handler = unmap_in_handler}, before;
     struct bed bed;
@@ -464,9 +452,9 @@ static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_to
     bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
     sigaction(SIGUSR1, &action, &before);
-    quiet_enter(); /* as it is while the thread locks, holds or unlocks one */
+    pthread_mutex_lock(&bed.domain->caches->pool.lock);
     raise(SIGUSR1);
-    quiet_leave();
+    pthread_mutex_unlock(&bed.domain->caches->pool.lock);
     sigaction(SIGUSR1, &before, NULL);
     map_at(inner.memory, bed_page());
     assert_int_equal(bed_key(&bed, inner.memory, 10), 2);
@@ -517,7 +505,7 @@ static int childs_part(char *memory)
     return 0;
 }
 
-static void fork__while_a_hook_holds_every_lock__child_does_not_hang(void **state)
+static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
 {
     char *held = bed_map(1), *other = bed_map(1);
     struct hook_holder holder;
@@ -530,7 +518,7 @@ static void fork__while_a_hook_holds_every_lock__child_does_not_hang(void **stat
     bed_open_hooked(&bed);
     bed_key(&bed, held, 10);
     bed_key(&bed, other, 10);
-    hook_holder_start(&holder, bed.lib->monitor, held);
+    hook_holder_start(&holder, held);
     child = fork();
     if (child == 0)
         _exit(childs_part(other));
@@ -668,10 +656,10 @@ TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
           TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before),
           TEST(hook__spoils_every_register_and_errno__caller_keeps_them),
           TEST(munmap__of_nothing__errno_is_the_kernels),
-          TEST(munmap__inside_the_librarys_locks__no_deadlock_and_told),
-          TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_told),
+          TEST(munmap__inside_a_hook__no_deadlock_and_known),
+          TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known),
           TEST(vfork__child_unmaps__parent_is_told),
-          TEST(fork__while_a_hook_holds_every_lock__child_does_not_hang),
+          TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang),
           TEST(fork__child_has_none_of_the_parents_hooks),
           TEST(open_and_close__while_threads_are_in_the_code__all_goes_on),
           TEST(fork__while_code_is_being_changed__children_run_whole_code) COSTS)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Gates come and go while a producer of changes walks them, which waits for no thread: each gate
+ * that hears it and is there before it begins is marked, and a mark that comes too late goes with
+ * the next drain.
+ */
+#include "core/process.h"
+#include "core/gate.h"
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MANY 100 /* more than a page has */
+
+static const struct change by_hook = {.end = 1, .source = CHANGE_HOOKS};
+
+static unsigned state_of(const struct gate *gate)
+{
+    return atomic_load(&gate->state);
+}
+
+static struct gate *open_hooked(void)
+{
+    struct gate *gate = gate_open();
+
+    assert_non_null(gate);
+    atomic_store(&gate->hears, CHANGE_HOOKS);
+    return gate;
+}
+
+static void mark_pending__of_many__all_that_hear_hooks(void **state)
+{
+    struct gate *gates[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        gates[i] = open_hooked();
+        atomic_store(&gates[i]->hears, i % 3 ? CHANGE_HOOKS | CHANGE_KERNEL : CHANGE_KERNEL);
+        for (int j = 0; j < i; j++)
+            assert_ptr_not_equal(gates[i], gates[j]);
+    }
+    gates_mark_pending(&by_hook);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(state_of(gates[i]), i % 3 ? GATE_LIVE | GATE_PENDING : GATE_LIVE);
+    for (int i = 0; i < MANY; i++)
+        gate_close(gates[i]);
+}
+
+static void open__where_one_was_closed_pending__live_and_nothing_else(void **state)
+{
+    struct gate *first = open_hooked(), *second;
+
+    atomic_store(&first->clock, 400);
+    gates_mark_pending(&by_hook);
+    gate_close(first);
+    gates_mark_pending(&by_hook);
+    second = gate_open();
+    assert_ptr_equal(second, first);
+    assert_int_equal(state_of(second), GATE_LIVE);
+    assert_int_equal(atomic_load(&second->clock), 0);
+    gates_mark_pending(&by_hook);
+    assert_int_equal(state_of(second), GATE_LIVE);
+    gate_close(second);
+}
+
+static void drain__change_comes_meanwhile__drains_again(void **state)
+{
+    struct gate *gate = open_hooked();
+
+    assert_false(gate_begin_drain(gate));
+    gates_mark_pending(&by_hook);
+    assert_true(gate_is_queued(gate));
+    assert_true(gate_begin_drain(gate));
+    assert_true(gate_is_queued(gate)); /* hits wait */
+    gates_mark_pending(&by_hook);
+    gate_end_drain(gate);
+    assert_true(state_of(gate) & GATE_QUEUED);
+    assert_true(gate_begin_drain(gate));
+    gate_end_drain(gate);
+    assert_false(gate_begin_drain(gate));
+    assert_int_equal(state_of(gate), GATE_LIVE);
+    gate_close(gate);
+}
+
+static void mark_pending__a_notice__only_gates_of_its_library(void **state)
+{
+    struct change notice = {.end = 1, .source = CHANGE_NOTICE, .library = 7};
+    struct gate *its = open_hooked(), *others = open_hooked();
+
+    atomic_store(&its->library, 7);
+    atomic_store(&others->library, 8);
+    gates_mark_pending(&notice);
+    assert_int_equal(state_of(its), GATE_LIVE | GATE_PENDING);
+    assert_int_equal(state_of(others), GATE_LIVE);
+    gate_close(its);
+    gate_close(others);
+}
+
+/* A gate may have become another domain's between the two. */
+static void reading__gate_opened_anew_meanwhile__is_not_left_reading(void **state)
+{
+    struct gate *gate = gate_open(), *hooked = open_hooked();
+
+    assert_non_null(gate);
+    atomic_store(&gate->hears, CHANGE_KERNEL);
+    gates_begin_reading();
+    assert_int_equal(state_of(gate), GATE_LIVE | GATE_READING);
+    assert_int_equal(state_of(hooked), GATE_LIVE);
+    atomic_store(&gate->hears, 0);
+    gates_end_reading();
+    assert_int_equal(state_of(gate), GATE_LIVE);
+    gate_close(gate);
+    gate_close(hooked);
+}
+
+/* ---- at the same time ------------------------------------------------------------------- */
+
+static atomic_bool enough;
+
+static void *mark_all_the_time(void *arg)
+{
+    while (!atomic_load(&enough))
+        gates_mark_pending(&by_hook);
+    return NULL;
+}
+
+/* What is open is reached, whoever comes and goes beside it. */
+static void *come_and_go(void *arg)
+{
+    for (int i = 0; i < 20000; i++) {
+        struct gate *gate = gate_open();
+
+        if (!gate)
+            return NULL;
+        atomic_store(&gate->hears, i % 2 ? CHANGE_HOOKS : 0);
+        gate_close(gate);
+    }
+    return arg;
+}
+
+static void mark_pending__while_others_come_and_go__reaches_what_stays(void **state)
+{
+    struct gate *stays = open_hooked(), *plain = gate_open();
+    pthread_t marks, comes;
+    void *result;
+
+    atomic_store(&enough, false);
+    assert_int_equal(pthread_create(&marks, NULL, mark_all_the_time, NULL), 0);
+    assert_int_equal(pthread_create(&comes, NULL, come_and_go, &enough), 0);
+    for (int i = 0; i < 1000; i++) {
+        gates_mark_pending(&by_hook);
+        assert_true(state_of(stays) & GATE_QUEUED);
+        while (gate_begin_drain(stays))
+            gate_end_drain(stays);
+    }
+    pthread_join(comes, &result);
+    assert_ptr_equal(result, &enough);
+    atomic_store(&enough, true);
+    pthread_join(marks, NULL);
+    assert_int_equal(state_of(plain), GATE_LIVE);
+    gate_close(stays);
+    gate_close(plain);
+}
+
+/* ---- forks ------------------------------------------------------------------------------ */
+
+/* A domain of the parent's must not come to life again with one of the child's. */
+static int childs_part(const struct gate *parents)
+{
+    struct gate *own;
+
+    gates_mark_pending(&by_hook);
+    if (state_of(parents))
+        return 1;
+    own = gate_open();
+    if (!own || own == parents || state_of(parents) || state_of(own) != GATE_LIVE)
+        return 2;
+    atomic_store(&own->hears, CHANGE_HOOKS);
+    gates_mark_pending(&by_hook);
+    return state_of(own) == (GATE_LIVE | GATE_PENDING) && !state_of(parents) ? 0 : 3;
+}
+
+static void open__in_a_forked_child__parents_stay_dead(void **state)
+{
+    struct gate *gate = open_hooked();
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(childs_part(gate));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(state_of(gate), GATE_LIVE);
+    gate_close(gate);
+}
+
+TEST_MAIN(TEST(mark_pending__of_many__all_that_hear_hooks),
+          TEST(open__where_one_was_closed_pending__live_and_nothing_else),
+          TEST(drain__change_comes_meanwhile__drains_again),
+          TEST(mark_pending__a_notice__only_gates_of_its_library),
+          TEST(reading__gate_opened_anew_meanwhile__is_not_left_reading),
+          TEST(mark_pending__while_others_come_and_go__reaches_what_stays),
+          TEST(open__in_a_forked_child__parents_stay_dead))
