@@ -45,13 +45,14 @@ int rocr_look_up(struct hmem *self, uint64_t addr, struct rocr_pointer_info *inf
     case ROCR_POINTER_UNKNOWN:
         return -HMEM_NOT_MINE;
     case ROCR_POINTER_RESERVED:
-        if (!info->registered)
-            return -HMEM_NOT_MINE;
+        /* Asked first: runtimes that call mappings reserved (6.1) leave `registered` at 0. */
         if (rocr_vmem_is_mapped(self, addr))
             return hmreg_fail(-EOPNOTSUPP,
                               "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
                               "tells nothing about its mapping; a newer one does",
                               addr);
+        if (!info->registered)
+            return -HMEM_NOT_MINE;
         return hmreg_fail(
             -EFAULT, "nothing is mapped at %#" PRIx64 ": ROCm only reserved the address", addr);
     case ROCR_POINTER_VMEM:

@@ -283,7 +283,7 @@ static bool fork_while_threads_open(const struct entry *entry)
 
 void entries_fork_while_threads_open(const struct entry *entry)
 {
-    test_forks_with_threads();
+    test_forks_while_threads_allocate();
     in_a_program(fork_while_threads_open, entry);
 }
 

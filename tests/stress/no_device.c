@@ -127,7 +127,7 @@ static void fork__while_threads_start_every_runtime__children_live(void **state)
 {
     pid_t child;
 
-    test_forks_with_threads();
+    test_forks_while_threads_allocate();
     need_no_device();
     for (int i = 0; i < ROUNDS; i++) {
         child = fork();

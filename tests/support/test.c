@@ -61,6 +61,14 @@ void test_forks_with_threads(void)
 #endif
 }
 
+void test_forks_while_threads_allocate(void)
+{
+    test_forks_with_threads();
+#ifdef __SANITIZE_ADDRESS__
+    test_skip("AddressSanitizer's allocator does not bear forks while other threads allocate");
+#endif
+}
+
 unsigned long test_times(unsigned long usual)
 {
     const char *value = getenv("HMREG_TEST_PART");

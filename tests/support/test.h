@@ -43,6 +43,9 @@ void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 /* Before anything is begun: skips a test that forks while it has threads where ThreadSanitizer
  * watches, which does not follow that. */
 void test_forks_with_threads(void);
+/* The same where those threads allocate and so does the child: for AddressSanitizer, too, whose
+ * allocator keeps its locks in the child. */
+void test_forks_while_threads_allocate(void);
 
 /* How often a random test does what it usually does so many times: with HMREG_TEST_PART=10 a tenth. */
 unsigned long test_times(unsigned long usual);

@@ -160,7 +160,8 @@ static HSAKMT_STATUS map_to(void *addr, HSAuint64 count, const HSAuint32 *nodes)
     pthread_mutex_lock(&lock);
     memory = find(addr);
     if (memory) {
-        memcpy(memory->mapped, nodes, count * sizeof(*nodes));
+        for (HSAuint64 i = 0; i < count; i++)
+            memory->mapped[i] = nodes[i];
         memory->mapped_count = (HSAuint32)count;
     }
     pthread_mutex_unlock(&lock);
@@ -257,9 +258,10 @@ int amdgpu_query_gpu_info(void *device, void *info)
     return 0;
 }
 
+/* The runtime hands it back to drmCommandWriteRead(), and to mmap() for the CPU's access. */
 int amdgpu_device_get_fd(void *device)
 {
-    return -1;
+    return 0;
 }
 
 int amdgpu_bo_import(void *device, int type, uint32_t fd, struct kmt_import *out)

@@ -224,13 +224,12 @@ static void describe(const struct memory *memory, uint64_t addr, hsa_amd_pointer
 {
     bool reserved = memory->type == ROCR_POINTER_RESERVED;
     bool vmem = memory->type == ROCR_POINTER_VMEM;
-    bool untold = vmem && fake_env("HMREG_FAKE_HSA_VMEM_UNTOLD", 0);
+    bool untold = fake_env("HMREG_FAKE_HSA_VMEM_UNTOLD", 0);
     bool hidden = is_imported(memory) && fake_env("HMREG_FAKE_HSA_HIDDEN", 0);
-    uint8_t registered = reserved ? memory->registered : 1;
+    uint8_t registered = !untold && (!reserved || memory->registered);
 
-    if (untold) { /* runtimes of before */
+    if (untold && vmem) {
         out->type = (hsa_amd_pointer_type_t)ROCR_POINTER_RESERVED;
-        memcpy((char *)out + REGISTERED_AT, &registered, 1);
         return;
     }
     out->type = (hsa_amd_pointer_type_t)memory->type;
