@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The tables of promises, of kinds of memory and of rules and the list of errors name tests as
+# The tables of promises, of kinds of memory, of runtimes and of rules and the list of errors name tests as
 # PROGRAM:CASE: does each exist, and is it run? Program conformance_suite is tests/conformance/suite*.c, cuda_public tests/gpu/cuda/public.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
 kinds=$SOURCE_DIR/docs/memory-kinds.md
 rules=$SOURCE_DIR/docs/testing.md
+runtimes=$SOURCE_DIR/docs/runtimes.md
 errors=$SOURCE_DIR/tests/conformance/errors.txt
 
 sources_of() { # PROGRAM
@@ -63,6 +64,43 @@ kinds_have_rows() {
     return $bad
 }
 
+# PROGRAM:RUNTIME__CASE for each cell of a table of ways in: its section names the program, its columns
+# the runtimes, its rows the cases.
+cells_of_entries() {
+    awk -F '|' '
+        /^## / { program = match($0, /`[a-z]+_entries`/) ? substr($0, RSTART + 1, RLENGTH - 2) : "" }
+        !program || !/^\|/ || /^\|---/ { next }
+        function bare(text) { gsub(/[` ]/, "", text); return text }
+        /^\| way in / { for (i = 3; i < NF - 1; i++) runtime[i] = bare($i); next }
+        { for (i = 3; i < NF - 1; i++)
+              if ($i ~ /[A-Za-z]/) print program ":" runtime[i] "__" bare($(NF - 1)) }
+    ' "$runtimes" | sort
+}
+
+tests_of_entries() {
+    local file vendor
+    for file in "$SOURCE_DIR"/tests/gpu/*/entries.c; do
+        vendor=$(basename "$(dirname "$file")")
+        grep -oE 'TEST\([a-z0-9_]+\)' "$file" | sed "s/TEST(\(.*\))/${vendor}_entries:\1/"
+    done | sort
+}
+
+entries_are_cells() {
+    [[ $(tests_of_entries | wc -l) -gt 90 ]] || { echo "too few tests of entries"; return 1; }
+    diff <(cells_of_entries) <(tests_of_entries)
+}
+
+# A program runs one runtime at a time, selected by the beginning of its cases' names.
+runtimes_of_entries_are_run() {
+    local vendor runtime bad=0
+    while IFS=_: read -r vendor _ runtime; do
+        grep -q "ARGS ${runtime%%__*}__" "$SOURCE_DIR/tests/gpu/$vendor/CMakeLists.txt" && continue
+        echo "${vendor}_entries is not run with ${runtime%%__*}__"
+        bad=1
+    done < <(tests_of_entries)
+    return $bad
+}
+
 # "PAGE ERROR" for every error of the manual's pages.
 errors_of_the_manual() {
     awk '/^# / { in_it = $0 == "# ERRORS" }
@@ -100,6 +138,9 @@ check rules__tests__exist all_are_run "$rules"
 check kinds__tests_of_the_table__exist all_are_run "$kinds"
 check kinds__each_row__has_a_test kinds_have_tests
 check kinds__each_test_of_a_kind__has_a_row kinds_have_rows
+check runtimes__each_cell_of_the_tables__is_a_test_and_each_test_a_cell entries_are_cells
+check runtimes__each_column_of_the_tables__is_run runtimes_of_entries_are_run
+check runtimes__tests_of_the_table__exist all_are_run "$runtimes"
 check errors__each_of_the_manuals__has_a_test none_is_missing
 check errors__tests__exist all_are_run "$errors"
 check errors__tests__name_them tests_name_their_errors
