@@ -258,6 +258,7 @@ void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *ma
 
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
 {
+    cache_drain(&set->pool); /* what has ended makes room before anything is evicted */
     for (unsigned i = 0; i < set->count; i++)
         cache_change_limits(&set->caches[i], max_regions, max_bytes);
     cache_set_reap_dead(set);
@@ -265,8 +266,10 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
 
 static bool evict_of(struct cache_set *set, struct cache *first)
 {
-    bool done = first && cache_evict(first, 1, 0);
+    bool done;
 
+    cache_drain(&set->pool); /* as above */
+    done = first && cache_evict(first, 1, 0);
     for (unsigned i = 0; i < set->count && !done; i++)
         done = cache_evict(&set->caches[i], 1, 0);
     if (done)
