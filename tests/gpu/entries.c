@@ -201,8 +201,10 @@ static bool open_in_child_of_user(const struct entry *entry)
            close_lib(lib) && ends_well(begin(is_refused, entry)) && open_and_close(entry);
 }
 
+/* The monitor's thread runs, and some runtimes' own. */
 void entries_open_in_child_of_user(const struct entry *entry)
 {
+    test_forks_with_threads();
     in_a_program(open_in_child_of_user, entry);
 }
 
