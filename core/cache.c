@@ -281,7 +281,7 @@ static bool apply(struct cache_pool *pool, const struct change *change, unsigned
 {
     unsigned count = change_is_of_host_memory(change) ? HOST_CACHES : pool->hot.caches;
 
-    if (gate_concerns(pool->hot.gate, change))
+    if (gate_hears(pool->hot.gate, change->source, change->library))
         for (unsigned i = 0; i < count && *room; i++)
             invalidate(&pool->caches[i], change, room);
     return *room;

@@ -16,8 +16,6 @@
  */
 #include "core/changes.h"
 
-#include "core/gate.h"
-
 #include <stdatomic.h>
 
 struct slot {
@@ -56,7 +54,7 @@ void changes_push(const struct change *change)
 
     if (!slot_write(&ring[ticket % CHANGES_SIZE], ticket, change))
         atomic_fetch_add(&refused, 1);
-    gates_mark_pending(change);
+    gates_mark_pending(change->source, change->library);
 }
 
 /* ---- readers ---------------------------------------------------------------------------- */

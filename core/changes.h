@@ -16,23 +16,16 @@
 #ifndef HMREG_CORE_CHANGES_H
 #define HMREG_CORE_CHANGES_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "core/gate.h"
 
-/* Who says so. CHANGES_LOST is the queue's own. */
-enum change_source {
-    CHANGE_HOOKS = 1,
-    CHANGE_KERNEL = 2,
-    CHANGE_NOTICE = 4, /* the application: hmreg_invalidate() */
-    CHANGE_LOST = 8,
-};
+#include <stdint.h>
 
 /* [start, end) changed, or is about to. Whole pages, but for those of a notice. */
 struct change {
     uint64_t start, end;
     enum change_source source;
     bool unmapped;    /* the kernel has stopped watching what is in it */
-    uint32_t library; /* of a notice: the monitor of the library it was given to */
+    uint32_t library; /* of a notice: the monitor it was given to */
 };
 
 /* Hooks and the kernel know nothing of devices' memory. */

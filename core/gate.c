@@ -116,35 +116,24 @@ void gate_close(struct gate *gate)
 
 /* ---- marking ---------------------------------------------------------------------------- */
 
-static void set_in_all(unsigned bit, bool (*concerns)(const struct gate *, const void *),
-                       const void *what)
+static void set_in_all(unsigned bit, enum change_source source, uint32_t library)
 {
     for (struct page *page = atomic_load(&pages); page; page = page->next)
         for (unsigned i = 0; i < GATES; i++)
-            if (concerns(&page->places[i].gate, what))
+            if (gate_hears(&page->places[i].gate, source, library))
                 atomic_fetch_or(&page->places[i].gate.state, bit);
 }
 
-static bool is_concerned(const struct gate *gate, const void *change)
+/* Sequentially consistent, as the kernel's change of memory comes after it: a thread that has other
+ * memory at the place has it from the kernel, and so sees the mark. */
+void gates_mark_pending(enum change_source source, uint32_t library)
 {
-    return gate_concerns(gate, change);
-}
-
-static bool hears_kernel(const struct gate *gate, const void *unused)
-{
-    return atomic_load(&gate->hears) & CHANGE_KERNEL;
-}
-
-/* Sequentially consistent, as the kernel's change of memory comes after it: who has other memory at
- * the place has it from the kernel, and so sees the mark. */
-void gates_mark_pending(const struct change *change)
-{
-    set_in_all(GATE_PENDING, is_concerned, change);
+    set_in_all(GATE_PENDING, source, library);
 }
 
 void gates_begin_reading(void)
 {
-    set_in_all(GATE_READING, hears_kernel, NULL);
+    set_in_all(GATE_READING, CHANGE_KERNEL, 0);
 }
 
 /* Also in a gate that has another domain since, which does not hear the kernel. */

@@ -23,10 +23,17 @@
 #ifndef HMREG_CORE_GATE_H
 #define HMREG_CORE_GATE_H
 
-#include "core/changes.h"
-
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/* Who says that memory changed. */
+enum change_source {
+    CHANGE_HOOKS = 1,
+    CHANGE_KERNEL = 2,
+    CHANGE_NOTICE = 4, /* the application: hmreg_invalidate() */
+    CHANGE_LOST = 8,   /* the queue, which does not know what changed */
+};
 
 struct gate {
     atomic_uint state;
@@ -53,17 +60,17 @@ void gate_close(struct gate *gate);
 /* The three below may run anywhere: inside malloc, in a signal handler, in a child of vfork(2). In
  * the child of a fork no gate hears anything. */
 
-/* Sets GATE_PENDING in all gates that the change concerns. */
-void gates_mark_pending(const struct change *change);
+/* Sets GATE_PENDING in all gates that a change from this source concerns. library: of a notice. */
+void gates_mark_pending(enum change_source source, uint32_t library);
 /* Sets GATE_READING in all that hear the kernel, and clears it in all there are. */
 void gates_begin_reading(void);
 void gates_end_reading(void);
 
-static inline bool gate_concerns(const struct gate *gate, const struct change *change)
+static inline bool gate_hears(const struct gate *gate, enum change_source source, uint32_t library)
 {
-    if (change->source == CHANGE_NOTICE)
-        return atomic_load(&gate->library) == change->library;
-    return change->source == CHANGE_LOST || atomic_load(&gate->hears) & (unsigned)change->source;
+    if (source == CHANGE_NOTICE)
+        return atomic_load(&gate->library) == library;
+    return source == CHANGE_LOST || atomic_load(&gate->hears) & (unsigned)source;
 }
 
 static inline bool gate_is_queued(const struct gate *gate)

@@ -11,6 +11,7 @@
  */
 #include "core/monitor.h"
 
+#include "core/changes.h"
 #include "core/error.h"
 #include "core/memhooks.h"
 

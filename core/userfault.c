@@ -29,8 +29,8 @@
  */
 #include "core/userfault.h"
 
+#include "core/changes.h"
 #include "core/error.h"
-#include "core/gate.h"
 #include "core/process.h"
 
 #include <errno.h>

@@ -14,8 +14,6 @@
 
 #define MANY 100 /* more than a page has */
 
-static const struct change by_hook = {.end = 1, .source = CHANGE_HOOKS};
-
 static unsigned state_of(const struct gate *gate)
 {
     return atomic_load(&gate->state);
@@ -40,7 +38,7 @@ static void mark_pending__of_many__all_that_hear_hooks(void **state)
         for (int j = 0; j < i; j++)
             assert_ptr_not_equal(gates[i], gates[j]);
     }
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(state_of(gates[i]), i % 3 ? GATE_LIVE | GATE_PENDING : GATE_LIVE);
     for (int i = 0; i < MANY; i++)
@@ -52,14 +50,14 @@ static void open__where_one_was_closed_pending__live_and_nothing_else(void **sta
     struct gate *first = open_hooked(), *second;
 
     atomic_store(&first->clock, 400);
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     gate_close(first);
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     second = gate_open();
     assert_ptr_equal(second, first);
     assert_int_equal(state_of(second), GATE_LIVE);
     assert_int_equal(atomic_load(&second->clock), 0);
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     assert_int_equal(state_of(second), GATE_LIVE);
     gate_close(second);
 }
@@ -69,11 +67,11 @@ static void drain__change_comes_meanwhile__drains_again(void **state)
     struct gate *gate = open_hooked();
 
     assert_false(gate_begin_drain(gate));
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     assert_true(gate_is_queued(gate));
     assert_true(gate_begin_drain(gate));
     assert_true(gate_is_queued(gate)); /* hits wait */
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     gate_end_drain(gate);
     assert_true(state_of(gate) & GATE_QUEUED);
     assert_true(gate_begin_drain(gate));
@@ -85,12 +83,11 @@ static void drain__change_comes_meanwhile__drains_again(void **state)
 
 static void mark_pending__a_notice__only_gates_of_its_library(void **state)
 {
-    struct change notice = {.end = 1, .source = CHANGE_NOTICE, .library = 7};
     struct gate *its = open_hooked(), *others = open_hooked();
 
     atomic_store(&its->library, 7);
     atomic_store(&others->library, 8);
-    gates_mark_pending(&notice);
+    gates_mark_pending(CHANGE_NOTICE, 7);
     assert_int_equal(state_of(its), GATE_LIVE | GATE_PENDING);
     assert_int_equal(state_of(others), GATE_LIVE);
     gate_close(its);
@@ -121,7 +118,7 @@ static atomic_bool enough;
 static void *mark_all_the_time(void *arg)
 {
     while (!atomic_load(&enough))
-        gates_mark_pending(&by_hook);
+        gates_mark_pending(CHANGE_HOOKS, 0);
     return NULL;
 }
 
@@ -149,7 +146,7 @@ static void mark_pending__while_others_come_and_go__reaches_what_stays(void **st
     assert_int_equal(pthread_create(&marks, NULL, mark_all_the_time, NULL), 0);
     assert_int_equal(pthread_create(&comes, NULL, come_and_go, &enough), 0);
     for (int i = 0; i < 1000; i++) {
-        gates_mark_pending(&by_hook);
+        gates_mark_pending(CHANGE_HOOKS, 0);
         assert_true(state_of(stays) & GATE_QUEUED);
         while (gate_begin_drain(stays))
             gate_end_drain(stays);
@@ -170,14 +167,14 @@ static int childs_part(const struct gate *parents)
 {
     struct gate *own;
 
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     if (state_of(parents))
         return 1;
     own = gate_open();
     if (!own || own == parents || state_of(parents) || state_of(own) != GATE_LIVE)
         return 2;
     atomic_store(&own->hears, CHANGE_HOOKS);
-    gates_mark_pending(&by_hook);
+    gates_mark_pending(CHANGE_HOOKS, 0);
     return state_of(own) == (GATE_LIVE | GATE_PENDING) && !state_of(parents) ? 0 : 3;
 }
 
