@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_sites.h. Looked into are: each function as the dynamic linker resolves it for us, which
- * is an interposer's (a preloaded allocator's, a sanitizer's) where there is one; libc's own, which
- * libc itself and the interposer call; and the dynamic linker's private munmap. libc's must have a
- * site. An interposer need not, if it enters the kernel nowhere itself: then it calls libc. So does
- * who has put a jump over the beginning of libc's; the whole file that it leads to is looked
- * through.
+ * See hook_sites.h. hook_sites_find() looks into each function as the dynamic linker resolves it
+ * for us, which is an interposer's (a preloaded allocator's, a sanitizer's) where there is one;
+ * into libc's own, which libc itself and the interposer call; and into the dynamic linker, which
+ * unmaps by a munmap of its own. libc's must have a site. An interposer need not, if it enters the
+ * kernel nowhere itself: then it calls libc. So does who has put a jump over the beginning of
+ * libc's; the whole file that it leads to is looked through.
  *
  * In a statically linked program what we resolve is the program's copy of libc, and all there is.
  *
- * A second `syscall` in libc's function, in another form, is not hooked: since 2.38 glibc's mmap(2)
- * has one, for executable memory at an address that the kernel chooses (prefer_map_32bit_exec),
- * which replaces nothing.
+ * A second system call in libc's function, in another form, is not hooked: glibc 2.41's mmap(2) on
+ * x86-64 has one, for executable memory at an address that the kernel chooses
+ * (prefer_map_32bit_exec), which replaces nothing. unit_memhooks_sites lists libc's other entries.
  */
 #include "core/hook_sites.h"
 
 #include "core/error.h"
+#include "core/hook_arch.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -29,11 +30,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#if defined(__x86_64__) && defined(__LP64__)
-
-#define PATTERN_SIZE 7   /* the instruction, and `syscall` */
 #define UNKNOWN_SIZE 128 /* looked through where a function's size is not known */
-#define JUMP         0xe9
+
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
 
 /* Not in every libc. */
 extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned)
@@ -116,43 +117,14 @@ static bool linkers_text(struct text *out)
     return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
 }
 
-/* ---- patterns --------------------------------------------------------------------------- */
-
-static void make_pattern(long number, uint8_t pattern[PATTERN_SIZE])
-{
-    static const uint8_t fetch_last[PATTERN_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05};
-    uint8_t mov[PATTERN_SIZE] = {0xb8, 0, 0, 0, 0, 0x0f, 0x05};
-
-    memcpy(mov + 1, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
-    memcpy(pattern, number == HOOK_ANY_CALL ? fetch_last : mov, PATTERN_SIZE);
-}
-
-/* What may not be mapped is read by the kernel. */
-static bool read_safely(uintptr_t from, void *to, size_t size)
-{
-    struct iovec local = {to, size}, remote = {(void *)from, size};
-
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
-}
+/* ---- entries of the kernel -------------------------------------------------------------- */
 
 bool hook_is_stub(const uint8_t *at, long number)
 {
-    uint32_t header[HOOK_STUB_HEADER / sizeof(uint32_t)];
-    int32_t distance;
+    const uint8_t *stub = hook_arch_target(at);
+    long found;
 
-    if (at[0] != 0xe9 || at[5] != 0x0f || at[6] != 0x05)
-        return false;
-    memcpy(&distance, at + 1, sizeof(distance));
-    return read_safely((uintptr_t)at + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance -
-                           HOOK_STUB_HEADER,
-                       header, sizeof(header)) &&
-           header[2] == (uint32_t)number && header[5] == HOOK_STUB_MAGIC;
-}
-
-/* After a byte 0x40 to 0x4f it would be another instruction: mov $x,%r8d. */
-static bool is_plain(const uint8_t *at, const uint8_t *pattern, bool first)
-{
-    return memcmp(at, pattern, PATTERN_SIZE) == 0 && (first || (at[-1] & 0xf0) != 0x40);
+    return stub && hook_stub_number(stub, &found) && found == number;
 }
 
 static int add_site(struct hook_sites *sites, const struct hook_site *site)
@@ -166,66 +138,29 @@ static int add_site(struct hook_sites *sites, const struct hook_site *site)
     return 0;
 }
 
-/* A system call in the form of a site, or one that is hooked already; its number. */
-static bool is_any_site(const uint8_t *at, bool first, long *number)
-{
-    uint8_t pattern[PATTERN_SIZE];
-    uint32_t value;
-    int32_t distance;
-
-    memcpy(&value, at + 1, sizeof(value));
-    memcpy(&distance, at + 1, sizeof(distance));
-    if (at[0] == JUMP &&
-        !read_safely((uintptr_t)at + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance - 16, &value,
-                     sizeof(value)))
-        return false;
-    *number = (long)value;
-    make_pattern(*number, pattern);
-    return at[0] == JUMP ? hook_is_stub(at, *number) : is_plain(at, pattern, first);
-}
-
-/* Adds the sites in the text. *others: bytes that enter the kernel otherwise, or look so. */
+/* Adds the text's sites of this system call, and, if `any`, those whose number is known only when
+ * they are reached: their stubs look at it. *others: entries that are no such site. */
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
-                     unsigned *found, unsigned *others)
+                     bool any, unsigned *found, unsigned *others)
 {
     uint8_t *code = (uint8_t *)text->start;
-    uint8_t pattern[PATTERN_SIZE];
+    size_t size = text->end - text->start;
+    struct hook_entry entry;
     int rc = 0;
 
-    make_pattern(wanted->number, pattern);
-    for (size_t i = 0; !rc && i + 2 <= text->end - text->start; i++) {
-        struct hook_site site = {wanted->name, code + i - HOOK_SITE_SIZE, wanted->number,
-                                 text->protection};
-        bool whole = i >= HOOK_SITE_SIZE;
-
-        if (code[i] != 0x0f || code[i + 1] != 0x05)
+    for (size_t at = 0; !rc && at < size; at += HOOK_CODE_STEP) {
+        if (!hook_arch_enters(code, size, at, &entry))
             continue;
-        if (whole && (hook_is_stub(site.at, site.number) ||
-                      is_plain(site.at, pattern, i == HOOK_SITE_SIZE))) {
-            rc = add_site(sites, &site);
+        if (entry.site &&
+            (entry.number == wanted->number || (any && entry.number == HOOK_ANY_CALL))) {
+            rc = add_site(sites, &(struct hook_site){wanted->name, entry.site, entry.number,
+                                                     text->protection});
             ++*found;
         } else {
             ++*others;
         }
     }
     return rc;
-}
-
-/* ---- where nothing can be hooked -------------------------------------------------------- */
-
-/* Valgrind runs translations of code, and does not see it change. It answers this sequence of
- * instructions, which is none of anybody else's: is this valgrind? */
-static bool on_valgrind(void)
-{
-    uint64_t request[6] = {0x1001};
-    uint64_t answer = 0;
-
-    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\t"
-                     "xchgq %%rbx, %%rbx"
-                     : "+d"(answer)
-                     : "a"(request)
-                     : "cc", "memory");
-    return answer != 0;
 }
 
 /* ---- functions -------------------------------------------------------------------------- */
@@ -248,21 +183,6 @@ static int refuse(const struct wanted *wanted, const struct text *text, const ch
                       wanted->name, text->file[0] ? text->file : "this program", why);
 }
 
-/* Does the function begin with a jump, near or, as others write it, by %r11? */
-static bool jump_of(const uint8_t *function, uintptr_t *target)
-{
-    static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3};
-    int32_t distance;
-
-    memcpy(&distance, function + 1, sizeof(distance));
-    *target = (uintptr_t)function + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance;
-    if (function[0] == 0x49 && function[1] == 0xbb && !memcmp(function + 10, by_r11, 3))
-        memcpy(target, function + 2, sizeof(*target));
-    else if (function[0] != JUMP)
-        return false;
-    return true;
-}
-
 /* Those of the numbers that we hook. */
 static bool changes_mappings(long number)
 {
@@ -280,19 +200,20 @@ static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
                         const struct text *text)
 {
     uint8_t *code = (uint8_t *)text->start;
+    size_t size = text->end - text->start;
+    struct hook_entry entry;
     int rc = 0;
 
-    for (size_t i = 0; !rc && i + 2 <= text->end - text->start; i++) {
-        struct hook_site site = {wanted->name, code + i - HOOK_SITE_SIZE, 0, text->protection};
-
-        if (code[i] != 0x0f || code[i + 1] != 0x05)
+    for (size_t at = 0; !rc && at < size; at += HOOK_CODE_STEP) {
+        if (!hook_arch_enters(code, size, at, &entry))
             continue;
-        if (i < HOOK_SITE_SIZE || !is_any_site(site.at, i == HOOK_SITE_SIZE, &site.number))
+        if (!entry.site || entry.number == HOOK_ANY_CALL)
             return refuse(wanted, text,
                           "has been put before libc's and enters the kernel in a form that cannot "
                           "be hooked");
-        if (changes_mappings(site.number))
-            rc = add_site(sites, &site);
+        if (changes_mappings(entry.number))
+            rc = add_site(sites, &(struct hook_site){wanted->name, entry.site, entry.number,
+                                                     text->protection});
     }
     return rc;
 }
@@ -321,7 +242,7 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
     uintptr_t target;
     int rc;
 
-    if (!jump_of((const uint8_t *)function, &target) ||
+    if (!hook_arch_begins_with_jump((const uint8_t *)function, &target) ||
         hook_is_stub((const uint8_t *)function, wanted->number))
         return 0;
     if (!text_of(target, &other))
@@ -347,7 +268,7 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
         return refuse(wanted, &text, "is not in any loaded file");
     text.end = end_of_function(function, &text);
     text.start = function;
-    rc = add_sites(sites, wanted, &text, &found, &others);
+    rc = add_sites(sites, wanted, &text, true, &found, &others);
     if (!rc && must)
         rc = find_behind_jump(sites, wanted, function, &text, &found);
     if (rc)
@@ -385,7 +306,7 @@ static int find_linkers(struct hook_sites *sites)
 
     if (!linkers_text(&text))
         return 0;
-    rc = add_sites(sites, &munmaps, &text, &found, &others);
+    rc = add_sites(sites, &munmaps, &text, false, &found, &others);
     return rc || found ? rc : refuse(&munmaps, &text, "is in no form that can be hooked");
 }
 
@@ -407,9 +328,9 @@ int hook_sites_find(struct hook_sites *out)
     void *libc;
     int rc = 0;
 
-    if (on_valgrind())
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: valgrind does not see code change; use "
-                                       "userfaultfd or import");
+    if (hook_arch_refusal())
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import",
+                          hook_arch_refusal());
     libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     for (size_t i = 0; !rc && i < sizeof(wanted) / sizeof(wanted[0]); i++)
         rc = find_wanted(&sites, &wanted[i], libc);
@@ -420,13 +341,3 @@ int hook_sites_find(struct hook_sites *out)
         *out = sites;
     return rc;
 }
-
-#else
-
-int hook_sites_find(struct hook_sites *out)
-{
-    return hmreg_fail(-EOPNOTSUPP, "memhooks: there are none for this processor; use userfaultfd "
-                                   "or import");
-}
-
-#endif

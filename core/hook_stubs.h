@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The stubs that sites jump to (hook_sites.h), and putting the jumps there and back. A stub
+ * Writes a stub for each site (hook_sites.h), and puts the jumps to them there and back. A stub
  * decides in some twenty instructions, without a lock or a shared write, whether the call may
- * change memory that is watched; only then it calls the hook, with every register saved. Then it
- * runs the instruction that the jump replaced and goes back to the site's `syscall`: no thread
- * is ever inside a stub while it is in the kernel.
+ * change memory that is watched; only then it calls the hook, with every register saved.
  *
  * Stubs and what they read are never unmapped, since a thread may be interrupted in one at any
  * time and go on much later. Nothing of the library's own code runs after hook_stubs_remove().
@@ -13,30 +11,7 @@
 #define HMREG_CORE_HOOK_STUBS_H
 
 #include "core/hook_sites.h"
-
-#include <stdatomic.h>
-
-#define HOOK_GRANULE_SHIFT 21    /* 2 MiB */
-#define HOOK_GRANULES      65536 /* memory further apart than 128 GiB shares them */
-
-/* A system call that is about to be made, in the order of its arguments. */
-struct hook_call {
-    uint64_t number;
-    uint64_t args[6];
-};
-
-/* Read by the stubs, which know its layout. On pages that are wiped in a forked child: there
- * nothing is watched and nobody called. */
-struct hook_state {
-    _Atomic(void (*)(const struct hook_call *)) hook; /* NULL: nobody */
-    _Atomic uint64_t inside;                          /* threads that are in the hook */
-    _Atomic uint32_t watched;                         /* ranges */
-    uint32_t unused[11];
-    _Atomic uint32_t granules[HOOK_GRANULES]; /* ranges that touch each */
-};
-
-/* The process's state; NULL with -ENOMEM or -EOPNOTSUPP recorded. */
-struct hook_state *hook_state_get(void);
+#include "core/hook_state.h"
 
 /* Hooks the sites; those that are hooked already stay so. One at a time. All or none of them:
  * -EOPNOTSUPP, with the reason; -ENOMEM. */

@@ -50,7 +50,7 @@ no_circle_of_calls() {
 # The nouns of core as docs/architecture.md lists them, in its order.
 listed() {
     sed -n '/^| what one comes for/,/^$/p' docs/architecture.md | cut -d'|' -f3 |
-        grep -o '`[a-z_]*`' | tr -d '`'
+        grep -o '`[a-z0-9_]*`' | tr -d '`'
 }
 
 every_noun_is_listed_once() {
@@ -67,11 +67,11 @@ listed_from_the_roof_down() {
 
 # FOLDER PATTERN: of the other folders a folder's nouns include only what matches.
 includes_only() {
-    ! includes "$1" | grep -vE " ($1/[a-z_]*|$2)\$"
+    ! includes "$1" | grep -vE " ($1/[a-z0-9_]*|$2)\$"
 }
 
 fabrics_know_errors_only() { # but for the loopback, which is inside the library
-    ! includes providers | grep -v '^providers/loopback' | grep -vE ' (providers/[a-z_]*|core/error)$'
+    ! includes providers | grep -v '^providers/loopback' | grep -vE ' (providers/[a-z0-9_]*|core/error)$'
 }
 
 check layers__core_without_circles no_circle core hmem providers
