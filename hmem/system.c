@@ -7,108 +7,19 @@
  * nothing about a mapping says whether its pages are still the same, so monitors watch it instead.
  */
 #include "core/error.h"
+#include "core/maps.h"
 #include "hmem/hmem.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/ioctl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-/* linux/fs.h of Linux 6.11; Debian 12's headers do not have it. */
-struct procmap_query {
-    uint64_t size;
-    uint64_t query_flags;
-    uint64_t query_addr;
-    uint64_t vma_start;
-    uint64_t vma_end;
-    uint64_t vma_flags;
-    uint64_t vma_page_size;
-    uint64_t vma_offset;
-    uint64_t inode;
-    uint32_t dev_major;
-    uint32_t dev_minor;
-    uint32_t vma_name_size;
-    uint32_t build_id_size;
-    uint64_t vma_name_addr;
-    uint64_t build_id_addr;
-};
-#define PROCMAP_QUERY_IOCTL            _IOWR('f', 17, struct procmap_query)
-#define PROCMAP_QUERY_VMA_READABLE     0x01
-#define PROCMAP_QUERY_VMA_WRITABLE     0x02
-#define PROCMAP_QUERY_VMA_SHARED       0x08
-#define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
 
 /* NULL in its place: the list of mappings is opened for each question. */
 struct hmem {
-    FILE *maps; /* of the process that opened it, which no forked child uses */
+    int maps; /* see maps_keep(); of the process that opened it, which no forked child uses */
 };
-
-struct mapping {
-    uint64_t start, end;
-    bool readable, writable, shared;
-    uint64_t inode; /* 0: no file */
-};
-
-/* The mapping that contains addr, or the next above it. 1 found, 0 none above, or -errno. */
-typedef int (*next_mapping)(int fd, FILE *maps, uint64_t addr, struct mapping *out);
-
-static int next_by_ioctl(int fd, FILE *maps, uint64_t addr, struct mapping *out)
-{
-    struct procmap_query query = {
-        .size = sizeof(query),
-        .query_flags = PROCMAP_QUERY_COVERING_OR_NEXT,
-        .query_addr = addr,
-    };
-
-    if (ioctl(fd, PROCMAP_QUERY_IOCTL, &query))
-        return errno == ENOENT ? 0 : -errno;
-    *out = (struct mapping){
-        .start = query.vma_start,
-        .end = query.vma_end,
-        .readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE,
-        .writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE,
-        .shared = query.vma_flags & PROCMAP_QUERY_VMA_SHARED,
-        .inode = query.inode,
-    };
-    return 1;
-}
-
-/* A line's beginning; a file's name may be longer than any room, and say anything. */
-static bool read_line(FILE *maps, char *line, size_t size)
-{
-    int c = 0;
-
-    if (!fgets(line, (int)size, maps))
-        return false;
-    if (!strchr(line, '\n'))
-        while (c != EOF && c != '\n')
-            c = getc(maps);
-    return true;
-}
-
-/* The lines come in the order of addresses, so one pass serves a whole walk upwards. */
-static int next_by_reading(int fd, FILE *maps, uint64_t addr, struct mapping *out)
-{
-    char line[512];
-    char flags[5]; /* "rw-p" */
-
-    while (read_line(maps, line, sizeof(line))) {
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4c %*x %*x:%*x %" SCNu64, &out->start, &out->end,
-                   flags, &out->inode) != 4)
-            continue;
-        out->readable = flags[0] == 'r';
-        out->writable = flags[1] == 'w';
-        out->shared = flags[3] == 's';
-        if (out->end > addr)
-            return 1;
-    }
-    return 0;
-}
 
 static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
 {
@@ -117,74 +28,50 @@ static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
         hole, hole - addr, len);
 }
 
+/* What a mapping adds to what is found below it. */
+static void add(struct hmem_range *found, const struct map *map)
+{
+    if (!found->segments++)
+        found->alloc_base = map->start;
+    found->alloc_len = map->end - found->alloc_base;
+    if (!map->readable)
+        found->host_addr = 0;
+    if (!map->writable)
+        found->read_only = true;
+    if (!map->anonymous)
+        found->anonymous = false;
+}
+
 /* Walks the mappings under the range. */
-static int walk(next_mapping next, int fd, FILE *maps, uint64_t addr, size_t len,
-                struct hmem_range *out)
+static int walk(struct maps *maps, uint64_t addr, size_t len, struct hmem_range *out)
 {
     struct hmem_range found = {
         .device = -1, .kind = HMREG_MEM_HOST, .host_addr = addr, .anonymous = true};
-    uint64_t at = addr;
 
-    while (at < addr + len) {
-        struct mapping mapping = {0};
-        int rc = next(fd, maps, at, &mapping);
+    for (uint64_t at = addr; at < addr + len;) {
+        struct map map = {0};
+        int rc = maps_next(maps, at, &map);
 
         if (rc < 0)
-            return hmreg_fail_os(-rc, "the kernel's list of mappings could not be read");
-        if (rc == 0 || mapping.start > at)
+            return hmreg_fail_os(-rc, "the list of mappings, /proc/thread-self/maps, cannot be "
+                                      "read");
+        if (rc == 0 || map.start > at)
             return fail_hole(addr, len, at);
-        if (!found.segments++)
-            found.alloc_base = mapping.start;
-        found.alloc_len = mapping.end - found.alloc_base;
-        if (!mapping.readable)
-            found.host_addr = 0;
-        if (!mapping.writable)
-            found.read_only = true;
-        if (mapping.shared || mapping.inode)
-            found.anonymous = false;
-        at = mapping.end;
+        add(&found, &map);
+        at = map.end;
     }
     *out = found;
     return 0;
 }
 
-/* The list of the whole process. "self" is the first thread, which may have ended. */
-static FILE *open_maps(void)
-{
-    return fopen("/proc/thread-self/maps", "re");
-}
-
-static bool answers_ioctl(FILE *maps, uint64_t addr)
-{
-    struct mapping probe;
-
-    return next_by_ioctl(fileno(maps), maps, addr, &probe) >= 0;
-}
-
-/* Somebody closes descriptors that are not his: ours is none, or another file's. */
-static bool is_lost(int rc)
-{
-    return rc == -EBADF || rc == -ENOTTY || rc == -EINVAL;
-}
-
 static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    struct hmreg_error before;
-    int rc = -EBADF;
-    FILE *maps;
+    struct maps maps;
+    int rc;
 
-    hmreg_error_save(&before);
-    if (self)
-        rc = walk(next_by_ioctl, fileno(self->maps), self->maps, addr, len, out);
-    if (!is_lost(rc))
-        return rc;
-    hmreg_error_restore(&before);
-    maps = open_maps();
-    if (!maps)
-        return hmreg_fail_os(errno, "/proc/thread-self/maps cannot be read");
-    rc = walk(answers_ioctl(maps, addr) ? next_by_ioctl : next_by_reading, fileno(maps), maps, addr,
-              len, out);
-    fclose(maps);
+    maps_begin(&maps, self ? self->maps : -1);
+    rc = walk(&maps, addr, len, out);
+    maps_end(&maps);
     return rc;
 }
 
@@ -194,17 +81,15 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     return 0;
 }
 
-/* The list of mappings stays open where it need not be read as text: opening it costs several times
- * what a question does. */
 static int open_system(struct hmem **out)
 {
-    FILE *maps = open_maps();
-    struct hmem *self = maps && answers_ioctl(maps, 0) ? malloc(sizeof(*self)) : NULL;
+    int maps = maps_keep();
+    struct hmem *self = maps >= 0 ? malloc(sizeof(*self)) : NULL;
 
     if (self)
         self->maps = maps;
-    else if (maps)
-        fclose(maps);
+    else if (maps >= 0)
+        close(maps);
     *out = self;
     return 0;
 }
@@ -212,7 +97,7 @@ static int open_system(struct hmem **out)
 static void close_system(struct hmem *self)
 {
     if (self)
-        fclose(self->maps);
+        close(self->maps);
     free(self);
 }
 

@@ -315,6 +315,35 @@ static void resolve__first_thread_has_ended(void **state)
     both_ways(run_after_main);
 }
 
+/* Huge pages that nothing but this process can reach are anonymous, although the kernel has a file
+ * for them; those of a file are not. Nothing is touched, so none need be reserved. */
+static void run_huge_pages(void)
+{
+    size_t len = 2u << 20;
+    int fd = memfd_create("/anon_hugepage", MFD_HUGETLB | MFD_CLOEXEC);
+    struct hmem_range range;
+    void *none = mmap(NULL, len, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+    void *file = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+
+    if (none == MAP_FAILED || file == MAP_FAILED) {
+        close(fd);
+        test_skip("this kernel has no huge pages to ask for, or not of 2 MiB: %s", strerror(errno));
+    }
+    assert_ok(resolve(none, page, &range));
+    assert_true(range.anonymous);
+    assert_ok(resolve(file, page, &range));
+    assert_false(range.anonymous);
+    munmap(none, len);
+    munmap(file, len);
+    close(fd);
+}
+
+static void resolve__huge_pages__anonymous_unless_of_a_file(void **state)
+{
+    both_ways(run_huge_pages);
+}
+
 static void export__opnotsupp(void **state)
 {
     struct hmreg_dmabuf dmabuf = {.fd = 77};
@@ -327,4 +356,5 @@ static void export__opnotsupp(void **state)
 TEST_MAIN(TEST(resolve__inside_one_mapping), TEST(resolve__hole__efault_and_its_address),
           TEST(resolve__protections), TEST(resolve__mappings_side_by_side__are_segments),
           TEST(resolve__eight_hundred_mappings), TEST(resolve__file_with_a_long_name_in_between),
-          TEST(resolve__first_thread_has_ended), TEST(export__opnotsupp))
+          TEST(resolve__first_thread_has_ended),
+          TEST(resolve__huge_pages__anonymous_unless_of_a_file), TEST(export__opnotsupp))
