@@ -170,7 +170,7 @@ static int open_list(void)
     return open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
 }
 
-int maps_keep(void)
+struct owned_fd maps_keep(void)
 {
     int fd = open_list();
 
@@ -178,7 +178,7 @@ int maps_keep(void)
         close(fd);
         fd = -1;
     }
-    return fd;
+    return owned_fd_take(fd);
 }
 
 void maps_begin(struct maps *maps, int kept)

@@ -7,6 +7,8 @@
 #ifndef HMREG_CORE_MAPS_H
 #define HMREG_CORE_MAPS_H
 
+#include "core/owned_fd.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,11 +28,11 @@ struct maps {
 };
 
 /* A descriptor that walks may share, since opening the list costs several times what a question
- * does. -1: this kernel's list is read as text, or cannot be opened; walks do without. A forked
+ * does. None: this kernel's list is read as text, or cannot be opened; walks do without. A forked
  * child must not use its parent's. */
-int maps_keep(void);
+struct owned_fd maps_keep(void);
 
-/* kept: from maps_keep(). If the application has closed it, walks notice and do without. */
+/* kept: its number. If the application has closed it, walks notice and do without. */
 void maps_begin(struct maps *maps, int kept);
 void maps_end(struct maps *maps);
 

@@ -61,7 +61,7 @@ static int listen_to_kernel(struct monitor *monitor, bool must)
     int rc;
 
     hmreg_error_save(&before);
-    rc = userfault_open(&monitor->client, &monitor->userfault);
+    rc = userfault_open(&monitor->client, must, &monitor->userfault);
     if (must || (rc != -EPERM && rc != -ENOSYS))
         return rc;
     snprintf(monitor->why, sizeof(monitor->why), "%s", hmreg_last_error()->text);
@@ -206,8 +206,14 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool
 {
     if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
         memhooks_unwatch(start, end);
-    if (monitor->userfault && !unmapped)
-        userfault_unwatch(monitor->userfault, start, end);
+    if (monitor->userfault)
+        userfault_unwatch(monitor->userfault, start, end, unmapped);
+}
+
+void monitor_tidy(struct monitor *monitor)
+{
+    if (monitor->userfault)
+        userfault_tidy(monitor->userfault);
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

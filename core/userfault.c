@@ -20,9 +20,9 @@
  * The thread that reads takes no lock: a thread that sleeps in munmap(2) may hold any, and so may
  * one that the sleeper has stopped.
  *
- * Locks: shared_lock (who is open) is taken by open, close and fork only. watch_lock serializes
+ * Locks: shared_lock (who is open) is taken by open, close and fork only. watching.c's serializes
  * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients,
- * which are asked under it. The order is shared_lock or watch_lock, then client_lock.
+ * which are asked under it. The order is shared_lock, watching.c's, client_lock.
  *
  * What the kernel does not tell: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in
  * it. An application that does either to memory it has registered calls hmreg_invalidate().
@@ -32,68 +32,40 @@
 #include "core/changes.h"
 #include "core/error.h"
 #include "core/process.h"
+#include "core/uffd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define EVENTS       (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
-#define SETTLE_NS    20000         /* an event takes about 100 us */
-#define SETTLE_TRIES 5000          /* with the sleep's own overhead, some tenths of a second */
-#define BATCH        16            /* events read at once */
-#define PIECE        (16ull << 20) /* of whose pages so many bytes the kernel is soon done */
+#define SETTLE_NS    20000 /* an event takes about 100 us */
+#define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
+#define BATCH        16    /* events read at once */
 
 struct userfault {
-    int fd;
-    int stop; /* an eventfd */
-    size_t page_size;
+    struct owned_fd file;
+    uint64_t epoch; /* of the process that watches */
+    void *bell;     /* see hang_bell() */
+    size_t bell_size;
     pthread_t thread;
+    bool rung; /* the thread's */
+    atomic_bool lost;
     atomic_uint readings; /* odd: events are being read and pushed */
     _Atomic uint64_t events;
     pthread_mutex_t client_lock;
     struct userfault_client *clients;
-    pthread_mutex_t watch_lock;
+    struct watching watching;
 };
 
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct userfault *shared; /* the process's, while it has clients */
-
-/* ---- the kernel's calls ----------------------------------------------------------------- */
-
-static int enable(struct userfault *userfault, uint64_t start, uint64_t end)
-{
-    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
-
-    return ioctl(userfault->fd, UFFDIO_REGISTER, &range) ? -errno : 0;
-}
-
-/* What is mapped there now may be of a kind that cannot be watched: -EINVAL, and nothing to do. */
-static int disable(struct userfault *userfault, uint64_t start, uint64_t end)
-{
-    struct uffdio_range range = {start, end - start};
-
-    return ioctl(userfault->fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
-}
-
-/* 0: every event is read. -EAGAIN: one is to come. Else there is no telling. */
-static int ask_changing(const struct userfault *userfault)
-{
-    struct uffdio_copy nothing = {.len = 0};
-
-    (void)ioctl(userfault->fd, UFFDIO_COPY, &nothing);
-    return errno == EINVAL ? 0 : -errno;
-}
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
@@ -104,15 +76,6 @@ static void push(uint64_t start, uint64_t end, bool unmapped)
     changes_push(&change);
 }
 
-/* Memory that moved takes its watch along. It is stopped before the change is pushed: whoever
- * watches the new place afterwards keeps it, and who did so before drops its region. */
-static void push_move(struct userfault *userfault, uint64_t from, uint64_t to, uint64_t len)
-{
-    disable(userfault, to, to + len);
-    push(from, from + len, true);
-    push(to, to + len, true);
-}
-
 static void push_event(struct userfault *userfault, const struct uffd_msg *event)
 {
     switch (event->event) {
@@ -120,10 +83,13 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
         push(event->arg.remove.start, event->arg.remove.end, true);
         break;
     case UFFD_EVENT_REMOVE:
+        userfault->rung |= event->arg.remove.start == (uintptr_t)userfault->bell;
         push(event->arg.remove.start, event->arg.remove.end, false);
         break;
-    case UFFD_EVENT_REMAP:
-        push_move(userfault, event->arg.remap.from, event->arg.remap.to, event->arg.remap.len);
+    case UFFD_EVENT_REMAP: /* the old place may stay mapped (MREMAP_DONTUNMAP), and watched */
+        push(event->arg.remap.from, event->arg.remap.from + event->arg.remap.len, false);
+        watching_note_move(&userfault->watching, event->arg.remap.to,
+                           event->arg.remap.to + event->arg.remap.len);
         break;
     }
 }
@@ -135,7 +101,7 @@ static void read_events(struct userfault *userfault)
 
     atomic_fetch_add(&userfault->readings, 1);
     gates_begin_reading();
-    count = read(userfault->fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
+    count = read(userfault->file.fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
     for (ssize_t i = 0; i < count; i++)
         push_event(userfault, &batch[i]);
     gates_end_reading();
@@ -144,15 +110,28 @@ static void read_events(struct userfault *userfault)
     atomic_fetch_add(&userfault->readings, 1);
 }
 
+/* Whatever was watched is not any more; what is remembered of it ends. */
+static void lose(struct userfault *userfault)
+{
+    if (!atomic_exchange(&userfault->lost, true))
+        push(0, UINT64_MAX, true);
+}
+
+/* The application may close the descriptor, and open another file by its number. poll(2) holds ours
+ * until it returns, so nothing else can be read by mistake; but then the sleepers run on before
+ * this thread can say so. */
 static void *listen_to_events(void *arg)
 {
     struct userfault *userfault = arg;
-    struct pollfd fds[] = {{.fd = userfault->fd, .events = POLLIN},
-                           {.fd = userfault->stop, .events = POLLIN}};
+    struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
 
-    while (!fds[1].revents) {
-        if (poll(fds, 2, -1) > 0 && fds[0].revents)
+    while (!userfault->rung && !atomic_load(&userfault->lost)) {
+        if (poll(&poller, 1, -1) <= 0)
+            continue;
+        if (owned_fd_is_open(&userfault->file))
             read_events(userfault);
+        else
+            lose(userfault);
     }
     return NULL;
 }
@@ -175,102 +154,106 @@ static int start_thread(struct userfault *userfault)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* Only user-mode faults: all a process without privileges may have, and no fault is taken. */
-static int open_descriptor(struct userfault *userfault)
+static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
 {
-    struct uffdio_api api = {.api = UFFD_API, .features = EVENTS | UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+    struct userfault *userfault = arg;
+    struct userfault_client *client;
+    struct span piece;
+    bool needed = false;
 
-    userfault->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-    if (userfault->fd < 0) /* EINVAL: too old for a flag */
-        return hmreg_fail_os(errno == EINVAL ? ENOSYS : errno,
-                             "userfaultfd is not to be had: host memory is not monitored");
-    if (ioctl(userfault->fd, UFFDIO_API, &api)) {
-        close(userfault->fd);
-        return hmreg_fail(-ENOSYS,
-                          "this kernel's userfaultfd has no write protection or no events: "
-                          "host memory is not monitored");
-    }
-    return 0;
+    pthread_mutex_lock(&userfault->client_lock);
+    for (client = userfault->clients; client && !needed; client = client->next)
+        needed = client->needs(client, start_addr, end, &piece);
+    pthread_mutex_unlock(&userfault->client_lock);
+    return needed;
 }
 
-/* Does this kernel do what we need of it? Tried on a page of our own. */
-static int try_watching(struct userfault *userfault, void *page)
+/* A page of our own that is always watched: who discards it ends the thread. An eventfd would be
+ * one more descriptor that the application may close. */
+static int hang_bell(struct userfault *userfault)
 {
-    uint64_t at = (uint64_t)(uintptr_t)page;
-    int rc = enable(userfault, at, at + userfault->page_size);
-
-    rc = rc ? rc : ask_changing(userfault);
-    rc = rc ? rc : disable(userfault, at, at + userfault->page_size);
-    if (rc)
-        return hmreg_fail(rc == -ENOMEM ? rc : -ENOSYS,
-                          "this kernel's userfaultfd does not watch memory: %s",
-                          hmreg_strerror(rc));
-    return 0;
-}
-
-/* A page that is still watched must not go before the descriptor: nobody reads the event. */
-static int open_watching(struct userfault *userfault)
-{
-    size_t size = userfault->page_size;
-    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t at;
+    void *bell = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int rc;
 
-    if (page == MAP_FAILED)
+    if (bell == MAP_FAILED)
         return hmreg_fail_os(errno, "no memory for the monitor");
-    rc = open_descriptor(userfault);
-    if (!rc) {
-        rc = try_watching(userfault, page);
-        if (rc)
-            close(userfault->fd);
+    at = (uintptr_t)bell;
+    rc = uffd_watch(userfault->file.fd, at, at + size);
+    if (rc) {
+        munmap(bell, size);
+        return hmreg_fail_os(-rc, "no memory for the monitor");
     }
-    munmap(page, size);
-    return rc;
+    userfault->bell = bell;
+    userfault->bell_size = size;
+    return 0;
 }
 
-static int start(struct userfault **out)
+/* Returns when the thread has read the event, or the descriptor is closed. */
+static void ring_bell(const struct userfault *userfault)
+{
+    madvise(userfault->bell, userfault->bell_size, MADV_DONTNEED);
+}
+
+/* The page must not be watched any more when it goes: munmap(2) would wait. */
+static void take_bell_down(struct userfault *userfault)
+{
+    uint64_t at = (uintptr_t)userfault->bell;
+
+    if (owned_fd_is_open(&userfault->file))
+        uffd_unwatch(userfault->file.fd, at, at + userfault->bell_size);
+    munmap(userfault->bell, userfault->bell_size);
+}
+
+static int start(bool by_name, struct userfault **out)
 {
     struct userfault *userfault = calloc(1, sizeof(*userfault));
     int rc;
 
     if (!userfault)
         return hmreg_fail(-ENOMEM, "no memory for the monitor");
-    userfault->page_size = (size_t)sysconf(_SC_PAGESIZE);
-    rc = open_watching(userfault);
+    userfault->epoch = process_epoch_start();
+    rc = userfault->epoch ? uffd_open(by_name, &userfault->file) : -ENOMEM;
     if (rc)
         goto free_userfault;
-    userfault->stop = eventfd(0, EFD_CLOEXEC);
-    if (userfault->stop < 0) {
-        rc = hmreg_fail_os(errno, "no descriptor for the monitor");
+    rc = hang_bell(userfault);
+    if (rc)
         goto close_descriptor;
-    }
     pthread_mutex_init(&userfault->client_lock, NULL);
-    pthread_mutex_init(&userfault->watch_lock, NULL);
+    watching_open(&userfault->watching, userfault->file.fd, is_needed, userfault);
     rc = start_thread(userfault);
     if (rc)
-        goto close_stop;
+        goto close_watching;
     *out = userfault;
     return 0;
 
-close_stop:
-    close(userfault->stop);
+close_watching:
+    watching_forget(&userfault->watching);
+    pthread_mutex_destroy(&userfault->client_lock);
+    take_bell_down(userfault);
 close_descriptor:
-    close(userfault->fd);
+    owned_fd_close(&userfault->file);
 free_userfault:
     free(userfault);
     return rc;
 }
 
-/* Nothing is watched any more. A thread still asleep for an event of before is awaited,
- * and woken by the last close of the descriptor at the latest. */
+/* Every watch is ended before the descriptor is closed: a child that was made without fork handlers
+ * may have another one of the same file, which would keep it alive with no thread to read. A thread
+ * still asleep for an event of before is awaited. */
 static void stop(struct userfault *userfault)
 {
+    if (!userfault_is_lost(userfault))
+        watching_close(&userfault->watching);
+    else
+        watching_forget(&userfault->watching);
     userfault_settle(userfault);
-    eventfd_write(userfault->stop, 1);
+    ring_bell(userfault);
     pthread_join(userfault->thread, NULL);
-    close(userfault->fd);
-    close(userfault->stop);
+    take_bell_down(userfault);
+    owned_fd_close(&userfault->file);
     pthread_mutex_destroy(&userfault->client_lock);
-    pthread_mutex_destroy(&userfault->watch_lock);
     free(userfault);
 }
 
@@ -289,14 +272,19 @@ static void in_parent(void)
 static atomic_int forks_handled;
 
 /* The parent's userfaultfd must not stay open here: it would go on watching for a parent that
- * has closed it, whose threads would sleep for ever. */
+ * has closed it, whose threads would sleep for ever. Nothing here is watched, the page included. */
+static void forget_parents(void)
+{
+    watching_forget(&shared->watching);
+    owned_fd_close(&shared->file);
+    munmap(shared->bell, shared->bell_size);
+    shared = NULL;
+}
+
 static void in_child(void)
 {
-    if (shared) {
-        close(shared->fd);
-        close(shared->stop);
-        shared = NULL;
-    }
+    if (shared)
+        forget_parents();
     process_once_done(&forks_handled);
     pthread_mutex_unlock(&shared_lock);
 }
@@ -308,15 +296,18 @@ static bool handle_forks(void)
 
 /* ---- clients ---------------------------------------------------------------------------- */
 
-int userfault_open(struct userfault_client *client, struct userfault **out)
+/* A child that was made without fork handlers (_Fork, clone) finds its parent's. */
+int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out)
 {
     int rc = 0;
 
     if (!process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
     pthread_mutex_lock(&shared_lock);
+    if (shared && !process_is(shared->epoch))
+        forget_parents();
     if (!shared)
-        rc = start(&shared);
+        rc = start(by_name, &shared);
     if (!rc) {
         pthread_mutex_lock(&shared->client_lock);
         client->next = shared->clients;
@@ -349,60 +340,42 @@ void userfault_close(struct userfault *userfault, struct userfault_client *clien
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-static struct span whole_pages(const struct userfault *userfault, uint64_t start_addr, uint64_t end)
+bool userfault_is_lost(const struct userfault *userfault)
 {
-    uint64_t mask = userfault->page_size - 1;
+    return atomic_load(&userfault->lost);
+}
 
-    return (struct span){start_addr & ~mask, (end + mask) & ~mask};
+static bool is_usable(struct userfault *userfault)
+{
+    if (!owned_fd_is_open(&userfault->file))
+        lose(userfault);
+    return !userfault_is_lost(userfault);
 }
 
 bool userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {
-    struct span span = whole_pages(userfault, start_addr, end);
-    int rc;
-
-    pthread_mutex_lock(&userfault->watch_lock);
-    /* Also where it is watched already: the memory may be new since. */
-    rc = enable(userfault, span.start, span.end);
-    pthread_mutex_unlock(&userfault->watch_lock);
-    return rc == 0;
+    return is_usable(userfault) && watching_add(&userfault->watching, start_addr, end);
 }
 
-/* What a client needs first of a span; else what is behind the span. */
-static struct span first_needed(struct userfault *userfault, const struct span *span)
+void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end,
+                       bool unmapped)
 {
-    struct span first = {span->end, span->end}, needed;
-    struct userfault_client *client;
-
-    pthread_mutex_lock(&userfault->client_lock);
-    for (client = userfault->clients; client; client = client->next)
-        if (client->needs(client, span->start, span->end, &needed) && needed.start < first.start)
-            first = whole_pages(userfault, needed.start, needed.end);
-    pthread_mutex_unlock(&userfault->client_lock);
-    return first;
+    if (is_usable(userfault))
+        watching_leave(&userfault->watching, start_addr, end, unmapped);
 }
 
-/* A piece of what is no longer needed, and on to what is left. */
-static void unwatch_piece(struct userfault *userfault, struct span *rest)
+void userfault_tidy(struct userfault *userfault)
 {
-    struct span piece = *rest, needed;
-
-    if (piece.end - piece.start > PIECE)
-        piece.end = piece.start + PIECE;
-    pthread_mutex_lock(&userfault->watch_lock);
-    needed = first_needed(userfault, &piece);
-    if (needed.start > piece.start)
-        disable(userfault, piece.start, needed.start);
-    pthread_mutex_unlock(&userfault->watch_lock);
-    rest->start = needed.end;
+    if (is_usable(userfault))
+        watching_tidy(&userfault->watching);
 }
 
-void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
-{
-    struct span rest = whole_pages(userfault, start_addr, end);
+/* ---- settling --------------------------------------------------------------------------- */
 
-    while (rest.start < rest.end)
-        unwatch_piece(userfault, &rest);
+/* What the kernel says of a descriptor that is another's means nothing. */
+static int ask_changing(const struct userfault *userfault)
+{
+    return userfault_is_lost(userfault) ? -EBADF : uffd_ask_changing(userfault->file.fd);
 }
 
 bool userfault_is_read(const struct userfault *userfault)

@@ -7,16 +7,13 @@
 #ifndef HMREG_CORE_USERFAULT_H
 #define HMREG_CORE_USERFAULT_H
 
+#include "core/watching.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct userfault;
-
-/* A piece of memory, in whole pages. */
-struct span {
-    uint64_t start, end;
-};
 
 /* Who watches memory. */
 struct userfault_client {
@@ -29,18 +26,25 @@ struct userfault_client {
 /* Starts watching, or joins. *out is left with userfault_close(). Changes of watched memory are
  * pushed to the queue (changes.h) on a thread of its own, which takes no lock of ours. -EPERM,
  * -ENOSYS: the kernel does not permit, or have, what it takes. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE.
- */
-int userfault_open(struct userfault_client *client, struct userfault **out);
+ * by_name: see uffd_open(). */
+int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out);
 
 /* After this the client is not asked. Nothing of it is watched any more. */
 void userfault_close(struct userfault *userfault, struct userfault_client *client);
 
-/* Watches the pages of [start, end). Changes from now on are pushed. False: the kernel cannot.
- * True does not mean that all of it is mapped, or that it is memory of a kind whose every change is
- * known: see get.c. A client that needs() the range before this call keeps it watched. */
+/* Watches the mappings that hold [start, end). Changes from now on are pushed. False: the kernel
+ * cannot, or part of it is not mapped. True does not mean that it is memory of a kind whose every
+ * change is known: see get.c. A client that needs() the range before this call keeps it watched. */
 bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
-/* Stops, but for pages that a client still needs. */
-void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end);
+/* A client no longer needs [start, end). Stops watching mappings of which no client needs any
+ * byte, but for a few large ones (watching.h). unmapped: a change has unmapped all of it. */
+void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped);
+/* Stops watching those, too. */
+void userfault_tidy(struct userfault *userfault);
+
+/* Has the application closed the descriptor? Then nothing is watched any more, watches fail, and
+ * all memory was told of as changed. */
+bool userfault_is_lost(const struct userfault *userfault);
 
 /* Has every change been read that had happened to watched memory? Does not wait. */
 bool userfault_is_read(const struct userfault *userfault);

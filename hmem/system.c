@@ -18,7 +18,8 @@
 
 /* NULL in its place: the list of mappings is opened for each question. */
 struct hmem {
-    int maps; /* see maps_keep(); of the process that opened it, which no forked child uses */
+    struct owned_fd
+        maps; /* see maps_keep(); of the process that opened it, which no forked child uses */
 };
 
 static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
@@ -69,7 +70,7 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
     struct maps maps;
     int rc;
 
-    maps_begin(&maps, self ? self->maps : -1);
+    maps_begin(&maps, self ? self->maps.fd : -1);
     rc = walk(&maps, addr, len, out);
     maps_end(&maps);
     return rc;
@@ -83,13 +84,13 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 
 static int open_system(struct hmem **out)
 {
-    int maps = maps_keep();
-    struct hmem *self = maps >= 0 ? malloc(sizeof(*self)) : NULL;
+    struct owned_fd maps = maps_keep();
+    struct hmem *self = maps.fd >= 0 ? malloc(sizeof(*self)) : NULL;
 
     if (self)
         self->maps = maps;
-    else if (maps >= 0)
-        close(maps);
+    else
+        owned_fd_close(&maps);
     *out = self;
     return 0;
 }
@@ -97,7 +98,7 @@ static int open_system(struct hmem **out)
 static void close_system(struct hmem *self)
 {
     if (self)
-        close(self->maps);
+        owned_fd_close(&self->maps);
     free(self);
 }
 

@@ -89,7 +89,7 @@ done
 check layers__each_noun_of_core_in_the_map every_noun_is_listed_once
 check layers__core_from_the_roof_down listed_from_the_roof_down
 check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
-check layers__vendors_know_errors_and_mappings_only includes_only hmem 'core/(error|maps)'
+check layers__vendors_know_errors_and_mappings_only includes_only hmem 'core/(error|maps|owned_fd)'
 check layers__fabrics_know_errors_only fabrics_know_errors_only
 check layers__tools_know_a_layout_only includes_only tools core/stats_page
 check layers__bench_knows_a_contract_only includes_only bench providers/provider

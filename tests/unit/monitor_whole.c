@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a program notices of mappings that are watched: nothing, or as little as can be. Whole
+ * mappings are watched, so that the program's own calls on them succeed as ever, its huge pages
+ * stay, and no mapping is made more; and a mapping without a region is the program's alone again.
+ * Of userfaultfd only.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/context.h"
+#include "core/watching.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
+#define HUGE      ((size_t)2 << 20)
+
+static void open_bed(struct bed *bed)
+{
+    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+}
+
+static void get_and_put(const struct bed *bed, char *memory, size_t len)
+{
+    bed_key(bed, memory, len);
+}
+
+static void forget(const struct bed *bed)
+{
+    assert_ok(hmreg_domain_flush(bed->domain));
+}
+
+static uint64_t events(const struct bed *bed)
+{
+    assert_true(monitor_settle(bed->lib->monitor));
+    return monitor_events(bed->lib->monitor);
+}
+
+/* Is the page watched? Its content is lost in finding out. */
+static bool is_watched(const struct bed *bed, char *page)
+{
+    uint64_t before = events(bed);
+
+    assert_int_equal(madvise(page, bed_page(), MADV_DONTNEED), 0);
+    return events(bed) > before;
+}
+
+/* What smaps says of the mapping that begins there, in KiB; 0: no mapping begins there. */
+static unsigned long smaps_value(const char *addr, const char *name)
+{
+    char begins[32], line[512];
+    unsigned long value = 0;
+    bool found = false;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+
+    assert_non_null(smaps);
+    snprintf(begins, sizeof(begins), "%lx-", (unsigned long)(uintptr_t)addr);
+    while (fgets(line, sizeof(line), smaps)) {
+        found |= !strncmp(line, begins, strlen(begins));
+        if (found && !strncmp(line, name, strlen(name))) {
+            value = strtoul(line + strlen(name), NULL, 10);
+            break;
+        }
+    }
+    fclose(smaps);
+    return value;
+}
+
+static unsigned mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned lines = 0;
+    int c;
+
+    assert_non_null(maps);
+    while ((c = getc(maps)) != EOF)
+        lines += c == '\n';
+    fclose(maps);
+    return lines;
+}
+
+/* ---- huge pages ------------------------------------------------------------------------- */
+
+static char *map_huge(size_t len)
+{
+    char *base = mmap(NULL, len + HUGE, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
+    char *memory = (char *)(((uintptr_t)base + HUGE - 1) & ~(HUGE - 1));
+
+    assert_true(base != MAP_FAILED);
+    munmap(base, (size_t)(memory - base));
+    munmap(memory + len, HUGE - (size_t)(memory - base));
+    madvise(memory, len, MADV_HUGEPAGE);
+    memset(memory, 1, len);
+    return memory;
+}
+
+static void huge_pages__a_small_region_in_each__stay(void **state)
+{
+    size_t len = 8 * HUGE;
+    unsigned long before, with, after;
+    struct bed bed;
+    char *memory;
+
+    open_bed(&bed);
+    memory = map_huge(len);
+    before = smaps_value(memory, "AnonHugePages:");
+    for (size_t at = 0; at < len; at += HUGE)
+        get_and_put(&bed, memory + at + 5 * bed_page(), bed_page());
+    with = smaps_value(memory, "AnonHugePages:");
+    forget(&bed);
+    monitor_tidy(bed.lib->monitor);
+    after = smaps_value(memory, "AnonHugePages:");
+    munmap(memory, len);
+    bed_close(&bed);
+    if (!before)
+        test_skip("this kernel gives no huge pages");
+    assert_int_equal(with, before);
+    assert_int_equal(after, before);
+}
+
+/* Of MAP_HUGETLB: a change of them is told as of any other memory. */
+static void huge_pages__reserved_ones__cached_and_watched(void **state)
+{
+    size_t len = 2 * HUGE;
+    struct bed bed;
+    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE,
+                        -1, 0); /* none is touched */
+    struct hmreg_mr *mr;
+
+    if (memory == MAP_FAILED)
+        test_skip("no huge pages of 2 MiB: %s", strerror(errno));
+    open_bed(&bed);
+    mr = bed_get(&bed, memory + 100, HUGE);
+    assert_true(bed_is_cached(mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(bed_key(&bed, memory + 100, HUGE), 1);
+    munmap(memory, len);
+    assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE,
+                          ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE | MAP_FIXED, -1, 0),
+                     memory);
+    assert_int_equal(bed_key(&bed, memory + 100, HUGE), 2);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+/* ---- mappings --------------------------------------------------------------------------- */
+
+static void mappings__many_regions_apart__hardly_one_more(void **state)
+{
+    size_t page = bed_page(), pages = 4000;
+    char *memory = bed_map(pages);
+    unsigned before;
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory, page); /* what the library needs of memory, it has */
+    forget(&bed);
+    before = mappings();
+    for (size_t i = 0; i < pages; i += 2)
+        get_and_put(&bed, memory + i * page, page);
+    assert_in_range(mappings(), 0, before + 16);
+    assert_int_equal(bed_stats(&bed).regions, pages / 2);
+    munmap(memory, pages * page);
+    bed_close(&bed);
+}
+
+static void mremap__of_the_whole_with_a_region_in_it__as_ever(void **state)
+{
+    size_t page = bed_page(), len = 8 * page;
+    char *memory = bed_map(8), *target = bed_reserve(16);
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory + 3 * page, page);
+    assert_ptr_equal(mremap(memory, len, 2 * len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
+    assert_int_equal(target[len - 1], 'm');
+    get_and_put(&bed, target + 3 * page, page);
+    assert_ok(hmreg_invalidate(bed.lib, target, 2 * len));
+    assert_ptr_equal(mremap(target, 2 * len, len, 0), target);
+    forget(&bed);
+    assert_false(is_watched(&bed, target));
+    munmap(target, len);
+    bed_close(&bed);
+}
+
+/* malloc moves a block of its own mapping by mremap(2); where that fails, it copies. */
+static void realloc__of_a_block_with_a_region__not_copied(void **state)
+{
+    size_t len = 64u << 20;
+    struct bed bed;
+    char *block, *grown;
+
+    if (BED_SANITIZED)
+        test_skip("a sanitizer's malloc moves nothing");
+    open_bed(&bed);
+    block = malloc(len);
+    assert_non_null(block);
+    block[len / 2] = 'x';
+    get_and_put(&bed, block + len / 4, bed_page());
+    grown = realloc(block, 2 * len);
+    assert_non_null(grown);
+    assert_int_equal(grown[len / 2], 'x');
+    /* A copy would have touched each page. */
+    assert_in_range(smaps_value((char *)((uintptr_t)grown & ~(bed_page() - 1)), "Rss:"), 1,
+                    (len >> 10) / 2);
+    free(grown);
+    bed_close(&bed);
+}
+
+/* ---- without a region ------------------------------------------------------------------- */
+
+static void grown__in_place__left_whole(void **state)
+{
+    size_t page = bed_page(), len = 4 * page;
+    char *memory = bed_reserve(9);
+    struct bed bed;
+
+    assert_non_null(bed_map_at(memory, 4));
+    open_bed(&bed);
+    get_and_put(&bed, memory + page, page);
+    assert_ptr_equal(mremap(memory, len, 2 * len, 0), memory);
+    assert_true(is_watched(&bed, memory + len));
+    forget(&bed);
+    assert_false(is_watched(&bed, memory));
+    assert_false(is_watched(&bed, memory + 2 * len - page));
+    munmap(memory, 2 * len);
+    bed_close(&bed);
+}
+
+/* The program splits a watched mapping and joins it again: left or watched as one. */
+static void split__by_mprotect_and_joined__left_whole(void **state)
+{
+    size_t page = bed_page(), len = 8 * page;
+    char *memory = bed_map(8);
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory, page);
+    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
+    forget(&bed);
+    assert_false(is_watched(&bed, memory));
+    assert_false(is_watched(&bed, memory + 4 * page));
+    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
+    assert_ptr_equal(mremap(memory, len, len - page, 0), memory);
+    munmap(memory, len);
+    bed_close(&bed);
+}
+
+static void split__a_region_in_one_part__joined_again(void **state)
+{
+    size_t page = bed_page(), len = 8 * page;
+    char *memory = bed_map(8), *target = bed_reserve(8);
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory, page);
+    mr = bed_get(&bed, memory + 6 * page, page);
+    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
+    assert_ok(hmreg_invalidate(bed.lib, memory, page));
+    forget(&bed);
+    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
+    assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
+    hmreg_mr_put(mr);
+    munmap(target, len);
+    bed_close(&bed);
+}
+
+/* Two watched mappings side by side, which the kernel may hold as one. */
+static void neighbours__one_without_a_region__neither_is_split(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_reserve(8);
+    struct bed bed;
+    unsigned before;
+
+    open_bed(&bed);
+    assert_non_null(bed_map_at(memory, 4));
+    get_and_put(&bed, memory, page);
+    assert_non_null(bed_map_at(memory + 4 * page, 4));
+    get_and_put(&bed, memory + 4 * page, page);
+    before = mappings();
+    assert_ok(hmreg_invalidate(bed.lib, memory + 4 * page, page));
+    forget(&bed);
+    get_and_put(&bed, memory, page);
+    assert_in_range(mappings(), before - 4, before);
+    assert_true(is_watched(&bed, memory + 2 * page));
+    forget(&bed);
+    assert_false(is_watched(&bed, memory));
+    assert_false(is_watched(&bed, memory + 5 * page));
+    munmap(memory, 8 * page);
+    bed_close(&bed);
+}
+
+/* A hole that the program has made and filled, with a userfaultfd of its own. */
+static void leave__another_userfaultfd_in_between__not_undone(void **state)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    size_t page = bed_page();
+    char *memory = bed_map(8);
+    struct uffd_msg fault;
+    struct bed bed;
+    int fd;
+
+    open_bed(&bed);
+    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
+    get_and_put(&bed, memory, page);
+    munmap(memory + 2 * page, page);
+    assert_non_null(bed_map_at(memory + 2 * page, 1));
+    range.range = (struct uffdio_range){(uintptr_t)memory + 2 * page, page};
+    assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+    forget(&bed);
+    /* The kernel itself faults there: it must find the other's watch, which makes that an error. */
+    assert_int_equal(syscall(SYS_getrandom, memory + 2 * page, 1, 0), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(read(fd, &fault, sizeof(fault)), -1); /* user-mode faults only are told */
+    close(fd);
+    munmap(memory, 8 * page);
+    bed_close(&bed);
+}
+
+static bool large_is_watched(const struct bed *bed, char *memory)
+{
+    return is_watched(bed, memory + WATCHING_LARGE);
+}
+
+/* Large mappings stay watched, but no more than a few, and not when told to be left. */
+static void large__without_a_region__a_few_stay_watched(void **state)
+{
+    size_t pages = 2 * WATCHING_LARGE / bed_page();
+    char *memory[WATCHING_KEPT + 1];
+    struct bed bed;
+
+    open_bed(&bed);
+    for (unsigned i = 0; i <= WATCHING_KEPT; i++) {
+        memory[i] = bed_reserve(pages);
+        assert_non_null(bed_map_at(memory[i], pages));
+        get_and_put(&bed, memory[i], bed_page());
+        forget(&bed);
+    }
+    assert_false(large_is_watched(&bed, memory[0]));
+    for (unsigned i = 1; i <= WATCHING_KEPT; i++)
+        assert_true(large_is_watched(&bed, memory[i]));
+    get_and_put(&bed, memory[1], bed_page());
+    monitor_tidy(bed.lib->monitor);
+    assert_true(large_is_watched(&bed, memory[1]));
+    for (unsigned i = 2; i <= WATCHING_KEPT; i++)
+        assert_false(large_is_watched(&bed, memory[i]));
+    for (unsigned i = 0; i <= WATCHING_KEPT; i++)
+        munmap(memory[i], pages * bed_page());
+    bed_close(&bed);
+}
+
+/* ---- the stack -------------------------------------------------------------------------- */
+
+static size_t stack_size(void)
+{
+    pthread_attr_t attr;
+    size_t size = 0;
+    void *base;
+
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
+    assert_int_equal(pthread_attr_getstack(&attr, &base, &size), 0);
+    pthread_attr_destroy(&attr);
+    return size;
+}
+
+/* glibc takes the first thread's stack for as large as the gap below its mapping allows. */
+static void stack__of_the_first_thread_with_a_region__as_large_as_before(void **state)
+{
+    size_t before = stack_size(), with;
+    char buffer[256];
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, buffer, sizeof(buffer));
+    with = stack_size();
+    bed_close(&bed);
+    assert_int_equal(with, before);
+}
+
+TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
+          TEST(huge_pages__reserved_ones__cached_and_watched),
+          TEST(mappings__many_regions_apart__hardly_one_more),
+          TEST(mremap__of_the_whole_with_a_region_in_it__as_ever),
+          TEST(realloc__of_a_block_with_a_region__not_copied), TEST(grown__in_place__left_whole),
+          TEST(split__by_mprotect_and_joined__left_whole),
+          TEST(split__a_region_in_one_part__joined_again),
+          TEST(neighbours__one_without_a_region__neither_is_split),
+          TEST(leave__another_userfaultfd_in_between__not_undone),
+          TEST(large__without_a_region__a_few_stay_watched),
+          TEST(stack__of_the_first_thread_with_a_region__as_large_as_before))
