@@ -90,6 +90,13 @@ WRAP(void *, aligned_alloc, size_t align, size_t size)
     return fails("aligned_alloc", ENOMEM) ? NULL : count(__real_aligned_alloc(align, size));
 }
 
+WRAP(void *, realloc, void *block, size_t size)
+{
+    void *grown = fails("realloc", ENOMEM) ? NULL : __real_realloc(block, size);
+
+    return block ? grown : count(grown);
+}
+
 WRAP(void, free, void *block)
 {
     if (block)
@@ -150,11 +157,6 @@ WRAP(int, pipe2, int *ends, int flags)
     return fails("pipe2", EMFILE) ? -1 : __real_pipe2(ends, flags);
 }
 
-WRAP(int, eventfd, unsigned start, int flags)
-{
-    return fails("eventfd", EMFILE) ? -1 : __real_eventfd(start, flags);
-}
-
 WRAP(int, socket, int domain, int type, int protocol)
 {
     return fails("socket", EMFILE) ? -1 : __real_socket(domain, type, protocol);
@@ -195,6 +197,21 @@ WRAP(int, pthread_atfork, void (*before)(void), void (*in_parent)(void), void (*
 {
     return fails("pthread_atfork", ENOMEM) ? ENOMEM
                                            : __real_pthread_atfork(before, in_parent, in_child);
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode = 0;
+
+    va_start(args, flags);
+    if (flags & O_CREAT)
+        mode = va_arg(args, mode_t);
+    va_end(args);
+    return fails("open", EMFILE) ? -1 : __real_open(path, flags, mode);
 }
 
 long __real_syscall(long number, ...);

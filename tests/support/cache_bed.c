@@ -16,19 +16,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* From now on the kernel answers userfaultfd(2) with EPERM, in this process and its children. */
-static void forbid_userfaultfd(void)
+#define IOC_NEW 0xaa00 /* USERFAULTFD_IOC_NEW, of /dev/userfaultfd */
+
+bool bed_filter_userfaultfd(uint32_t call, uint32_t file)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, call),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IOC_NEW, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, file),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* From now on the kernel refuses userfaultfd, to this process and its children. */
+static void forbid_userfaultfd(void)
+{
+    if (!bed_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
         test_skip("the kernel does not forbid userfaultfd to us: %s", strerror(errno));
 }
 

@@ -10,6 +10,7 @@
 #include "tests/support/test.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Built with AddressSanitizer or ThreadSanitizer, whose runtime has libc's place, and which enters
  * the kernel past it. */
@@ -47,6 +48,10 @@ uint64_t bed_key(const struct bed *bed, const void *addr, size_t len);
 
 /* Does the kernel tell of changes, alone or behind hooks? */
 bool bed_hears_kernel(const struct bed *bed);
+
+/* What a seccomp filter does from now on, in this process and its children, with userfaultfd(2) and
+ * with the ioctl of /dev/userfaultfd: SECCOMP_RET_*. False: the kernel has no filters. */
+bool bed_filter_userfaultfd(uint32_t call, uint32_t file);
 
 bool bed_is_cached(const struct hmreg_mr *mr);
 /* When all that has happened is counted. */

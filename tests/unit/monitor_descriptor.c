@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The monitor's userfaultfd as a descriptor among others: how it is opened where filters forbid
+ * the system call, and what comes of it when the program closes it, or when a child has it that was
+ * made without fork handlers.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/uffd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef UFFD_FEATURE_EXACT_ADDRESS
+#define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
+#endif
+
+static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+{
+    bed_open(bed, HMREG_MONITOR_USERFAULTFD, config);
+}
+
+/* A domain whose hits ask nobody. */
+static void open_trusting(struct bed *bed)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
+
+    open_bed(bed, &config);
+}
+
+/* ---- how it is opened ------------------------------------------------------------------- */
+
+static void exact__by_what_the_kernel_says(void **state)
+{
+    assert_true(uffd_is_exact(UFFD_FEATURE_EXACT_ADDRESS, "5.14.0-362.el9.x86_64"));
+    assert_true(uffd_is_exact(0, "5.15.0-91-generic"));
+    assert_true(uffd_is_exact(0, "6.1.0"));
+    assert_false(uffd_is_exact(0, "5.14.21"));
+    assert_false(uffd_is_exact(0, "5.4.0"));
+    assert_false(uffd_is_exact(0, "4.20"));
+    assert_false(uffd_is_exact(0, "unknown"));
+}
+
+#define OPENED 100 /* an exit status, and no error */
+
+static bool has_file(void)
+{
+    int fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Opened under a filter, in a child. OPENED, or what uffd_open() answers. */
+static int open_filtered(uint32_t call, uint32_t file, bool by_name)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        struct owned_fd fd;
+
+        if (!bed_filter_userfaultfd(call, file))
+            _exit(77);
+        _exit(uffd_open(by_name, &fd) ? -hmreg_last_error()->code : OPENED);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        test_skip("this kernel has no seccomp filters");
+    return WEXITSTATUS(status) == OPENED ? OPENED : -WEXITSTATUS(status);
+}
+
+/* Docker's default profile. */
+static void open__call_refused__by_the_device_file(void **state)
+{
+    if (!has_file())
+        test_skip("/dev/userfaultfd is not to be opened");
+    assert_int_equal(open_filtered(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW, false), OPENED);
+    assert_int_equal(open_filtered(SECCOMP_RET_ERRNO | ENOSYS, SECCOMP_RET_ALLOW, true), OPENED);
+}
+
+static void open__filter_kills__not_called_unless_by_name(void **state)
+{
+    int permitted = has_file() ? OPENED : -EPERM;
+
+    assert_int_equal(open_filtered(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW, false), permitted);
+    assert_int_equal(open_filtered(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO | EPERM, false),
+                     -EPERM);
+    /* A filter that lets the call pass cannot be told from one that kills. */
+    assert_int_equal(open_filtered(SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, false), -EPERM);
+}
+
+static void open__both_refused__eperm(void **state)
+{
+    assert_int_equal(open_filtered(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM, true),
+                     -EPERM);
+}
+
+static void open__filtered_and_by_name__called(void **state)
+{
+    struct owned_fd fd;
+    int rc = uffd_open(true, &fd);
+
+    if (rc)
+        test_skip("%s", hmreg_last_error()->text);
+    owned_fd_close(&fd);
+    assert_int_equal(open_filtered(SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, true), OPENED);
+}
+
+/* ---- the program closes it -------------------------------------------------------------- */
+
+static int find_userfaultfd(void)
+{
+    for (int fd = 0; fd < 1024; fd++) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "userfaultfd"))
+            return fd;
+    }
+    return -1;
+}
+
+/* As closefrom(3) and an open(2) after it do. */
+static void put_another_file_there(int fd)
+{
+    int other = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    assert_true(other >= 0);
+    assert_int_equal(dup3(other, fd, O_CLOEXEC), fd);
+    close(other);
+}
+
+static void descriptor__closed_by_the_program__noticed_at_the_next_miss(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(1), *other = bed_map(1);
+    struct hmreg_mr *mr;
+    struct bed bed;
+    int fd;
+
+    open_trusting(&bed);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    fd = find_userfaultfd();
+    assert_true(fd >= 0);
+    put_another_file_there(fd);
+    mr = bed_get(&bed, other, page);
+    assert_false(bed_is_cached(mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(bed_key(&bed, memory, page), 3);
+    assert_int_equal(bed_key(&bed, memory, page), 4);
+    munmap(memory, page);
+    munmap(other, page);
+    bed_close(&bed);
+    assert_int_equal(close(fd), 0); /* it was left alone */
+}
+
+/* No call of ours after it, until memory changes. */
+static void descriptor__closed_by_the_program__noticed_at_the_next_change(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(1), *changed = bed_map(1);
+    struct bed bed;
+
+    open_trusting(&bed);
+    assert_int_equal(bed_key(&bed, memory, page), 1);
+    assert_int_equal(bed_key(&bed, changed, page), 2);
+    assert_int_equal(close(find_userfaultfd()), 0);
+    munmap(changed, page);
+    while (bed_key(&bed, memory, page) == 1) /* the thread says so, when it runs */
+        sched_yield();
+    munmap(memory, page);
+    bed_close(&bed);
+}
+
+/* ---- a child made without fork handlers ------------------------------------------------- */
+
+/* ThreadSanitizer gives up on threads that a forked child starts. */
+static bool child_may_have_threads(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    return false;
+#elif defined(__has_feature)
+    return !__has_feature(thread_sanitizer);
+#else
+    return true;
+#endif
+}
+
+static int childs_part(void)
+{
+    size_t page = bed_page();
+    struct bed bed;
+    char *memory;
+
+    open_trusting(&bed);
+    memory = bed_map(1);
+    if (bed_key(&bed, memory, page) != 1 || bed_key(&bed, memory, page) != 1)
+        return 1;
+    munmap(memory, page);
+    if (bed_map_at(memory, 1) != memory || bed_key(&bed, memory, page) != 2)
+        return 2;
+    bed_close(&bed);
+    return 0;
+}
+
+static void child__without_handlers__watches_for_itself(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    if (!child_may_have_threads())
+        test_skip("ThreadSanitizer forbids threads in a forked child");
+    open_bed(&bed, NULL);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    child = _Fork();
+    if (child == 0)
+        _exit(childs_part());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    munmap(memory, bed_page()); /* would sleep for ever without the thread that reads */
+    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    bed_close(&bed);
+}
+
+/* The child's descriptor keeps the userfaultfd alive, whose thread is gone: nothing may be watched
+ * by it any more. */
+static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(void **state)
+{
+    size_t page = bed_page(), pages = ((size_t)4 << 20) / page;
+    char *memory = bed_reserve(9), *target = bed_reserve(8), *large = bed_map(pages);
+    struct bed bed;
+    pid_t child;
+
+    assert_non_null(bed_map_at(memory, 4));
+    open_bed(&bed, NULL);
+    bed_key(&bed, memory, 10);
+    bed_key(&bed, large, 10);
+    child = _Fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
+    assert_ptr_equal(mremap(memory, 8 * page, 8 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
+                     target);
+    bed_close(&bed);
+    munmap(target, 8 * page);
+    munmap(large, pages * page);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+TEST_MAIN(TEST(exact__by_what_the_kernel_says), TEST(open__call_refused__by_the_device_file),
+          TEST(open__filter_kills__not_called_unless_by_name), TEST(open__both_refused__eperm),
+          TEST(open__filtered_and_by_name__called),
+          TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss),
+          TEST(descriptor__closed_by_the_program__noticed_at_the_next_change),
+          TEST(child__without_handlers__watches_for_itself),
+          TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing))
