@@ -121,42 +121,6 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
         plan->steps[below(&random, plan->count)].act = ACT_FORK;
 }
 
-bool plan_keep(struct plan *plan, const char *list)
-{
-    memset(plan->keep, 0, sizeof(plan->keep));
-    while (*list) {
-        char *end;
-        unsigned long first = strtoul(list, &end, 10), last = first;
-
-        if (end == list)
-            return false;
-        if (*end == '-')
-            last = strtoul(end + 1, &end, 10);
-        for (unsigned long i = first; i <= last && i < plan->count; i++)
-            plan->keep[i] = true;
-        if (*end && *end != ',')
-            return false;
-        list = *end ? end + 1 : end;
-    }
-    return true;
-}
-
-void plan_print_kept(const struct plan *plan, FILE *out)
-{
-    const char *comma = "";
-
-    for (unsigned i = 0; i < plan->count; i++) {
-        unsigned first = i;
-
-        if (!plan->keep[i])
-            continue;
-        while (i + 1 < plan->count && plan->keep[i + 1])
-            i++;
-        fprintf(out, i == first ? "%s%u" : "%s%u-%u", comma, first, i);
-        comma = ",";
-    }
-}
-
 void plan_print(const struct plan *plan, FILE *out)
 {
     static const char *const names[ACT_COUNT] = {"get",

@@ -74,9 +74,6 @@ struct plan {
 
 void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long seed,
                unsigned long episode);
-/* "3,7-9": those steps only. False: not such a list. */
-bool plan_keep(struct plan *plan, const char *list);
-void plan_print_kept(const struct plan *plan, FILE *out);
 void plan_print(const struct plan *plan, FILE *out);
 
 #endif

@@ -13,6 +13,7 @@
  */
 #include "tests/model/play.h"
 #include "tests/support/pinning.h"
+#include "tests/support/replay.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -23,12 +24,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define TRIES       400 /* to shorten a replay, at the most, */
-#define TRY_SECONDS 60  /* in so much time */
-#define HANGS       60  /* seconds for an episode */
+#define HANGS 60 /* seconds for an episode */
 
 #if defined(__SANITIZE_THREAD__)
 #define PART 20 /* of the usual number of steps */
@@ -41,13 +39,6 @@
 static struct plan plan;
 static struct play_record *record;
 
-static unsigned long setting(const char *name, unsigned long otherwise)
-{
-    const char *value = getenv(name);
-
-    return value ? strtoul(value, NULL, 0) : otherwise;
-}
-
 /* ---- in a child ------------------------------------------------------------------------- */
 
 /* Where the kernel does not permit io_uring, tags alone must do. */
@@ -59,13 +50,13 @@ static void open_ring(void)
 
 static void play_here(const struct plan_kind *kind, unsigned long seed, uint64_t steps)
 {
-    unsigned long episode = setting("HMREG_TEST_EPISODE", 0);
+    unsigned long episode = replay_setting("HMREG_TEST_EPISODE", 0);
     const char *list = getenv("HMREG_TEST_STEPS");
 
     do {
         plan_make(&plan, kind, seed, episode++);
         if (list)
-            plan_keep(&plan, list);
+            replay_keep(plan.keep, plan.count, list);
         alarm(HANGS);
         play(&plan, record);
     } while (atomic_load(&record->steps) < steps && !getenv("HMREG_TEST_EPISODE"));
@@ -106,50 +97,12 @@ static bool still_fails(void)
     return waitpid(child, &status, 0) == child && status != 0;
 }
 
-/* Leaves steps [from, from + size) of the kept ones out, if it then still fails. */
-static bool leave_out(unsigned from, unsigned size)
-{
-    bool before[PLAN_STEPS];
-    unsigned at = 0;
-
-    memcpy(before, plan.keep, sizeof(before));
-    for (unsigned i = 0; i < plan.count; i++)
-        if (plan.keep[i] && at++ >= from && at <= from + size)
-            plan.keep[i] = false;
-    if (still_fails())
-        return true;
-    memcpy(plan.keep, before, sizeof(before));
-    return false;
-}
-
-static unsigned kept(void)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < plan.count; i++)
-        count += plan.keep[i];
-    return count;
-}
-
-/* Ever smaller pieces are left out, from the end on, as long as there is patience. */
-static void shorten(void)
-{
-    time_t until = time(NULL) + TRY_SECONDS;
-    int tries = 0;
-
-    for (unsigned size = kept() / 2; size; size /= 2)
-        for (unsigned from = kept(); from > 0 && tries < TRIES && time(NULL) < until; tries++) {
-            from -= from < size ? from : size;
-            leave_out(from, size);
-        }
-}
-
 static void print_replay(const char *test)
 {
     fprintf(stderr,
             "replay: HMREG_TEST_SEED=%lu HMREG_TEST_EPISODE=%lu HMREG_TEST_STEPS=", plan.seed,
             plan.episode);
-    plan_print_kept(&plan, stderr);
+    replay_print_kept(plan.keep, plan.count, stderr);
     fprintf(stderr, " model_sequence %s\n", test);
 }
 
@@ -167,9 +120,9 @@ static void report(const struct plan_kind *kind, unsigned long seed, int status)
     for (unsigned i = step + 1; i < plan.count; i++)
         plan.keep[i] = false;
     if (getenv("HMREG_TEST_STEPS"))
-        plan_keep(&plan, getenv("HMREG_TEST_STEPS"));
+        replay_keep(plan.keep, plan.count, getenv("HMREG_TEST_STEPS"));
     if (still_fails()) {
-        shorten();
+        replay_shorten(plan.keep, plan.count, still_fails);
         print_replay(kind->name);
         plan_print(&plan, stderr);
     } else {
@@ -196,7 +149,7 @@ static void need_monitor(enum hmreg_monitor monitor)
 
 static void run(const struct plan_kind *kind, uint64_t steps)
 {
-    unsigned long seed = setting("HMREG_TEST_SEED", 1);
+    unsigned long seed = replay_setting("HMREG_TEST_SEED", 1);
     int status = -1;
     pid_t child;
 
@@ -205,7 +158,7 @@ static void run(const struct plan_kind *kind, uint64_t steps)
     assert_ptr_not_equal(record, MAP_FAILED);
     child = start_child();
     if (child == 0) {
-        play_here(kind, seed, setting("HMREG_TEST_OPS", test_times(steps / PART)));
+        play_here(kind, seed, replay_setting("HMREG_TEST_OPS", test_times(steps / PART)));
         exit(0); /* with what a sanitizer has to say */
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See beside.h. What gets answer does not matter to the comparison: many are of memory that is not
+ * there. That the cache is at work is known by its hits.
+ */
+#include "tests/differential/beside.h"
+
+#include "tests/differential/acts.h"
+#include "tests/differential/space.h"
+#include "tests/support/pinning.h"
+
+#include <hmreg/loopback.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOLDS 16
+
+static const struct plan *plan; /* NULL: the run without */
+static struct trace *trace;
+static struct hmreg *lib;
+static struct hmreg_domain *domain;
+static struct hmreg_mr *held[HOLDS];
+static timer_t timer;
+
+static void must(bool good, const char *what)
+{
+    if (good)
+        return;
+    snprintf(trace->wrong, sizeof(trace->wrong), "%s: %s", what, hmreg_last_error()->text);
+    _exit(1);
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static void open_library(void)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
+                                  .monitor = plan->kind->monitor};
+
+    must(hmreg_open(&config, &lib) == 0, "hmreg_open()");
+    if (plan->fabric == PLAN_LOOPBACK)
+        must(hmreg_domain_open_loopback(lib, NULL, NULL, &domain) == 0, "opening loopback");
+    else
+        must(pinning_open(lib, NULL, &domain) == 0, "opening the test's fabric");
+}
+
+static void close_library(void)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    for (unsigned i = 0; i < HOLDS; i++) {
+        hmreg_mr_put(held[i]);
+        held[i] = NULL;
+    }
+    must(hmreg_domain_stats(domain, &stats) == 0, "hmreg_domain_stats()");
+    trace->hits += stats.hits;
+    must(hmreg_domain_close(domain) == 0, "hmreg_domain_close()");
+    must(hmreg_close(lib) == 0, "hmreg_close()");
+    must(atomic_load(&pinning.alive) == 0, "a region is left");
+    must(!*pinning_complaint(), pinning_complaint());
+}
+
+void beside_open(const struct plan *for_plan, struct trace *for_trace)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+
+    plan = for_plan;
+    trace = for_trace;
+    must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create()");
+    open_library();
+}
+
+void beside_close(void)
+{
+    if (plan)
+        close_library();
+}
+
+void beside_pause(void)
+{
+    beside_close();
+}
+
+void beside_resume(void)
+{
+    if (plan)
+        open_library();
+}
+
+/* ---- gets and puts ---------------------------------------------------------------------- */
+
+static struct hmreg_mr *get(void *addr, size_t len, uint64_t access)
+{
+    struct hmreg_mr *mr = NULL;
+
+    trace->gets++;
+    if (hmreg_mr_get(domain, addr, len, access, &mr))
+        trace->failed_gets++;
+    return mr;
+}
+
+static uint64_t draw_access(const struct step *step)
+{
+    return step->form & 32 ? HMREG_ACCESS_ALL : HMREG_REMOTE_READ;
+}
+
+/* In an area mostly; now and then elsewhere, all of it or a page's worth. */
+static void *draw_range(const struct step *step, size_t *len)
+{
+    char *at = space_start(step);
+
+    *len = space_len(step);
+    if (step->form % 8 == 0) {
+        at = objects_memory(step, len);
+        if (at && step->r & 256 && *len > space.page) {
+            at += *len / 2;
+            *len = space.page / 2;
+        }
+    } else if (step->r % 4 == 0) {
+        at += 100;
+        *len -= 200;
+    }
+    return at;
+}
+
+static void get_one(const struct step *step)
+{
+    struct hmreg_mr **hold = &held[step->r >> 16 & (HOLDS - 1)];
+    size_t len;
+    void *at = draw_range(step, &len);
+
+    hmreg_mr_put(*hold);
+    *hold = at ? get(at, len, draw_access(step)) : NULL;
+    if (step->form >> 6 != 3) { /* others are held */
+        hmreg_mr_put(*hold);
+        *hold = NULL;
+    }
+}
+
+static void put_one(const struct step *step)
+{
+    struct hmreg_mr **hold = &held[step->r >> 16 & (HOLDS - 1)];
+
+    hmreg_mr_put(*hold);
+    *hold = NULL;
+}
+
+static void set_limits(const struct step *step)
+{
+    static const uint64_t regions[] = {1, 8, 64, 4096, HMREG_LIMIT_NONE};
+
+    must(hmreg_domain_set_limits(domain, regions[step->r % 5], HMREG_LIMIT_NONE) == 0, "limits");
+}
+
+void beside_step(const struct step *step)
+{
+    if (!plan)
+        return;
+    switch (step->act) {
+    case ACT_GET:
+        get_one(step);
+        break;
+    case ACT_PUT:
+        put_one(step);
+        break;
+    case ACT_FLUSH:
+        must(hmreg_domain_flush(domain) == 0, "flush");
+        break;
+    case ACT_LIMITS:
+        set_limits(step);
+        break;
+    }
+}
+
+void beside_use(void *addr, size_t len)
+{
+    if (plan)
+        hmreg_mr_put(get(addr, len, HMREG_REMOTE_READ));
+}
+
+/* ---- what the program does -------------------------------------------------------------- */
+
+void beside_tell(const struct step *step)
+{
+    char *to;
+
+    if (!plan || !plan->kind->tells)
+        return;
+    to = space_at(step->area, step->to);
+    must(hmreg_invalidate(lib, space_start(step), space_len(step)) == 0, "invalidate");
+    must(hmreg_invalidate(lib, to, 2 * space_len(step)) == 0, "invalidate");
+}
+
+void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled)
+{
+    struct itimerspec when = {.it_value = {.tv_nsec = 1 + (long)(step->r % 64) * 500}};
+
+    if (!plan)
+        return;
+    must(timer_settime(timer, 0, &when, NULL) == 0, "timer_settime()");
+    for (struct step part = *step; !*handled; part.r += 1 << 16) {
+        part.form &= 0x7f; /* put at once */
+        get_one(&part);
+    }
+}
+
+/* The parent's objects are not the child's; a library of its own is. */
+void beside_in_child(const struct step *step)
+{
+    struct hmreg_mr *mr;
+
+    if (!plan)
+        return;
+    must(hmreg_mr_get(domain, space_start(step), space.page, HMREG_REMOTE_READ, &mr) == -EPERM,
+         "a get of the parent's");
+    if (step->form % 4)
+        return;
+    open_library();
+    beside_use(space_start(step), space_len(step));
+}

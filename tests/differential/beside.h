@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The library beside the program. Without beside_open() every call here does nothing: that is the
+ * run which the other one is compared with.
+ */
+#ifndef TESTS_DIFFERENTIAL_BESIDE_H
+#define TESTS_DIFFERENTIAL_BESIDE_H
+
+#include "tests/differential/trace.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+void beside_open(const struct plan *plan, struct trace *trace);
+void beside_close(void);
+
+/* One of the library's own steps. */
+void beside_step(const struct step *step);
+/* The program is about to change memory: it tells, if it is that kind of program. */
+void beside_tell(const struct step *step);
+/* A get and a put of memory that the program has at this moment. */
+void beside_use(void *addr, size_t len);
+/* A signal arrives in the middle of gets and puts; returns when *handled is set. */
+void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled);
+/* A forked child tries the library. */
+void beside_in_child(const struct step *step);
+/* For an act that observes the program without the library. */
+void beside_pause(void);
+void beside_resume(void);
+
+#endif

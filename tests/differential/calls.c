@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Memory calls on the program's areas, in all their forms, wrong ones included. What the kernel
+ * placed elsewhere is looked at and unmapped again.
+ */
+#include "tests/differential/acts.h"
+
+#include "tests/differential/space.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* What Debian 12's headers lack. */
+#define ADVICE_DONTNEED_LOCKED 24
+#define ADVICE_COLLAPSE        25
+#define ADVICE_GUARD_INSTALL   102
+#define ADVICE_GUARD_REMOVE    103
+#define MAP_DROPPABLE_FLAG     0x08
+#define REMAP_DONTUNMAP        4
+
+#define RW   (PROT_READ | PROT_WRITE)
+#define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
+
+/* ---- mmap ------------------------------------------------------------------------------- */
+
+enum backing { NOTHING, THE_FILE, NO_FILE };
+
+static const struct map_form {
+    int prot, flags;
+    enum backing backing;
+} map_forms[] = {
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {RW, ANON, NOTHING},
+    {PROT_READ, ANON, NOTHING},
+    {PROT_NONE, ANON, NOTHING},
+    {RW | PROT_EXEC, ANON, NOTHING},
+    {RW, ANON | MAP_NORESERVE, NOTHING},
+    {RW, ANON | MAP_POPULATE, NOTHING},
+    {RW, ANON | MAP_POPULATE | MAP_NONBLOCK, NOTHING},
+    {RW, ANON | MAP_LOCKED, NOTHING},
+    {RW, ANON | MAP_STACK, NOTHING},
+    {RW, ANON | MAP_GROWSDOWN, NOTHING},
+    {RW, MAP_DROPPABLE_FLAG | MAP_ANONYMOUS, NOTHING},
+    {RW, ANON | MAP_HUGETLB, NOTHING},
+    {RW, MAP_SHARED | MAP_ANONYMOUS, NOTHING},
+    {RW, MAP_PRIVATE, THE_FILE},
+    {RW, MAP_PRIVATE, THE_FILE},
+    {PROT_READ, MAP_PRIVATE, THE_FILE},
+    {RW, MAP_SHARED, THE_FILE},
+    {RW, MAP_SHARED, THE_FILE},
+    {PROT_READ, MAP_SHARED_VALIDATE, THE_FILE},
+    {RW, MAP_SHARED_VALIDATE | MAP_SYNC, THE_FILE},
+    {RW, MAP_PRIVATE, NO_FILE},
+    {RW, 0, NOTHING},
+};
+
+/* Mostly over whatever is there; where nothing is; where the kernel finds the place good. */
+static int draw_place(const struct step *step)
+{
+    switch (step->r >> 8 & 7) {
+    case 0:
+        return 0;
+    case 1:
+    case 2:
+        return MAP_FIXED_NOREPLACE;
+    default:
+        return MAP_FIXED;
+    }
+}
+
+static void *map(const struct step *step, const struct map_form *form)
+{
+    static const int none = -1;
+    int fd = form->backing == THE_FILE ? space.file : none;
+    off_t offset = form->backing == THE_FILE ? (off_t)(step->r % SPACE_FILE * space.page) : 0;
+    size_t len = step->r >> 12 & 63 ? space_len(step) : 0; /* now and then EINVAL */
+    char *at = space_start(step) + (step->r >> 18 & 63 ? 0 : 8);
+
+    return mmap(at, len, form->prot, form->flags | draw_place(step), fd, offset);
+}
+
+void act_map(const struct step *step, struct outcome *out)
+{
+    /* Huge pages are of anonymous memory. */
+    unsigned form = step->area == AREA_HUGE && step->form % 8 ? 0 : step->form % COUNT(map_forms);
+    char *at = map(step, &map_forms[form]);
+
+    note(out, at == MAP_FAILED ? -1 : 0, errno);
+    if (at == MAP_FAILED)
+        return;
+    out->value = space_offset(at);
+    if (out->value == UINT64_MAX)
+        munmap(at, space_len(step));
+}
+
+void act_unmap(const struct step *step, struct outcome *out)
+{
+    size_t len = step->form == 0 ? 0 : space_len(step) - (step->form % 4 == 0);
+    char *at = space_start(step) + (step->form == 1 ? 8 : 0);
+
+    note(out, step->form % 8 == 7 ? syscall(SYS_munmap, at, len) : munmap(at, len), errno);
+}
+
+/* ---- mremap ----------------------------------------------------------------------------- */
+
+static size_t draw_new_length(const struct step *step, size_t before)
+{
+    switch (step->r % 8) {
+    case 0:
+    case 1:
+    case 2:
+        return before;
+    case 3:
+        return before / 2 / space.page * space.page; /* may be none */
+    case 4:
+        return before * 2;
+    default:
+        return before + (step->r >> 8) % 4 * space.page;
+    }
+}
+
+void act_remap(const struct step *step, struct outcome *out)
+{
+    static const int flags[] = {MREMAP_MAYMOVE,
+                                MREMAP_MAYMOVE,
+                                MREMAP_MAYMOVE | MREMAP_FIXED,
+                                MREMAP_MAYMOVE | MREMAP_FIXED,
+                                MREMAP_MAYMOVE | MREMAP_FIXED,
+                                0,
+                                0,
+                                MREMAP_MAYMOVE | REMAP_DONTUNMAP,
+                                MREMAP_MAYMOVE | MREMAP_FIXED | REMAP_DONTUNMAP,
+                                MREMAP_FIXED,
+                                8};
+    int flag = flags[step->form % COUNT(flags)];
+    size_t before = step->r >> 16 & 31 ? space_len(step) : 0;
+    size_t after = flag & REMAP_DONTUNMAP ? before : draw_new_length(step, before);
+    char *at = mremap(space_start(step), before, after, flag, space_at(step->area, step->to));
+
+    note(out, at == MAP_FAILED ? -1 : 0, errno);
+    if (at == MAP_FAILED)
+        return;
+    out->value = space_offset(at);
+    out->more = space_digest(at, after / space.page, 1 + after / space.page / 16);
+    if (out->value == UINT64_MAX)
+        munmap(at, after);
+}
+
+/* ---- mprotect, madvise ------------------------------------------------------------------ */
+
+void act_protect(const struct step *step, struct outcome *out)
+{
+    static const int prots[] = {PROT_NONE,
+                                PROT_READ,
+                                PROT_READ,
+                                RW,
+                                RW,
+                                RW,
+                                RW,
+                                RW | PROT_EXEC,
+                                PROT_READ | PROT_EXEC,
+                                PROT_WRITE,
+                                RW | PROT_GROWSDOWN,
+                                0x80};
+    int prot = prots[step->form % COUNT(prots)];
+    long rc;
+
+    if (step->r % 8 == 0)
+        rc = syscall(SYS_pkey_mprotect, space_start(step), space_len(step), prot, -1);
+    else
+        rc = mprotect(space_start(step), space_len(step), prot);
+    note(out, rc, errno);
+}
+
+static int draw_advice(const struct step *step)
+{
+    static const int advices[] = {MADV_NORMAL,
+                                  MADV_RANDOM,
+                                  MADV_SEQUENTIAL,
+                                  MADV_WILLNEED,
+                                  MADV_DONTNEED,
+                                  MADV_DONTNEED,
+                                  MADV_DONTNEED,
+                                  MADV_FREE,
+                                  MADV_FREE,
+                                  MADV_REMOVE,
+                                  MADV_DONTFORK,
+                                  MADV_DOFORK,
+                                  MADV_MERGEABLE,
+                                  MADV_UNMERGEABLE,
+                                  MADV_HUGEPAGE,
+                                  MADV_NOHUGEPAGE,
+                                  MADV_DONTDUMP,
+                                  MADV_DODUMP,
+                                  MADV_WIPEONFORK,
+                                  MADV_KEEPONFORK,
+                                  MADV_COLD,
+                                  MADV_PAGEOUT,
+                                  MADV_POPULATE_READ,
+                                  MADV_POPULATE_WRITE,
+                                  ADVICE_DONTNEED_LOCKED,
+                                  ADVICE_GUARD_INSTALL,
+                                  ADVICE_GUARD_REMOVE,
+                                  77};
+
+    if (step->area == AREA_HUGE && step->form % 2)
+        return step->form % 8 == 1 ? ADVICE_COLLAPSE : MADV_HUGEPAGE;
+    return advices[step->r % COUNT(advices)];
+}
+
+static long process_madvise_self(const struct step *step, int advice)
+{
+    struct iovec range = {space_start(step), space_len(step)};
+    int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    long rc = syscall(SYS_process_madvise, fd, &range, 1, advice, 0);
+    int error = errno;
+
+    close(fd);
+    errno = error;
+    return rc;
+}
+
+/* The kernel gives up for a moment where pages are about to be used in another way. */
+static int collapse(char *at, size_t len)
+{
+    int rc = -1;
+
+    for (int tries = 0; tries < 5 && rc; tries++) {
+        rc = madvise(at, len, ADVICE_COLLAPSE);
+        if (rc && errno != EAGAIN && errno != EBUSY)
+            break;
+    }
+    return rc;
+}
+
+/* Pages of MADV_FREE may keep their bytes or lose them, until they are written. */
+static void write_all(const struct step *step)
+{
+    for (unsigned i = 0; i < step->pages; i++)
+        space_store(space_start(step) + i * space.page, step->r + i);
+}
+
+void act_advise(const struct step *step, struct outcome *out)
+{
+    int advice = draw_advice(step);
+    char *at = space_start(step);
+    size_t len = space_len(step);
+
+    if (advice == MADV_PAGEOUT && space.swaps)
+        advice = MADV_COLD;
+    if (advice == ADVICE_COLLAPSE)
+        note(out, collapse(at, len), errno);
+    else if (step->form % 16 == 4)
+        note(out, process_madvise_self(step, advice), errno);
+    else
+        note(out, madvise(at, len, advice), errno);
+    if (advice == MADV_FREE)
+        write_all(step);
+    out->more = (uint64_t)advice;
+}
+
+/* ---- the rest --------------------------------------------------------------------------- */
+
+static char *draw_word(const struct step *step, unsigned i)
+{
+    size_t word = step->form % 2 ? step->r % 500 : 0;
+
+    return space_start(step) + i * step->pages / 4 * space.page + word * 8;
+}
+
+void act_write(const struct step *step, struct outcome *out)
+{
+    for (unsigned i = 0; i < 4; i++)
+        out->value = space_mix(
+            out->value, (uint64_t)space_store(draw_word(step, i), (uint64_t)step->r << 8 | i));
+}
+
+void act_read(const struct step *step, struct outcome *out)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t value = 0;
+
+        out->value = space_mix(out->value, (uint64_t)space_load(draw_word(step, i), &value));
+        out->value = space_mix(out->value, value);
+    }
+}
+
+void act_resident(const struct step *step, struct outcome *out)
+{
+    unsigned char resident[2 * 512] = {0};
+    size_t pages = step->pages < sizeof(resident) ? step->pages : sizeof(resident);
+
+    note(out, mincore(space_start(step), pages * space.page, resident), errno);
+    for (size_t i = 0; i < pages && !space.swaps && !out->rc; i++)
+        out->value = space_mix(out->value, resident[i] & 1);
+}
+
+void act_lock(const struct step *step, struct outcome *out)
+{
+    char *at = space_start(step);
+    size_t len = space_len(step);
+
+    switch (step->form % 4) {
+    case 0:
+        note(out, mlock(at, len), errno);
+        break;
+    case 1:
+        note(out, mlock2(at, len, MLOCK_ONFAULT), errno);
+        break;
+    default:
+        note(out, munlock(at, len), errno);
+    }
+}
+
+void act_sync(const struct step *step, struct outcome *out)
+{
+    static const int flags[] = {MS_SYNC, MS_ASYNC, MS_SYNC | MS_INVALIDATE, MS_SYNC | MS_ASYNC};
+
+    note(out, msync(space_start(step), space_len(step), flags[step->form % 4]), errno);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The program cannot tell: random sequences of memory calls are run twice, once with gets and puts
+ * of the library beside them and once without it. Results, error numbers, contents, huge pages, the
+ * kernel's flags of each page must be the same, and mappings at most MORE_MAPPINGS more. Each run
+ * is a process of its own, forked from one parent.
+ *
+ * A difference names its seed and episode, and the fewest steps found that still differ in the same
+ * act:
+ *
+ *     HMREG_TEST_SEED=7 HMREG_TEST_EPISODE=3 HMREG_TEST_STEPS=17,30-32 differential_memory memhooks
+ *
+ * plays those again. HMREG_TEST_OPS: so many of the program's steps in each case.
+ * HMREG_TEST_WITHOUT: names of acts that are left out.
+ *
+ * Huge pages come from memory that the whole machine shares, and the kernel makes some of its own
+ * accord: a difference in pages counts only if it is there again when the episode is played again.
+ */
+#include "tests/differential/space.h"
+#include "tests/differential/trace.h"
+#include "tests/support/replay.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STEPS         1000000 /* of the program's, in each case */
+#define MORE_MAPPINGS 16
+#define HANGS         60 /* seconds for an episode */
+#define AGAIN         3  /* times that a difference in pages has to be there */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define PART 20 /* of the usual number of steps */
+#else
+#define PART 1
+#endif
+
+/* Of the two runs. */
+enum { WITHOUT, WITH };
+
+static struct plan plan;
+static struct trace *traces[2];
+
+/* The first difference. */
+static struct finding {
+    unsigned step; /* PLAN_STEPS: none */
+    char text[1024];
+} finding;
+
+/* ---- a run ------------------------------------------------------------------------------ */
+
+/* From now on the kernel answers userfaultfd(2) with EPERM. */
+static void forbid_userfaultfd(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        abort();
+}
+
+/* In the child a crash is a crash: cmocka's handlers are for the test. */
+static pid_t start_child(void)
+{
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+            signal(deadly[i], SIG_DFL);
+        if (plan.kind->alone)
+            forbid_userfaultfd();
+    }
+    return child;
+}
+
+/* The status of the process that played. */
+static int play_in_child(int which, unsigned seconds)
+{
+    struct trace *trace = traces[which];
+    int status = -1;
+    pid_t child;
+
+    atomic_store(&trace->step, 0);
+    memset(trace->outcomes, 0, sizeof(trace->outcomes));
+    *trace->wrong = *trace->detail = '\0';
+    child = start_child();
+    if (child == 0) {
+        alarm(seconds);
+        play(&plan, which == WITH, trace);
+        exit(0); /* with what a sanitizer has to say */
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
+/* ---- differences ------------------------------------------------------------------------ */
+
+static void describe(char *text, size_t room, const struct outcome *outcome)
+{
+    snprintf(text, room, "%d%s%s, %#" PRIx64 ", %#" PRIx64, outcome->rc, outcome->error ? " " : "",
+             outcome->error ? strerrorname_np(outcome->error) : "", outcome->value, outcome->more);
+}
+
+static bool is_same(const struct step *step, const struct outcome *with,
+                    const struct outcome *without)
+{
+    if (step->act == ACT_MAPPINGS)
+        return with->value <= without->value + MORE_MAPPINGS;
+    return memcmp(with, without, sizeof(*with)) == 0;
+}
+
+static bool find_difference(void)
+{
+    for (unsigned i = 0; i < plan.count; i++) {
+        const struct outcome *with = &traces[WITH]->outcomes[i];
+        const struct outcome *without = &traces[WITHOUT]->outcomes[i];
+        char texts[2][128];
+
+        if (i > atomic_load(&traces[WITH]->step) || is_same(&plan.steps[i], with, without))
+            continue;
+        describe(texts[WITHOUT], sizeof(texts[0]), without);
+        describe(texts[WITH], sizeof(texts[0]), with);
+        finding.step = i;
+        snprintf(finding.text, sizeof(finding.text), "without the library: %s; with it: %s",
+                 texts[WITHOUT], texts[WITH]);
+        return true;
+    }
+    return false;
+}
+
+static void describe_death(int which, int status)
+{
+    const char *wrong = traces[which]->wrong;
+
+    finding.step = atomic_load(&traces[which]->step);
+    if (finding.step >= plan.count)
+        finding.step = plan.count - 1;
+    snprintf(finding.text, sizeof(finding.text), "%s the library it died, status %#x (%s)%s%s",
+             which == WITH ? "with" : "without", (unsigned)status,
+             WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it ended itself",
+             *wrong ? ": " : "", wrong);
+}
+
+/* Plays the plan both ways. Leaves the first difference in finding. */
+static bool differs_in(unsigned seconds)
+{
+    int status = play_in_child(WITHOUT, seconds);
+
+    finding.step = PLAN_STEPS;
+    if (status) {
+        describe_death(WITHOUT, status);
+        return true;
+    }
+    status = play_in_child(WITH, seconds);
+    if (find_difference())
+        return true;
+    if (status)
+        describe_death(WITH, status);
+    return status != 0;
+}
+
+/* What depends on the machine's memory as a whole, too. */
+static bool is_of_pages(unsigned index)
+{
+    const struct step *step = &plan.steps[index];
+
+    return step->act == ACT_LAYOUT || step->act == ACT_CLOSED || step->act == ACT_RESIDENT ||
+           step->area == AREA_HUGE;
+}
+
+static bool differs(void)
+{
+    for (int times = 0; times < AGAIN; times++) {
+        if (!differs_in(HANGS))
+            return false;
+        if (finding.step < PLAN_STEPS && !is_of_pages(finding.step))
+            return true;
+    }
+    return true;
+}
+
+/* ---- reports ---------------------------------------------------------------------------- */
+
+static unsigned found_act;
+
+static bool still_differs(void)
+{
+    return differs_in(HANGS / 6) && plan.steps[finding.step].act == found_act;
+}
+
+static void keep_until(unsigned last)
+{
+    for (unsigned i = last + 1; i < plan.count; i++)
+        plan.keep[i] = false;
+}
+
+static void print_layouts(void)
+{
+    if (found_act == ACT_LAYOUT || found_act == ACT_CLOSED)
+        fprintf(stderr, "layout without the library:\n%swith it:\n%s", traces[WITHOUT]->detail,
+                traces[WITH]->detail);
+}
+
+static void print_replay(void)
+{
+    fprintf(stderr,
+            "replay: HMREG_TEST_SEED=%lu HMREG_TEST_EPISODE=%lu HMREG_TEST_STEPS=", plan.seed,
+            plan.episode);
+    replay_print_kept(plan.keep, plan.count, stderr);
+    fprintf(stderr, " differential_memory %s\n", plan.kind->name);
+    for (unsigned i = 0; i < plan.count; i++)
+        if (plan.keep[i])
+            plan_print_step(&plan, i, stderr);
+}
+
+static void report(uint64_t steps)
+{
+    found_act = plan.steps[finding.step].act;
+    fprintf(stderr, "%s: seed %lu, episode %lu, after %" PRIu64 " steps, in\n  ", plan.kind->name,
+            plan.seed, plan.episode, steps);
+    plan_print_step(&plan, finding.step, stderr);
+    fprintf(stderr, "  %s\n", finding.text);
+    keep_until(finding.step);
+    if (still_differs()) {
+        replay_shorten(plan.keep, plan.count, still_differs);
+        still_differs();
+        fprintf(stderr, "shortened: %s\n", finding.text);
+        print_replay();
+        print_layouts();
+    } else {
+        fprintf(stderr, "played again, that episode does not differ\n");
+    }
+    fail_msg("%s", finding.text);
+}
+
+/* ---- cases ------------------------------------------------------------------------------ */
+
+static void need_monitor(void)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
+                                  .monitor = plan.kind->monitor};
+    int status = -1;
+    pid_t child = start_child();
+
+    if (child == 0) {
+        struct hmreg *lib;
+        int rc = hmreg_open(&config, &lib);
+
+        snprintf(traces[WITH]->wrong, sizeof(traces[WITH]->wrong), "%s", hmreg_last_error()->text);
+        _exit(rc == -EPERM || rc == -ENOSYS || rc == -EOPNOTSUPP ? 77 : rc != 0);
+    }
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("%s", traces[WITH]->wrong);
+    assert_int_equal(status, 0);
+}
+
+static struct trace *share_trace(void)
+{
+    void *trace =
+        mmap(NULL, sizeof(struct trace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(trace, MAP_FAILED);
+    return trace;
+}
+
+static unsigned programs_steps(void)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < plan.count; i++)
+        count += plan.keep[i] && plan_is_programs(&plan.steps[i]);
+    return count;
+}
+
+static uint64_t play_all(const struct plan_kind *kind, uint64_t steps)
+{
+    unsigned long seed = replay_setting("HMREG_TEST_SEED", 1);
+    unsigned long episode = replay_setting("HMREG_TEST_EPISODE", 0);
+    const char *list = getenv("HMREG_TEST_STEPS");
+    uint64_t played = 0;
+
+    do {
+        plan_make(&plan, kind, seed, episode++, getenv("HMREG_TEST_WITHOUT"));
+        if (list && !replay_keep(plan.keep, plan.count, list))
+            fail_msg("HMREG_TEST_STEPS is %s", list);
+        played += programs_steps();
+        if (differs())
+            report(played);
+    } while (played < steps && !getenv("HMREG_TEST_EPISODE"));
+    return played;
+}
+
+static void run(const struct plan_kind *kind)
+{
+    const struct trace *with;
+    uint64_t played;
+
+    if (!space_find())
+        test_skip("something is mapped where the program's areas would be");
+    plan.kind = kind;
+    traces[WITHOUT] = share_trace();
+    with = traces[WITH] = share_trace();
+    need_monitor();
+    played = play_all(kind, replay_setting("HMREG_TEST_OPS", test_times(STEPS / PART)));
+    print_message("%s: %" PRIu64 " steps of the program, %lu gets, of which %lu failed, %lu hits\n",
+                  kind->name, played, with->gets, with->failed_gets, with->hits);
+    assert_true(getenv("HMREG_TEST_STEPS") || with->gets > with->failed_gets);
+    assert_true(getenv("HMREG_TEST_STEPS") || (with->hits > 0) == kind->caches);
+    munmap(traces[WITHOUT], sizeof(struct trace));
+    munmap(traces[WITH], sizeof(struct trace));
+}
+
+static void userfaultfd__beside_gets_and_puts__the_program_cannot_tell(void **state)
+{
+    static const struct plan_kind kind = {.name = "userfaultfd",
+                                          .monitor = HMREG_MONITOR_USERFAULTFD,
+                                          .caches = true,
+                                          .own_apart = true};
+
+    run(&kind);
+}
+
+static void memhooks__beside_gets_and_puts__the_program_cannot_tell(void **state)
+{
+    static const struct plan_kind kind = {
+        .name = "memhooks", .monitor = HMREG_MONITOR_MEMHOOKS, .caches = true, .alone = true};
+
+    run(&kind);
+}
+
+static void default__beside_gets_and_puts__the_program_cannot_tell(void **state)
+{
+    static const struct plan_kind kind = {.name = "default", .caches = true, .own_apart = true};
+
+    run(&kind);
+}
+
+static void import__beside_gets_and_puts__the_program_cannot_tell(void **state)
+{
+    static const struct plan_kind kind = {
+        .name = "import", .monitor = HMREG_MONITOR_IMPORT, .caches = true, .tells = true};
+
+    run(&kind);
+}
+
+static void disabled__beside_gets_and_puts__the_program_cannot_tell(void **state)
+{
+    static const struct plan_kind kind = {.name = "disabled", .monitor = HMREG_MONITOR_DISABLED};
+
+    run(&kind);
+}
+
+/* The same addresses whenever a seed is played, where the process may ask for that. */
+static void fix_addresses(char **argv)
+{
+    int now = personality(0xffffffff);
+
+    if (now == -1 || now & ADDR_NO_RANDOMIZE ||
+        personality((unsigned)now | ADDR_NO_RANDOMIZE) == -1)
+        return;
+    execv("/proc/self/exe", argv);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST(userfaultfd__beside_gets_and_puts__the_program_cannot_tell),
+        TEST(memhooks__beside_gets_and_puts__the_program_cannot_tell),
+        TEST(default__beside_gets_and_puts__the_program_cannot_tell),
+        TEST(import__beside_gets_and_puts__the_program_cannot_tell),
+        TEST(disabled__beside_gets_and_puts__the_program_cannot_tell),
+    };
+
+    fix_addresses(argv);
+    return test_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See plan.h. Gets are drawn near the program's next call: of its range, a part of it, or more, so
+ * that most calls change memory that is registered, in one of the ways that ranges can overlap.
+ */
+#include "tests/differential/plan.h"
+
+#include "tests/differential/space.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    unsigned weight; /* in ten thousand of the program's acts */
+} acts[ACT_COUNT] = {
+    [ACT_MAP] = {"map", 1600},
+    [ACT_UNMAP] = {"unmap", 1000},
+    [ACT_REMAP] = {"remap", 1000},
+    [ACT_PROTECT] = {"protect", 900},
+    [ACT_ADVISE] = {"advise", 1500},
+    [ACT_WRITE] = {"write", 0},
+    [ACT_READ] = {"read", 700},
+    [ACT_RESIDENT] = {"resident", 200},
+    [ACT_LOCK] = {"lock", 250},
+    [ACT_SYNC] = {"sync", 100},
+    [ACT_SHM] = {"shm", 200},
+    [ACT_FILE] = {"file", 150},
+    [ACT_OWN] = {"own", 250},
+    [ACT_BRK] = {"brk", 150},
+    [ACT_HEAP] = {"heap", 500},
+    [ACT_BLOCK] = {"block", 300},
+    [ACT_FORK] = {"fork", 4},
+    [ACT_THREAD] = {"thread", 20},
+    [ACT_STACK] = {"stack", 10},
+    [ACT_SIGNAL] = {"signal", 80},
+    [ACT_MAPPINGS] = {"mappings", 40},
+    [ACT_LAYOUT] = {"layout", 20},
+    [ACT_PROCESS] = {"process", 10},
+    [ACT_CLOSED] = {"closed", 4},
+    [ACT_GET] = {"get", 0},
+    [ACT_PUT] = {"put", 0},
+    [ACT_FLUSH] = {"flush", 0},
+    [ACT_LIMITS] = {"limits", 0},
+};
+
+/* xorshift64*: the same sequence everywhere. */
+static uint64_t draw(uint64_t *random)
+{
+    *random ^= *random >> 12;
+    *random ^= *random << 25;
+    *random ^= *random >> 27;
+    return *random * 0x2545f4914f6cdd1dull;
+}
+
+static unsigned below(uint64_t *random, unsigned limit)
+{
+    return (unsigned)((draw(random) >> 33) % limit);
+}
+
+bool plan_is_programs(const struct step *step)
+{
+    return step->act < ACT_GET;
+}
+
+/* ---- drawing ---------------------------------------------------------------------------- */
+
+/* What is left of ten thousand are writes. */
+static enum act draw_act(uint64_t *random)
+{
+    unsigned at = below(random, 10000);
+
+    for (enum act act = 0; act < ACT_GET; act++) {
+        if (at < acts[act].weight)
+            return act;
+        at -= acts[act].weight;
+    }
+    return ACT_WRITE;
+}
+
+static enum act draw_inner(uint64_t *random)
+{
+    static const enum act inner[] = {ACT_MAP,    ACT_UNMAP, ACT_REMAP, ACT_PROTECT,
+                                     ACT_ADVISE, ACT_WRITE, ACT_READ};
+
+    return inner[below(random, sizeof(inner) / sizeof(inner[0]))];
+}
+
+static unsigned draw_length(uint64_t *random)
+{
+    switch (below(random, 10)) {
+    case 0:
+    case 1:
+    case 2:
+        return 1;
+    case 3:
+    case 4:
+        return 9 + below(random, 24);
+    default:
+        return 2 + below(random, 7);
+    }
+}
+
+static void draw_huge_range(struct step *step, uint64_t *random)
+{
+    if (below(random, 4)) {
+        step->page = (uint16_t)(below(random, SPACE_HUGE) * space.huge_pages);
+        step->pages = (uint16_t)((1 + (below(random, 4) == 0)) * space.huge_pages);
+    } else {
+        step->page = (uint16_t)below(random, SPACE_HUGE * space.huge_pages);
+        step->pages = (uint16_t)(1 + below(random, 16));
+    }
+    step->to = (uint16_t)(below(random, SPACE_HUGE) * space.huge_pages);
+}
+
+static void draw_range(struct step *step, uint64_t *random)
+{
+    unsigned at = below(random, 1000);
+
+    step->area = at < 20 && space.huge_pages ? AREA_HUGE : at < 50 ? AREA_OWN : AREA_SMALL;
+    if (step->act == ACT_OWN)
+        step->area = AREA_OWN;
+    if (step->area == AREA_HUGE) {
+        draw_huge_range(step, random);
+        return;
+    }
+    step->page = (uint16_t)below(random, step->area == AREA_OWN ? SPACE_OWN : SPACE_SMALL);
+    step->to = (uint16_t)below(random, step->area == AREA_OWN ? SPACE_OWN : SPACE_SMALL);
+    step->pages = (uint16_t)draw_length(random);
+}
+
+static struct step draw_step(uint64_t *random)
+{
+    struct step step = {.act = (uint8_t)draw_act(random), .inner = (uint8_t)draw_inner(random)};
+
+    step.form = (uint8_t)draw(random);
+    step.r = (uint32_t)(draw(random) >> 16);
+    draw_range(&step, random);
+    return step;
+}
+
+/* Of a range: all, its first page, one inside, or more than it. */
+static void near_range(struct step *step, const struct step *next, uint64_t *random)
+{
+    *step = (struct step){.area = next->area, .page = next->page, .pages = next->pages};
+    switch (below(random, 6)) {
+    case 0:
+        break;
+    case 1:
+        step->pages = 1;
+        break;
+    case 2:
+        step->page = (uint16_t)(next->page - (next->page > 2 ? 2 : 0));
+        step->pages = (uint16_t)(next->pages + 4);
+        break;
+    default:
+        step->page = (uint16_t)(next->page + below(random, next->pages));
+        step->pages = 1;
+    }
+}
+
+static struct step draw_librarys(const struct plan_kind *kind, const struct step *next,
+                                 uint64_t *random)
+{
+    unsigned at = below(random, 1000);
+    struct step step = {0};
+
+    if (below(random, 5) < 3)
+        near_range(&step, next, random);
+    else
+        draw_range(&step, random);
+    if (step.area == AREA_OWN && kind->own_apart)
+        step = (struct step){.area = AREA_SMALL, .page = step.page, .pages = step.pages};
+    step.act = at < 750 ? ACT_GET : at < 990 ? ACT_PUT : at < 995 ? ACT_FLUSH : ACT_LIMITS;
+    step.form = (uint8_t)draw(random);
+    step.r = (uint32_t)(draw(random) >> 16);
+    return step;
+}
+
+/* ---- plans ------------------------------------------------------------------------------ */
+
+static bool is_named(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *at = list; at && (at = strstr(at, name)); at += len)
+        if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+            return true;
+    return false;
+}
+
+void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long seed,
+               unsigned long episode, const char *without)
+{
+    uint64_t random = (seed * 0x9e3779b97f4a7c15u) ^ (episode * 0xd1342543de82ef95u) ^ 1;
+    unsigned i = 0;
+
+    *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
+    plan->fabric = episode % 2 ? PLAN_LOOPBACK : PLAN_PINNING;
+    for (int n = 0; n < 8; n++) /* away from seeds that are alike */
+        (void)draw(&random);
+    while (i < plan->count) {
+        struct step next = draw_step(&random);
+
+        for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
+            plan->steps[i++] = draw_librarys(kind, &next, &random);
+        plan->steps[i++] = next;
+    }
+    for (i = 0; i < plan->count; i++)
+        plan->keep[i] = !is_named(without, acts[plan->steps[i].act].name);
+}
+
+void plan_print_step(const struct plan *plan, unsigned index, FILE *out)
+{
+    static const char *const areas[] = {"small", "huge", "own"};
+    const struct step *step = &plan->steps[index];
+
+    fprintf(out, "step %4u: %s", index, acts[step->act].name);
+    if (step->act >= ACT_FORK && step->act <= ACT_SIGNAL && step->act != ACT_STACK)
+        fprintf(out, " (%s)", acts[step->inner].name);
+    fprintf(out, " %s %u+%u to %u, form %u, r %u\n", areas[step->area], step->page, step->pages,
+            step->to, step->form, step->r);
+}

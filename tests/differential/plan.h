@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What an episode of the differential test does: a sequence of memory calls of the program, and of
+ * gets and puts of the library beside them, drawn from a seed and the episode's number. The
+ * program's part is the same with and without the library. Every step has a meaning whatever came
+ * before it, so any subset of the steps is an episode, too: a finding is shortened by that.
+ */
+#ifndef TESTS_DIFFERENTIAL_PLAN_H
+#define TESTS_DIFFERENTIAL_PLAN_H
+
+#include <hmreg/hmreg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define PLAN_STEPS 4000 /* of an episode, the library's included */
+
+/* The program's address ranges (space.h). */
+enum area {
+    AREA_SMALL, /* pages, in all kinds of mappings */
+    AREA_HUGE,  /* huge pages, and single pages inside them */
+    AREA_OWN,   /* pages that the program's own userfaultfd is used on */
+    AREA_COUNT,
+};
+
+enum act {
+    ACT_MAP,
+    ACT_UNMAP,
+    ACT_REMAP,
+    ACT_PROTECT,
+    ACT_ADVISE,
+    ACT_WRITE,
+    ACT_READ,
+    ACT_RESIDENT, /* mincore(2) */
+    ACT_LOCK,
+    ACT_SYNC,
+    ACT_SHM,
+    ACT_FILE, /* the program's memfd is truncated, punched, written */
+    ACT_OWN,  /* the program's own userfaultfd */
+    ACT_BRK,
+    ACT_HEAP,  /* malloc(3) and the like */
+    ACT_BLOCK, /* mappings at addresses that the kernel chooses */
+    ACT_FORK,
+    ACT_THREAD,
+    ACT_STACK,    /* the main thread's */
+    ACT_SIGNAL,   /* a handler changes memory, in the middle of gets and puts */
+    ACT_MAPPINGS, /* counts those of the process */
+    ACT_LAYOUT,   /* compares the mappings of the areas: rights, flags, pages, huge pages */
+    ACT_PROCESS,  /* signal mask, handlers, limits, affinity, ... */
+    ACT_CLOSED,   /* the layout after the library has been closed; it is opened again */
+    ACT_GET,      /* from here on the library's acts */
+    ACT_PUT,
+    ACT_FLUSH,
+    ACT_LIMITS,
+    ACT_COUNT,
+};
+
+struct step {
+    uint8_t act;
+    uint8_t inner; /* the act of a handler, a thread, a child */
+    uint8_t area;
+    uint8_t form;
+    uint16_t page, pages; /* the range, in pages of the area */
+    uint16_t to;          /* a page of the area that it moves to */
+    uint32_t r;
+};
+
+enum plan_fabric { PLAN_PINNING, PLAN_LOOPBACK };
+
+/* What a test case's episodes have in common. */
+struct plan_kind {
+    const char *name;
+    enum hmreg_monitor monitor;
+    bool caches;    /* host memory is expected to be cached */
+    bool own_apart; /* gets leave the area of the program's own userfaultfd alone */
+    bool tells;     /* the program calls hmreg_invalidate() */
+    bool alone;     /* the kernel refuses userfaultfd(2) */
+};
+
+struct plan {
+    const struct plan_kind *kind;
+    unsigned long seed, episode;
+    enum plan_fabric fabric;
+    unsigned count;
+    struct step steps[PLAN_STEPS];
+    bool keep[PLAN_STEPS]; /* the others are left out */
+};
+
+/* without: names of acts that are left out, "layout,own"; NULL: none. */
+void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long seed,
+               unsigned long episode, const char *without);
+bool plan_is_programs(const struct step *step);
+void plan_print_step(const struct plan *plan, unsigned index, FILE *out);
+
+#endif

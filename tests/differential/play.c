@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Plays a plan in a process of its own. An outcome is noted for each of the program's steps.
+ */
+#include "tests/differential/acts.h"
+#include "tests/differential/beside.h"
+#include "tests/differential/space.h"
+
+static act_function *const functions[ACT_GET] = {
+    [ACT_MAP] = act_map,         [ACT_UNMAP] = act_unmap,       [ACT_REMAP] = act_remap,
+    [ACT_PROTECT] = act_protect, [ACT_ADVISE] = act_advise,     [ACT_WRITE] = act_write,
+    [ACT_READ] = act_read,       [ACT_RESIDENT] = act_resident, [ACT_LOCK] = act_lock,
+    [ACT_SYNC] = act_sync,       [ACT_SHM] = act_shm,           [ACT_FILE] = act_file,
+    [ACT_OWN] = act_own,         [ACT_BRK] = act_brk,           [ACT_HEAP] = act_heap,
+    [ACT_BLOCK] = act_block,     [ACT_FORK] = act_fork,         [ACT_THREAD] = act_thread,
+    [ACT_STACK] = act_stack,     [ACT_SIGNAL] = act_signal,     [ACT_MAPPINGS] = act_mappings,
+    [ACT_LAYOUT] = act_layout,   [ACT_PROCESS] = act_process,   [ACT_CLOSED] = act_closed,
+};
+
+void act_inner(const struct step *step, struct outcome *out)
+{
+    functions[step->inner](step, out);
+}
+
+static void play_step(const struct step *step, struct outcome *out)
+{
+    if (!plan_is_programs(step)) {
+        beside_step(step);
+        return;
+    }
+    beside_tell(step);
+    functions[step->act](step, out);
+}
+
+void play(const struct plan *plan, bool with, struct trace *trace)
+{
+    observe_detail = trace->detail;
+    space_open();
+    objects_open();
+    if (with)
+        beside_open(plan, trace);
+    for (unsigned i = 0; i < plan->count; i++) {
+        atomic_store(&trace->step, i);
+        if (plan->keep[i])
+            play_step(&plan->steps[i], &trace->outcomes[i]);
+    }
+    beside_close();
+    atomic_store(&trace->step, PLAN_STEPS);
+}
