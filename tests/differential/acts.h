@@ -8,6 +8,7 @@
 
 #include "tests/differential/trace.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 typedef void act_function(const struct step *step, struct outcome *out);
@@ -31,10 +32,11 @@ extern char *observe_detail;
 /* play.c: the act of a handler, a thread, a child. */
 void act_inner(const struct step *step, struct outcome *out);
 
-static inline void note(struct outcome *out, long rc, int error)
+/* The result of a system call that has just returned. */
+static inline void note(struct outcome *out, long rc)
 {
     out->rc = (int32_t)rc;
-    out->error = rc < 0 ? error : 0;
+    out->error = rc < 0 ? errno : 0;
 }
 
 #endif

@@ -115,13 +115,13 @@ static void *draw_range(const struct step *step, size_t *len)
     char *at = space_start(step);
 
     *len = space_len(step);
-    if (step->form % 8 == 0) {
+    if (step->form % 16 == 0) {
         at = objects_memory(step, len);
         if (at && step->r & 256 && *len > space.page) {
             at += *len / 2;
             *len = space.page / 2;
         }
-    } else if (step->r % 4 == 0) {
+    } else if (step->r & 1) {
         at += 100;
         *len -= 200;
     }

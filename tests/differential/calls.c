@@ -96,7 +96,7 @@ void act_map(const struct step *step, struct outcome *out)
     unsigned form = step->area == AREA_HUGE && step->form % 8 ? 0 : step->form % COUNT(map_forms);
     char *at = map(step, &map_forms[form]);
 
-    note(out, at == MAP_FAILED ? -1 : 0, errno);
+    note(out, at == MAP_FAILED ? -1 : 0);
     if (at == MAP_FAILED)
         return;
     out->value = space_offset(at);
@@ -109,7 +109,7 @@ void act_unmap(const struct step *step, struct outcome *out)
     size_t len = step->form == 0 ? 0 : space_len(step) - (step->form % 4 == 0);
     char *at = space_start(step) + (step->form == 1 ? 8 : 0);
 
-    note(out, step->form % 8 == 7 ? syscall(SYS_munmap, at, len) : munmap(at, len), errno);
+    note(out, step->form % 8 == 7 ? syscall(SYS_munmap, at, len) : munmap(at, len));
 }
 
 /* ---- mremap ----------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ void act_remap(const struct step *step, struct outcome *out)
     size_t after = flag & REMAP_DONTUNMAP ? before : draw_new_length(step, before);
     char *at = mremap(space_start(step), before, after, flag, space_at(step->area, step->to));
 
-    note(out, at == MAP_FAILED ? -1 : 0, errno);
+    note(out, at == MAP_FAILED ? -1 : 0);
     if (at == MAP_FAILED)
         return;
     out->value = space_offset(at);
@@ -180,7 +180,7 @@ void act_protect(const struct step *step, struct outcome *out)
         rc = syscall(SYS_pkey_mprotect, space_start(step), space_len(step), prot, -1);
     else
         rc = mprotect(space_start(step), space_len(step), prot);
-    note(out, rc, errno);
+    note(out, rc);
 }
 
 static int draw_advice(const struct step *step)
@@ -259,12 +259,15 @@ void act_advise(const struct step *step, struct outcome *out)
 
     if (advice == MADV_PAGEOUT && space.swaps)
         advice = MADV_COLD;
+    /* Linux 6.18 never comes back from this where a userfaultfd has protected pages. */
+    if (advice == ADVICE_GUARD_INSTALL && step->area == AREA_OWN)
+        advice = ADVICE_GUARD_REMOVE;
     if (advice == ADVICE_COLLAPSE)
-        note(out, collapse(at, len), errno);
+        note(out, collapse(at, len));
     else if (step->form % 16 == 4)
-        note(out, process_madvise_self(step, advice), errno);
+        note(out, process_madvise_self(step, advice));
     else
-        note(out, madvise(at, len, advice), errno);
+        note(out, madvise(at, len, advice));
     if (advice == MADV_FREE)
         write_all(step);
     out->more = (uint64_t)advice;
@@ -301,7 +304,7 @@ void act_resident(const struct step *step, struct outcome *out)
     unsigned char resident[2 * 512] = {0};
     size_t pages = step->pages < sizeof(resident) ? step->pages : sizeof(resident);
 
-    note(out, mincore(space_start(step), pages * space.page, resident), errno);
+    note(out, mincore(space_start(step), pages * space.page, resident));
     for (size_t i = 0; i < pages && !space.swaps && !out->rc; i++)
         out->value = space_mix(out->value, resident[i] & 1);
 }
@@ -313,13 +316,13 @@ void act_lock(const struct step *step, struct outcome *out)
 
     switch (step->form % 4) {
     case 0:
-        note(out, mlock(at, len), errno);
+        note(out, mlock(at, len));
         break;
     case 1:
-        note(out, mlock2(at, len, MLOCK_ONFAULT), errno);
+        note(out, mlock2(at, len, MLOCK_ONFAULT));
         break;
     default:
-        note(out, munlock(at, len), errno);
+        note(out, munlock(at, len));
     }
 }
 
@@ -327,5 +330,5 @@ void act_sync(const struct step *step, struct outcome *out)
 {
     static const int flags[] = {MS_SYNC, MS_ASYNC, MS_SYNC | MS_INVALIDATE, MS_SYNC | MS_ASYNC};
 
-    note(out, msync(space_start(step), space_len(step), flags[step->form % 4]), errno);
+    note(out, msync(space_start(step), space_len(step), flags[step->form % 4]));
 }

@@ -55,7 +55,7 @@ static void note_stack(struct outcome *out)
     int rc = pthread_getattr_np(pthread_self(), &attr);
 
     if (rc) {
-        note(out, -1, rc);
+        *out = (struct outcome){.rc = -1, .error = rc};
         return;
     }
     pthread_attr_getstack(&attr, &start, &size);
@@ -108,7 +108,7 @@ void act_thread(const struct step *step, struct outcome *out)
     rc = pthread_create(&thread, &attr, run_thread, &work);
     pthread_attr_destroy(&attr);
     if (rc)
-        note(out, -1, rc);
+        *out = (struct outcome){.rc = -1, .error = rc};
     else
         pthread_join(thread, NULL);
 }

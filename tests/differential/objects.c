@@ -38,11 +38,11 @@ static void attach(const struct step *step, struct outcome *out)
     char *at;
 
     if (segment < 0) {
-        note(out, -1, errno);
+        note(out, -1);
         return;
     }
     at = shmat(segment, space_start(step) + skew, flag | (step->r >> 7 & 1 ? SHM_RND : 0));
-    note(out, at == (char *)-1 ? -1 : 0, errno);
+    note(out, at == (char *)-1 ? -1 : 0);
     out->value = at == (char *)-1 ? 0 : space_offset(at);
     shmctl(segment, IPC_RMID, NULL);
 }
@@ -52,7 +52,7 @@ void act_shm(const struct step *step, struct outcome *out)
     if (step->form % 2)
         attach(step, out);
     else
-        note(out, shmdt(space_start(step)), errno);
+        note(out, shmdt(space_start(step)));
 }
 
 void act_file(const struct step *step, struct outcome *out)
@@ -61,23 +61,20 @@ void act_file(const struct step *step, struct outcome *out)
 
     switch (step->form % 5) {
     case 0:
-        note(out, ftruncate(space.file, at), errno);
+        note(out, ftruncate(space.file, at));
         break;
     case 1:
-        note(out, ftruncate(space.file, (off_t)(SPACE_FILE * space.page)), errno);
+        note(out, ftruncate(space.file, (off_t)(SPACE_FILE * space.page)));
         break;
     case 2:
-        note(out, fallocate(space.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, len),
-             errno);
+        note(out, fallocate(space.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, len));
         break;
     case 3:
-        note(out, pwrite(space.file, &step->r, sizeof(step->r), at), errno);
+        note(out, pwrite(space.file, &step->r, sizeof(step->r), at));
         break;
     default:
-        note(out,
-             syscall(SYS_remap_file_pages, space_start(step), space_len(step), 0,
-                     step->r % SPACE_FILE, 0),
-             errno);
+        note(out, syscall(SYS_remap_file_pages, space_start(step), space_len(step), 0,
+                          step->r % SPACE_FILE, 0));
     }
 }
 
@@ -90,7 +87,7 @@ static void watch_own(const struct step *step, struct outcome *out)
     struct uffdio_register range = {.range = {(uintptr_t)space_start(step), space_len(step)},
                                     .mode = modes[step->r % 4]};
 
-    note(out, ioctl(space.own, UFFDIO_REGISTER, &range), errno);
+    note(out, ioctl(space.own, UFFDIO_REGISTER, &range));
     out->value = out->rc ? 0 : range.ioctls;
     if (!out->rc)
         beside_use(space_start(step), space_len(step)); /* cannot be watched by two */
@@ -106,7 +103,7 @@ static void copy_own(const struct step *step, struct outcome *out)
         copy.len = sizeof(source);
     copy.mode = step->r >> 8 & 1 ? UFFDIO_COPY_MODE_WP : 0;
     memset(source, (int)step->r, sizeof(source));
-    note(out, ioctl(space.own, UFFDIO_COPY, &copy), errno);
+    note(out, ioctl(space.own, UFFDIO_COPY, &copy));
     out->value = (uint64_t)copy.copy;
 }
 
@@ -118,15 +115,15 @@ void act_own(const struct step *step, struct outcome *out)
 
     switch (step->form % 8) {
     case 0:
-        note(out, ioctl(space.own, UFFDIO_UNREGISTER, &range), errno);
+        note(out, ioctl(space.own, UFFDIO_UNREGISTER, &range));
         break;
     case 1:
-        note(out, ioctl(space.own, UFFDIO_ZEROPAGE, &zero), errno);
+        note(out, ioctl(space.own, UFFDIO_ZEROPAGE, &zero));
         out->value = (uint64_t)zero.zeropage;
         break;
     case 2:
     case 3:
-        note(out, ioctl(space.own, UFFDIO_WRITEPROTECT, &protect), errno);
+        note(out, ioctl(space.own, UFFDIO_WRITEPROTECT, &protect));
         break;
     case 4:
     case 5:
@@ -170,7 +167,7 @@ static void move_end(const struct step *step, size_t pages, struct outcome *out)
         rc = sbrk((intptr_t)(pages - end.pages) * (intptr_t)space.page) == (void *)-1 ? -1 : 0;
     else
         rc = (char *)syscall(SYS_brk, to) == to ? 0 : -1;
-    note(out, rc, errno);
+    note(out, rc);
     out->value = (uint64_t)((char *)syscall(SYS_brk, 0) - end.base);
     end.pages = pages;
 }
@@ -259,7 +256,7 @@ void act_heap(const struct step *step, struct outcome *out)
     if (block->start)
         out->more = digest(block, block->len);
     if (step->form % 64 == 63) {
-        malloc_trim(HEAP_PAD);
+        malloc_trim(SIZE_MAX / 2); /* within the heap: its end is the program's */
     } else if (!block->start) {
         make(block, step, out);
     } else if (step->form % 2) {
@@ -284,7 +281,7 @@ static void map_block(struct block *block, const struct step *step, struct outco
     if (step->r >> 8 & 1)
         flags |= MAP_POPULATE;
     block->start = mmap(NULL, block->len, PROT_READ | PROT_WRITE, flags, fd, 0);
-    note(out, block->start == MAP_FAILED ? -1 : 0, errno);
+    note(out, block->start == MAP_FAILED ? -1 : 0);
     if (out->rc)
         block->start = NULL;
 }
@@ -296,7 +293,7 @@ static void move_block(struct block *block, const struct step *step, struct outc
 
     len = len / space.page * space.page;
     at = mremap(block->start, block->len, len, MREMAP_MAYMOVE);
-    note(out, at == MAP_FAILED ? -1 : 0, errno);
+    note(out, at == MAP_FAILED ? -1 : 0);
     if (!out->rc)
         *block = (struct block){at, len};
 }
@@ -305,7 +302,7 @@ static void advise_block(struct block *block, const struct step *step, struct ou
 {
     static const int advices[] = {MADV_DONTNEED, MADV_REMOVE, MADV_WILLNEED, MADV_POPULATE_WRITE};
 
-    note(out, madvise(block->start, block->len, advices[step->r % 4]), errno);
+    note(out, madvise(block->start, block->len, advices[step->r % 4]));
 }
 
 static void use_block(struct block *block, const struct step *step, struct outcome *out)
@@ -328,7 +325,7 @@ void act_block(const struct step *step, struct outcome *out)
     }
     switch (step->form % 6) {
     case 0:
-        note(out, munmap(block->start, block->len), errno);
+        note(out, munmap(block->start, block->len));
         block->start = NULL;
         break;
     case 1:
@@ -352,9 +349,9 @@ void objects_open(void)
 void *objects_memory(const struct step *step, size_t *len)
 {
     struct block *block =
-        step->r & 1 ? &heap[step->page % HEAP_BLOCKS] : &blocks[step->page % BLOCKS];
+        step->r & 512 ? &heap[step->page % HEAP_BLOCKS] : &blocks[step->page % BLOCKS];
 
-    if (step->r % 8 == 0) {
+    if ((step->r >> 10 & 7) == 0) {
         *len = end.pages * space.page;
         return end.pages ? end.base : NULL;
     }

@@ -23,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 char *observe_detail;
 
 static char text[4 << 20];
@@ -59,7 +61,7 @@ struct part {
     uint64_t offset; /* of a file, less the address; 0 */
     char rights[8];
     char flags[128];
-    uint64_t rss, huge, locked; /* KiB */
+    uint64_t rss, huge; /* KiB; "Locked" depends on others that share pages */
 };
 
 struct layout {
@@ -78,12 +80,11 @@ static void end_part(struct layout *layout)
 
     if (!part->end)
         return;
-    len = snprintf(observe_detail + layout->used, room,
-                   "  %#" PRIx64 "-%#" PRIx64 " %s+%" PRIx64 " %s: %" PRIu64 " KiB, huge %" PRIu64
-                   ", locked %" PRIu64 "\n",
-                   space_offset((void *)(uintptr_t)part->start),
-                   space_offset((void *)(uintptr_t)part->end), part->rights, part->offset,
-                   part->flags, part->rss, part->huge, part->locked);
+    len = snprintf(
+        observe_detail + layout->used, room,
+        "  %#" PRIx64 "-%#" PRIx64 " %s+%" PRIx64 "%s: %" PRIu64 " KiB, huge %" PRIu64 "\n",
+        space_offset((void *)(uintptr_t)part->start), space_offset((void *)(uintptr_t)part->end),
+        part->rights, part->offset, part->flags, part->rss, part->huge);
     if (len < 0 || (size_t)len >= room)
         abort();
     for (int i = 0; i < len; i++)
@@ -106,19 +107,19 @@ static void add_part(struct layout *layout, const struct part *part)
     last->end = part->end;
     last->rss += part->rss;
     last->huge += part->huge;
-    last->locked += part->locked;
 }
 
-/* Two letters each: um, uw, ui are of userfaultfds, sd is of pages written. */
+/* Two letters each: um, uw, ui are of userfaultfds; sd, ac, gu are the kernel's own accounts of a
+ * mapping as a whole, however it came to be one. */
 static void add_flags(const struct layout *layout, struct part *part, const char *line)
 {
-    static const char *const hidden[] = {"um", "uw", "ui", "sd"};
+    static const char *const hidden[] = {"um", "uw", "ui", "sd", "ac", "gu"};
     size_t len = 0;
 
     for (const char *at = line; at[0] == ' ' && at[1] > ' ' && at[2] > ' '; at += 3) {
         bool hide = false;
 
-        for (size_t i = layout->watches ? 3 : 0; i < 4; i++)
+        for (size_t i = layout->watches ? 3 : 0; i < COUNT(hidden); i++)
             hide |= strncmp(at + 1, hidden[i], 2) == 0;
         if (hide || len + 4 > sizeof(part->flags))
             continue;
@@ -144,8 +145,6 @@ static void add_field(const struct layout *layout, struct part *part, const char
         part->rss = strtoull(rest, NULL, 10);
     else if (begins(line, "AnonHugePages:", &rest))
         part->huge = strtoull(rest, NULL, 10);
-    else if (begins(line, "Locked:", &rest))
-        part->locked = strtoull(rest, NULL, 10);
     else if (begins(line, "VmFlags:", &rest))
         add_flags(layout, part, rest);
 }
@@ -257,10 +256,10 @@ void act_process(const struct step *step, struct outcome *out)
     mix_bytes(out, &cpus, sizeof(cpus));
     prctl(PR_GET_NAME, name);
     mix_bytes(out, name, strlen(name));
-    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+    for (size_t i = 0; i < COUNT(questions); i++)
         out->value = space_mix(out->value, (uint64_t)prctl(questions[i], 0, 0, 0, 0));
     out->value = space_mix(out->value, (uint64_t)sched_getscheduler(0));
     note_signals(out);
     note_limits(out);
-    note(out, waitpid(-1, &status, WNOHANG), errno);
+    note(out, waitpid(-1, &status, WNOHANG));
 }

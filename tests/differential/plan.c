@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define USUAL 12
+
 static const struct {
     const char *name;
     unsigned weight; /* in ten thousand of the program's acts */
@@ -158,21 +160,41 @@ static void near_range(struct step *step, const struct step *next, uint64_t *ran
     }
 }
 
+/* Near the next call; or of a range that is asked for again and again. */
+static void draw_get_range(struct step *step, const struct step *next, struct step *usual,
+                           uint64_t *random)
+{
+    struct step *again = &usual[below(random, USUAL)];
+
+    switch (below(random, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        near_range(step, next, random);
+        break;
+    case 3:
+        near_range(step, next, random);
+        *again = *step;
+        break;
+    default:
+        *step = *again;
+    }
+}
+
 static struct step draw_librarys(const struct plan_kind *kind, const struct step *next,
-                                 uint64_t *random)
+                                 struct step *usual, uint64_t *random)
 {
     unsigned at = below(random, 1000);
-    struct step step = {0};
+    struct step step = {.act = ACT_GET};
 
-    if (below(random, 5) < 3)
-        near_range(&step, next, random);
-    else
-        draw_range(&step, random);
+    draw_get_range(&step, next, usual, random);
     if (step.area == AREA_OWN && kind->own_apart)
         step = (struct step){.area = AREA_SMALL, .page = step.page, .pages = step.pages};
     step.act = at < 750 ? ACT_GET : at < 990 ? ACT_PUT : at < 995 ? ACT_FLUSH : ACT_LIMITS;
     step.form = (uint8_t)draw(random);
-    step.r = (uint32_t)(draw(random) >> 16);
+    step.r = (uint32_t)(draw(random) >> 16) & ~3u;
+    if (below(random, 8) == 0)
+        step.r |= 1; /* not whole pages */
     return step;
 }
 
@@ -188,25 +210,40 @@ static bool is_named(const char *list, const char *name)
     return false;
 }
 
+static bool has_inner(const struct step *step)
+{
+    return step->act == ACT_FORK || step->act == ACT_THREAD || step->act == ACT_SIGNAL;
+}
+
+static bool is_without(const struct step *step, const char *without)
+{
+    return is_named(without, acts[step->act].name) ||
+           (has_inner(step) && is_named(without, acts[step->inner].name));
+}
+
 void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long seed,
                unsigned long episode, const char *without)
 {
     uint64_t random = (seed * 0x9e3779b97f4a7c15u) ^ (episode * 0xd1342543de82ef95u) ^ 1;
+    struct step usual[USUAL] = {0};
     unsigned i = 0;
 
     *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
     plan->fabric = episode % 2 ? PLAN_LOOPBACK : PLAN_PINNING;
     for (int n = 0; n < 8; n++) /* away from seeds that are alike */
         (void)draw(&random);
+    for (i = 0; i < USUAL; i++)
+        draw_range(&usual[i], &random);
+    i = 0;
     while (i < plan->count) {
         struct step next = draw_step(&random);
 
         for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
-            plan->steps[i++] = draw_librarys(kind, &next, &random);
+            plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
         plan->steps[i++] = next;
     }
     for (i = 0; i < plan->count; i++)
-        plan->keep[i] = !is_named(without, acts[plan->steps[i].act].name);
+        plan->keep[i] = !is_without(&plan->steps[i], without);
 }
 
 void plan_print_step(const struct plan *plan, unsigned index, FILE *out)
@@ -215,7 +252,7 @@ void plan_print_step(const struct plan *plan, unsigned index, FILE *out)
     const struct step *step = &plan->steps[index];
 
     fprintf(out, "step %4u: %s", index, acts[step->act].name);
-    if (step->act >= ACT_FORK && step->act <= ACT_SIGNAL && step->act != ACT_STACK)
+    if (has_inner(step))
         fprintf(out, " (%s)", acts[step->inner].name);
     fprintf(out, " %s %u+%u to %u, form %u, r %u\n", areas[step->area], step->page, step->pages,
             step->to, step->form, step->r);
