@@ -66,7 +66,7 @@ static void note_stack(struct outcome *out)
 
 __attribute__((noinline)) static void use_stack(const struct step *step)
 {
-    char buffer[128 << 10];
+    char buffer[32 << 10];
     size_t len = 1 + step->r % (sizeof(buffer) / 2);
 
     memset(buffer, (int)step->r, sizeof(buffer));

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -130,6 +131,17 @@ static bool is_same(const struct step *step, const struct outcome *with,
     return memcmp(with, without, sizeof(*with)) == 0;
 }
 
+static long more_mappings; /* the most that were seen */
+
+static void note_mappings(unsigned index)
+{
+    long more =
+        (long)traces[WITH]->outcomes[index].value - (long)traces[WITHOUT]->outcomes[index].value;
+
+    if (plan.steps[index].act == ACT_MAPPINGS && more > more_mappings)
+        more_mappings = more;
+}
+
 static bool find_difference(void)
 {
     for (unsigned i = 0; i < plan.count; i++) {
@@ -137,6 +149,7 @@ static bool find_difference(void)
         const struct outcome *without = &traces[WITHOUT]->outcomes[i];
         char texts[2][128];
 
+        note_mappings(i);
         if (i > atomic_load(&traces[WITH]->step) || is_same(&plan.steps[i], with, without))
             continue;
         describe(texts[WITHOUT], sizeof(texts[0]), without);
@@ -325,8 +338,9 @@ static void run(const struct plan_kind *kind)
     with = traces[WITH] = share_trace();
     need_monitor();
     played = play_all(kind, replay_setting("HMREG_TEST_OPS", test_times(STEPS / PART)));
-    print_message("%s: %" PRIu64 " steps of the program, %lu gets, of which %lu failed, %lu hits\n",
-                  kind->name, played, with->gets, with->failed_gets, with->hits);
+    print_message("%s: %" PRIu64 " steps of the program, %ld more mappings at the most, "
+                  "%lu gets, of which %lu failed, %lu hits\n",
+                  kind->name, played, more_mappings, with->gets, with->failed_gets, with->hits);
     assert_true(getenv("HMREG_TEST_STEPS") || with->gets > with->failed_gets);
     assert_true(getenv("HMREG_TEST_STEPS") || (with->hits > 0) == kind->caches);
     munmap(traces[WITHOUT], sizeof(struct trace));

@@ -197,7 +197,7 @@ static struct block heap[HEAP_BLOCKS];
 
 static size_t draw_size(uint32_t r)
 {
-    static const size_t sizes[] = {24, 200, 1000, 5000, 20000, 70000, 300000, 3000000};
+    static const size_t sizes[] = {24, 200, 1000, 2000, 5000, 20000, 300000, 3000000};
     size_t size = sizes[r % 8];
 
     return size + (r >> 3) % size;
