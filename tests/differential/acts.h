@@ -25,7 +25,7 @@ void *objects_memory(const struct step *step, size_t *len);
 /* flow.c: where control flows otherwise. */
 act_function act_fork, act_thread, act_stack, act_signal;
 /* observe.c */
-act_function act_mappings, act_layout, act_process, act_closed;
+act_function act_mappings, act_layout, act_process, act_unused;
 /* Where the layout is written in words. */
 extern char *observe_detail;
 

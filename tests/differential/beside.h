@@ -24,8 +24,7 @@ void beside_use(void *addr, size_t len);
 void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled);
 /* A forked child tries the library. */
 void beside_in_child(const struct step *step);
-/* For an act that observes the program without the library. */
-void beside_pause(void);
-void beside_resume(void);
+/* Acts while nothing is cached: after a flush, or between a close and an open. */
+void beside_without(const struct step *step, void (*act)(struct outcome *out), struct outcome *out);
 
 #endif

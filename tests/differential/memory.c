@@ -198,7 +198,7 @@ static bool is_of_pages(unsigned index)
 {
     const struct step *step = &plan.steps[index];
 
-    return step->act == ACT_LAYOUT || step->act == ACT_CLOSED || step->act == ACT_RESIDENT ||
+    return step->act == ACT_LAYOUT || step->act == ACT_UNUSED || step->act == ACT_RESIDENT ||
            step->area == AREA_HUGE;
 }
 
@@ -230,7 +230,7 @@ static void keep_until(unsigned last)
 
 static void print_layouts(void)
 {
-    if (found_act == ACT_LAYOUT || found_act == ACT_CLOSED)
+    if (found_act == ACT_LAYOUT || found_act == ACT_UNUSED)
         fprintf(stderr, "layout without the library:\n%swith it:\n%s", traces[WITHOUT]->detail,
                 traces[WITH]->detail);
 }

@@ -38,7 +38,7 @@ static const struct {
     [ACT_MAPPINGS] = {"mappings", 40},
     [ACT_LAYOUT] = {"layout", 20},
     [ACT_PROCESS] = {"process", 10},
-    [ACT_CLOSED] = {"closed", 4},
+    [ACT_UNUSED] = {"unused", 16},
     [ACT_GET] = {"get", 0},
     [ACT_PUT] = {"put", 0},
     [ACT_FLUSH] = {"flush", 0},

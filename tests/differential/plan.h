@@ -47,7 +47,7 @@ enum act {
     ACT_MAPPINGS, /* counts those of the process */
     ACT_LAYOUT,   /* compares the mappings of the areas: rights, flags, pages, huge pages */
     ACT_PROCESS,  /* signal mask, handlers, limits, affinity, ... */
-    ACT_CLOSED,   /* the layout after the library has been closed; it is opened again */
+    ACT_UNUSED,   /* the layout while nothing is cached: flushed, or closed and opened again */
     ACT_GET,      /* from here on the library's acts */
     ACT_PUT,
     ACT_FLUSH,
