@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A program that was compiled once (program.c) and knows nothing of where it runs: in a container,
+ * without privileges, beside other hooks, with another allocator, in Python, as a plugin.
+ * Everywhere the library's default must remember host memory, and never be stale.
+ */
+#include "tests/outside/confine.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SKIPS    77  /* the place is not to be had; why is in the output */
+#define UNUSABLE 126 /* the program cannot be executed there */
+#define PATIENCE 60
+
+typedef const char *confinement(void);
+
+/* A program in some place. */
+struct place {
+    confinement *confine[4];
+    const char *preload, *load;
+    const char *argv[4]; /* none: the program */
+    bool waits;          /* until its input ends */
+};
+
+struct running {
+    pid_t pid;
+    int in, out;
+    char output[4096];
+};
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+static void set_environment(const struct place *place)
+{
+    static const char *const ours[] = {"FI_MR_CACHE_MONITOR", "HMREG_LOG", "HMREG_CACHE_CHECK",
+                                       "LD_PRELOAD", "OUTSIDE_LOAD"};
+
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        unsetenv(ours[i]);
+    if (getenv("HMREG_TEST_MONITOR")) /* in place of the default */
+        setenv("FI_MR_CACHE_MONITOR", getenv("HMREG_TEST_MONITOR"), 1);
+    setenv("HMREG_IFACES", "system", 1);
+    if (place->preload)
+        setenv("LD_PRELOAD", place->preload, 1);
+    if (place->load)
+        setenv("OUTSIDE_LOAD", place->load, 1);
+    if (place->waits)
+        setenv("OUTSIDE_WAIT", "1", 1);
+}
+
+static void become(const struct place *place)
+{
+    static const char *const usual[] = {TEST_PROGRAM, NULL};
+    const char *const *argv = place->argv[0] ? place->argv : usual;
+
+    alarm(PATIENCE);
+    set_environment(place);
+    for (int i = 0; place->confine[i]; i++) {
+        const char *why = place->confine[i]();
+
+        if (why) {
+            dprintf(1, "%s: %s\n", why, strerror(errno));
+            _exit(SKIPS);
+        }
+    }
+    execvp(argv[0], (char *const *)argv);
+    dprintf(1, "%s: %s\n", argv[0], strerror(errno));
+    _exit(UNUSABLE);
+}
+
+static void start(struct running *running, const struct place *place)
+{
+    int in[2], out[2];
+
+    fflush(NULL);
+    assert_int_equal(pipe(in) | pipe(out), 0);
+    running->pid = fork();
+    if (running->pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        dup2(out[1], 2);
+        close(in[0]);
+        close(in[1]);
+        close(out[0]);
+        close(out[1]);
+        become(place);
+    }
+    assert_true(running->pid > 0);
+    close(in[0]);
+    close(out[1]);
+    running->in = in[1];
+    running->out = out[0];
+    *running->output = '\0';
+}
+
+/* Reads on, to the end of a line or of all. */
+static void read_output(struct running *running, bool line)
+{
+    size_t len = strlen(running->output);
+    ssize_t got = 1;
+
+    while (got > 0 && len < sizeof(running->output) - 1 &&
+           !(line && strchr(running->output, '\n'))) {
+        got = read(running->out, running->output + len, sizeof(running->output) - 1 - len);
+        len += got > 0 ? (size_t)got : 0;
+        running->output[len] = '\0';
+    }
+}
+
+static int end(struct running *running)
+{
+    int status = -1;
+
+    close(running->in);
+    read_output(running, false);
+    close(running->out);
+    waitpid(running->pid, &status, 0);
+    return status;
+}
+
+static void judge(const struct running *running, int status)
+{
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == SKIPS || WEXITSTATUS(status) == UNUSABLE))
+        test_skip("%s", running->output);
+    if (status)
+        fail_msg("status %#x: %s", (unsigned)status, running->output);
+    print_message("%s", running->output);
+}
+
+static void run_in(const struct place *place)
+{
+    struct running running;
+
+    start(&running, place);
+    judge(&running, end(&running));
+}
+
+/* ---- containers ------------------------------------------------------------------------- */
+
+static void container__nowhere_special__hits(void **state)
+{
+    run_in(&(struct place){0});
+}
+
+static void container__dockers_filter__hits(void **state)
+{
+    run_in(&(struct place){.confine = {confine_filter}});
+}
+
+static void container__read_only__hits(void **state)
+{
+    run_in(&(struct place){.confine = {confine_read_only}});
+}
+
+static void container__as_nobody__hits(void **state)
+{
+    run_in(&(struct place){.confine = {confine_nobody}});
+}
+
+static void container__read_only_filtered_as_nobody__hits(void **state)
+{
+    run_in(&(struct place){.confine = {confine_read_only, confine_nobody, confine_filter}});
+}
+
+/* What an operator sees from outside. */
+static void container__dockers_filter__stats_show_hits(void **state)
+{
+    struct place inside = {.confine = {confine_filter}, .waits = true};
+    struct running program, stats;
+    const char *hits;
+    char pid[16];
+    int status;
+
+    if (!*TEST_TOOL)
+        test_skip("the command is not built");
+    start(&program, &inside);
+    read_output(&program, true);
+    snprintf(pid, sizeof(pid), "%d", (int)program.pid);
+    start(&stats, &(struct place){.argv = {TEST_TOOL, "stats", pid, "--json"}});
+    status = end(&stats);
+    judge(&program, end(&program));
+    assert_int_equal(status, 0);
+    hits = strstr(stats.output, "\"hits\": ");
+    assert_non_null(hits);
+    assert_true(atoi(hits + strlen("\"hits\": ")) > 0);
+}
+
+/* ---- other libraries -------------------------------------------------------------------- */
+
+static void preload(const char *file)
+{
+    if (!*file)
+        test_skip("it is not installed");
+    run_in(&(struct place){.preload = file});
+}
+
+static void load(const char *file)
+{
+    if (!*file)
+        test_skip("it is not installed");
+    run_in(&(struct place){.load = file});
+}
+
+static void hooks__ucx_loaded_before__hits(void **state)
+{
+    preload(TEST_UCS);
+}
+
+static void hooks__ucx_loaded_after__hits(void **state)
+{
+    load(TEST_UCS);
+}
+
+/* As libfabric's memhooks do, which only providers of hardware install. */
+static void hooks__jumps_over_libc_before__hits(void **state)
+{
+    preload(TEST_PATCHER);
+}
+
+static void hooks__jumps_over_libc_after__hits(void **state)
+{
+    load(TEST_PATCHER);
+}
+
+static void allocator__jemalloc__hits(void **state)
+{
+    preload(TEST_JEMALLOC);
+}
+
+static void allocator__tcmalloc__hits(void **state)
+{
+    preload(TEST_TCMALLOC);
+}
+
+static void allocator__tcmalloc_minimal__hits(void **state)
+{
+    preload(TEST_TCMALLOC_MINIMAL);
+}
+
+/* ---- other programs --------------------------------------------------------------------- */
+
+static void python__by_ctypes__hits(void **state)
+{
+    if (!*TEST_PYTHON)
+        test_skip("there is no python3");
+    run_in(&(struct place){.argv = {TEST_PYTHON, TEST_SCRIPT, TEST_HMREG}});
+}
+
+static void python__by_ctypes_in_dockers_filter__hits(void **state)
+{
+    if (!*TEST_PYTHON)
+        test_skip("there is no python3");
+    run_in(&(struct place){.confine = {confine_filter},
+                           .argv = {TEST_PYTHON, TEST_SCRIPT, TEST_HMREG}});
+}
+
+static void plugin__unloaded_and_loaded_again__hits(void **state)
+{
+    run_in(&(struct place){.argv = {TEST_HOST, TEST_MODULE}});
+}
+
+static void plugin__in_dockers_filter__hits(void **state)
+{
+    run_in(&(struct place){.confine = {confine_filter}, .argv = {TEST_HOST, TEST_MODULE}});
+}
+
+TEST_MAIN(TEST(container__nowhere_special__hits), TEST(container__dockers_filter__hits),
+          TEST(container__read_only__hits), TEST(container__as_nobody__hits),
+          TEST(container__read_only_filtered_as_nobody__hits),
+          TEST(container__dockers_filter__stats_show_hits), TEST(hooks__ucx_loaded_before__hits),
+          TEST(hooks__ucx_loaded_after__hits), TEST(hooks__jumps_over_libc_before__hits),
+          TEST(hooks__jumps_over_libc_after__hits), TEST(allocator__jemalloc__hits),
+          TEST(allocator__tcmalloc__hits), TEST(allocator__tcmalloc_minimal__hits),
+          TEST(python__by_ctypes__hits), TEST(python__by_ctypes_in_dockers_filter__hits),
+          TEST(plugin__unloaded_and_loaded_again__hits), TEST(plugin__in_dockers_filter__hits))

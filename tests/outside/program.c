@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A small program that uses the library as any application does, by its public interface and with
+ * its defaults. It registers buffers twice, changes their memory, registers them again, and
+ * succeeds if the second time were hits and the third time none was. places.c runs it in many
+ * environments; host.c loads it as a plugin and unloads it.
+ *
+ * OUTSIDE_LOAD=FILE: loads that library once buffers are cached. OUTSIDE_WAIT=1: waits for the end
+ * of its standard input while its domain is open.
+ */
+#include <dlfcn.h>
+#include <hmreg/hmreg.h>
+#include <hmreg/loopback.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BUFFERS 32
+#define LEN     ((size_t)64 << 10)
+
+int outside_run(void);
+
+static struct hmreg *lib;
+static struct hmreg_domain *domain;
+static char *buffers[BUFFERS];
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, hmreg_last_error()->text); \
+            return false;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+static struct hmreg_stats stats_now(void)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    hmreg_domain_stats(domain, &stats);
+    return stats;
+}
+
+static bool use(void *addr, size_t len)
+{
+    struct hmreg_mr *mr;
+
+    MUST(hmreg_mr_get(domain, addr, len, HMREG_ACCESS_REMOTE, &mr) == 0);
+    hmreg_mr_put(mr);
+    return true;
+}
+
+/* Uses each buffer once. */
+static bool use_all(uint64_t *hits)
+{
+    uint64_t before = stats_now().hits;
+
+    for (int i = 0; i < BUFFERS; i++)
+        if (!use(buffers[i], LEN))
+            return false;
+    *hits = stats_now().hits - before;
+    return true;
+}
+
+static char *map_at(void *addr)
+{
+    char *at = mmap(addr, LEN, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | (addr ? MAP_FIXED : 0), -1, 0);
+
+    if (at == MAP_FAILED)
+        return NULL;
+    memset(at, 1, LEN);
+    return at;
+}
+
+/* Gives the buffer other pages at the same address, each time in another way. */
+static bool change(int i)
+{
+    char *moved;
+
+    switch (i % 4) {
+    case 0:
+        MUST(munmap(buffers[i], LEN) == 0);
+        return map_at(buffers[i]);
+    case 1:
+        return map_at(buffers[i]);
+    case 2:
+        MUST(madvise(buffers[i], LEN, MADV_DONTNEED) == 0);
+        return true;
+    default:
+        moved = mremap(buffers[i], LEN, 2 * LEN, MREMAP_MAYMOVE);
+        MUST(moved != MAP_FAILED && munmap(moved, 2 * LEN) == 0);
+        return map_at(buffers[i]);
+    }
+}
+
+/* As an allocator does it: what comes back may be the same memory. */
+static bool use_heap(void)
+{
+    for (size_t len = 1000; len < 8 << 20; len *= 3) {
+        char *block = malloc(len);
+
+        MUST(block && use(block, len));
+        block = realloc(block, 2 * len);
+        MUST(block && use(block, 2 * len));
+        free(block);
+    }
+    return true;
+}
+
+static bool try_cache(void)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    const char *load = getenv("OUTSIDE_LOAD");
+    uint64_t first, second, third;
+
+    for (int i = 0; i < BUFFERS; i++)
+        MUST((buffers[i] = map_at(NULL)));
+    MUST(use_all(&first) && use_all(&second));
+    if (load && !dlopen(load, RTLD_NOW | RTLD_GLOBAL)) {
+        fprintf(stderr, "%s\n", dlerror());
+        return false;
+    }
+    MUST(use_heap() && use_all(&second)); /* new hooks may have cost what was cached */
+    MUST(use_all(&second));
+    for (int i = 0; i < BUFFERS; i++)
+        MUST(change(i));
+    MUST(use_all(&third));
+    MUST(hmreg_monitor_query(lib, &info) == 0);
+    printf("monitor %s, hits %d of %d, stale %d, uncached %d\n", hmreg_monitor_name(info.active),
+           (int)second, BUFFERS, (int)third, (int)stats_now().uncached);
+    return second == BUFFERS && third == 0;
+}
+
+static bool run(void)
+{
+    char byte;
+    bool good;
+
+    MUST(hmreg_open(NULL, &lib) == 0);
+    MUST(hmreg_domain_open_loopback(lib, NULL, NULL, &domain) == 0);
+    good = try_cache();
+    fflush(stdout);
+    while (getenv("OUTSIDE_WAIT") && read(0, &byte, 1) > 0)
+        ;
+    MUST(hmreg_domain_close(domain) == 0);
+    MUST(hmreg_close(lib) == 0);
+    for (int i = 0; i < BUFFERS; i++)
+        munmap(buffers[i], LEN);
+    return good;
+}
+
+__attribute__((visibility("default"))) int outside_run(void)
+{
+    return run() ? 0 : 1;
+}
+
+#ifndef OUTSIDE_MODULE
+int main(void)
+{
+    return outside_run();
+}
+#endif
