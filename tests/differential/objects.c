@@ -24,7 +24,7 @@
 #define HEAP_BLOCKS     16
 #define BLOCKS          8
 #define BRK_PAGES       64
-#define HEAP_PAD        ((size_t)64 << 20)
+#define HEAP_PAD        ((size_t)8 << 20)
 #define REMAP_DONTUNMAP 4
 
 /* ---- SysV segments and a file ----------------------------------------------------------- */
@@ -195,20 +195,21 @@ struct block {
 
 static struct block heap[HEAP_BLOCKS];
 
+/* The two largest are more than the pad has: mappings of their own. */
 static size_t draw_size(uint32_t r)
 {
-    static const size_t sizes[] = {24, 200, 1000, 2000, 5000, 20000, 300000, 3000000};
+    static const size_t sizes[] = {24, 200, 1000, 2000, 5000, 20000, 9 << 20, 18 << 20};
     size_t size = sizes[r % 8];
 
     return size + (r >> 3) % size;
 }
 
-/* Words at every 64 KiB. */
+/* Of a word at the beginning, and at each power of two. */
 static uint64_t digest(const struct block *block, size_t len)
 {
     uint64_t hash = 1, word;
 
-    for (size_t at = 0; at + 8 <= len; at += 64 << 10) {
+    for (size_t at = 0; at + 8 <= len; at = at ? 2 * at : 16) {
         memcpy(&word, block->start + at, 8);
         hash = space_mix(hash, word);
     }
@@ -217,7 +218,7 @@ static uint64_t digest(const struct block *block, size_t len)
 
 static void fill(const struct block *block, uint64_t word)
 {
-    for (size_t at = 0; at + 8 <= block->len; at += 64 << 10, word++)
+    for (size_t at = 0; at + 8 <= block->len; at = at ? 2 * at : 16, word++)
         memcpy(block->start + at, &word, 8);
 }
 
@@ -235,7 +236,7 @@ static void change_size(struct block *block, const struct step *step, struct out
 
 static void make(struct block *block, const struct step *step, struct outcome *out)
 {
-    size_t len = draw_size(step->r), align = (size_t)16 << step->form % 16;
+    size_t len = draw_size(step->r), align = (size_t)16 << step->form % 10;
 
     *block = (struct block){.len = len};
     if (step->form & 16)
