@@ -17,12 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOLDS 16
+#define HOLDS   16
+#define DOMAINS 2
 
 static const struct plan *plan; /* NULL: the run without */
 static struct trace *trace;
 static struct hmreg *lib;
-static struct hmreg_domain *domain;
+static struct hmreg_domain *domains[DOMAINS]; /* NULL: not of this plan */
 static struct hmreg_mr *held[HOLDS];
 static timer_t timer;
 
@@ -43,10 +44,10 @@ static void open_library(void)
                                   .monitor = plan->kind->monitor};
 
     must(hmreg_open(&config, &lib) == 0, "hmreg_open()");
-    if (plan->fabric == PLAN_LOOPBACK)
-        must(hmreg_domain_open_loopback(lib, NULL, NULL, &domain) == 0, "opening loopback");
-    else
-        must(pinning_open(lib, NULL, &domain) == 0, "opening the test's fabric");
+    if (plan->fabrics & PLAN_PINNING)
+        must(pinning_open(lib, NULL, &domains[0]) == 0, "opening the test's fabric");
+    if (plan->fabrics & PLAN_LOOPBACK)
+        must(hmreg_domain_open_loopback(lib, NULL, NULL, &domains[1]) == 0, "opening loopback");
 }
 
 static void put_all(void)
@@ -57,14 +58,21 @@ static void put_all(void)
     }
 }
 
-static void close_library(void)
+static void close_domain(struct hmreg_domain *domain)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    put_all();
     must(hmreg_domain_stats(domain, &stats) == 0, "hmreg_domain_stats()");
     trace->hits += stats.hits;
     must(hmreg_domain_close(domain) == 0, "hmreg_domain_close()");
+}
+
+static void close_library(void)
+{
+    put_all();
+    for (unsigned i = 0; i < DOMAINS; i++)
+        if (domains[i])
+            close_domain(domains[i]);
     must(hmreg_close(lib) == 0, "hmreg_close()");
     must(atomic_load(&pinning.alive) == 0, "a region is left");
     must(!*pinning_complaint(), pinning_complaint());
@@ -86,6 +94,12 @@ void beside_close(void)
         close_library();
 }
 
+static void flush(void)
+{
+    for (unsigned i = 0; i < DOMAINS; i++)
+        must(!domains[i] || hmreg_domain_flush(domains[i]) == 0, "hmreg_domain_flush()");
+}
+
 void beside_without(const struct step *step, void (*act)(struct outcome *out), struct outcome *out)
 {
     bool close = plan && step->form % 4 == 0;
@@ -94,7 +108,7 @@ void beside_without(const struct step *step, void (*act)(struct outcome *out), s
         close_library();
     } else if (plan) {
         put_all();
-        must(hmreg_domain_flush(domain) == 0, "hmreg_domain_flush()");
+        flush();
     }
     act(out);
     if (close)
@@ -103,12 +117,18 @@ void beside_without(const struct step *step, void (*act)(struct outcome *out), s
 
 /* ---- gets and puts ---------------------------------------------------------------------- */
 
-static struct hmreg_mr *get(void *addr, size_t len, uint64_t access)
+static struct hmreg_domain *a_domain(unsigned number)
+{
+    number %= DOMAINS;
+    return domains[number] ? domains[number] : domains[1 - number];
+}
+
+static struct hmreg_mr *get(unsigned number, void *addr, size_t len, uint64_t access)
 {
     struct hmreg_mr *mr = NULL;
 
     trace->gets++;
-    if (hmreg_mr_get(domain, addr, len, access, &mr))
+    if (hmreg_mr_get(a_domain(number), addr, len, access, &mr))
         trace->failed_gets++;
     return mr;
 }
@@ -144,7 +164,7 @@ static void get_one(const struct step *step)
     void *at = draw_range(step, &len);
 
     hmreg_mr_put(*hold);
-    *hold = at ? get(at, len, draw_access(step)) : NULL;
+    *hold = at ? get(step->r >> 20, at, len, draw_access(step)) : NULL;
     if (step->form >> 6 != 3) { /* others are held */
         hmreg_mr_put(*hold);
         *hold = NULL;
@@ -161,9 +181,11 @@ static void put_one(const struct step *step)
 
 static void set_limits(const struct step *step)
 {
-    static const uint64_t regions[] = {1, 8, 64, 4096, HMREG_LIMIT_NONE};
+    static const uint64_t regions[] = {1, 16, 256, 4096, HMREG_LIMIT_NONE};
 
-    must(hmreg_domain_set_limits(domain, regions[step->r % 5], HMREG_LIMIT_NONE) == 0, "limits");
+    must(hmreg_domain_set_limits(a_domain(step->r >> 20), regions[(step->r >> 8) % 5],
+                                 HMREG_LIMIT_NONE) == 0,
+         "hmreg_domain_set_limits()");
 }
 
 void beside_step(const struct step *step)
@@ -178,7 +200,7 @@ void beside_step(const struct step *step)
         put_one(step);
         break;
     case ACT_FLUSH:
-        must(hmreg_domain_flush(domain) == 0, "flush");
+        flush();
         break;
     case ACT_LIMITS:
         set_limits(step);
@@ -189,7 +211,8 @@ void beside_step(const struct step *step)
 void beside_use(void *addr, size_t len)
 {
     if (plan)
-        hmreg_mr_put(get(addr, len, HMREG_REMOTE_READ));
+        for (unsigned i = 0; i < DOMAINS; i++)
+            hmreg_mr_put(get(i, addr, len, HMREG_REMOTE_READ));
 }
 
 /* ---- what the program does -------------------------------------------------------------- */
@@ -225,7 +248,7 @@ void beside_in_child(const struct step *step)
 
     if (!plan)
         return;
-    must(hmreg_mr_get(domain, space_start(step), space.page, HMREG_REMOTE_READ, &mr) == -EPERM,
+    must(hmreg_mr_get(a_domain(0), space_start(step), space.page, HMREG_REMOTE_READ, &mr) == -EPERM,
          "a get of the parent's");
     if (step->form % 4)
         return;

@@ -229,7 +229,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
     unsigned i = 0;
 
     *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
-    plan->fabric = episode % 2 ? PLAN_LOOPBACK : PLAN_PINNING;
+    plan->fabrics = (enum plan_fabrics)(1 + episode % PLAN_BOTH);
     for (int n = 0; n < 8; n++) /* away from seeds that are alike */
         (void)draw(&random);
     for (i = 0; i < USUAL; i++)

@@ -65,7 +65,8 @@ struct step {
     uint32_t r;
 };
 
-enum plan_fabric { PLAN_PINNING, PLAN_LOOPBACK };
+/* Domains that the library has: bits. */
+enum plan_fabrics { PLAN_PINNING = 1, PLAN_LOOPBACK = 2, PLAN_BOTH = 3 };
 
 /* What a test case's episodes have in common. */
 struct plan_kind {
@@ -80,7 +81,7 @@ struct plan_kind {
 struct plan {
     const struct plan_kind *kind;
     unsigned long seed, episode;
-    enum plan_fabric fabric;
+    enum plan_fabrics fabrics;
     unsigned count;
     struct step steps[PLAN_STEPS];
     bool keep[PLAN_STEPS]; /* the others are left out */
