@@ -32,11 +32,11 @@ extern char *observe_detail;
 /* play.c: the act of a handler, a thread, a child. */
 void act_inner(const struct step *step, struct outcome *out);
 
-/* The result of a system call that has just returned. */
+/* The result of a call that has just returned; errno was 0 before, and is after a success. */
 static inline void note(struct outcome *out, long rc)
 {
     out->rc = (int32_t)rc;
-    out->error = rc < 0 ? errno : 0;
+    out->error = errno;
 }
 
 #endif

@@ -237,6 +237,7 @@ static int collapse(char *at, size_t len)
     int rc = -1;
 
     for (int tries = 0; tries < 5 && rc; tries++) {
+        errno = 0;
         rc = madvise(at, len, ADVICE_COLLAPSE);
         if (rc && errno != EAGAIN && errno != EBUSY)
             break;

@@ -19,6 +19,7 @@ static act_function *const functions[ACT_GET] = {
 
 void act_inner(const struct step *step, struct outcome *out)
 {
+    errno = 0;
     functions[step->inner](step, out);
 }
 
@@ -29,6 +30,7 @@ static void play_step(const struct step *step, struct outcome *out)
         return;
     }
     beside_tell(step);
+    errno = 0;
     functions[step->act](step, out);
 }
 

@@ -12,7 +12,7 @@
 
 struct outcome {
     int32_t rc;
-    int32_t error; /* errno where rc is negative */
+    int32_t error; /* errno */
     uint64_t value;
     uint64_t more;
 };
