@@ -127,6 +127,20 @@ static void on_signal(int number)
     done = 1;
 }
 
+/* A signal that the program's thread blocks stays pending: no other thread takes it. */
+static void signal_blocked(struct outcome *out)
+{
+    sigset_t set, before, pending;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    kill(getpid(), SIGUSR1);
+    sigpending(&pending);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    out->more = space_mix(out->more, (uint64_t)sigismember(&pending, SIGUSR1));
+}
+
 void act_signal(const struct step *step, struct outcome *out)
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -134,7 +148,10 @@ void act_signal(const struct step *step, struct outcome *out)
     sigaction(SIGUSR1, &action, &before);
     handled = (struct work){step, out};
     done = 0;
-    beside_interrupt(step, &done);
+    if (step->form % 8 == 0)
+        signal_blocked(out);
+    else
+        beside_interrupt(step, &done);
     if (!done)
         raise(SIGUSR1);
     sigaction(SIGUSR1, &before, NULL);
