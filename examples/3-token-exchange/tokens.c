@@ -64,7 +64,7 @@ static int visit(struct side *side)
 static int run(int socket, const char *provider, int (*part)(struct side *side))
 {
     struct side side;
-    int rc = side_open(socket, provider, NULL, &side);
+    int rc = side_open(socket, provider, 0, NULL, &side);
 
     rc = rc ? rc : part(&side);
     if (rc)

@@ -125,7 +125,8 @@ static int visit(struct side *side)
 static int run(int socket, const char *provider, int (*part)(struct side *side))
 {
     struct side side;
-    int rc = side_open(socket, provider, NULL, &side);
+    /* Without FI_HMEM no provider imports a dmabuf. */
+    int rc = side_open(socket, provider, FI_HMEM, NULL, &side);
 
     rc = rc ? rc : part(&side);
     if (rc)

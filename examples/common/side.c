@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <rdma/fi_errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,9 +23,10 @@ static int exchange_addresses(struct side *side)
     return rc ? rc : endpoint_connect(&side->endpoint, theirs);
 }
 
-int side_open(int socket, const char *provider, const struct hmreg_config *config, struct side *out)
+int side_open(int socket, const char *provider, uint64_t caps, const struct hmreg_config *config,
+              struct side *out)
 {
-    struct endpoint_hints hints = {.provider = provider};
+    struct endpoint_hints hints = {.provider = provider, .caps = caps};
     /* A token names all of its region, so get() shall return no larger one. */
     struct hmreg_domain_config exact = {.size = sizeof(exact), .flags = HMREG_DOMAIN_EXACT};
     int rc;
@@ -32,6 +34,10 @@ int side_open(int socket, const char *provider, const struct hmreg_config *confi
     memset(out, 0, sizeof(*out));
     out->socket = socket;
     rc = endpoint_open(&hints, &out->endpoint);
+    if (rc == -FI_ENODATA && caps) {
+        hints.caps = 0;
+        rc = endpoint_open(&hints, &out->endpoint);
+    }
     rc = rc ? rc : hmreg_open(config, &out->lib);
     rc = rc ? rc
             : hmreg_domain_open_ofi(out->lib, out->endpoint.domain, out->endpoint.info, &exact,

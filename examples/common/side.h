@@ -21,8 +21,9 @@ struct side {
 };
 
 /* Opens everything and connects with the process at the other end of the socket, which calls this
- * too. config: the library's, NULL for defaults. After a failure side_close() it all the same. */
-int side_open(int socket, const char *provider, const struct hmreg_config *config,
+ * too. caps: asked for beside RMA, where the provider grants it (FI_HMEM); 0: nothing. config: the
+ * library's, NULL for defaults. After a failure side_close() it all the same. */
+int side_open(int socket, const char *provider, uint64_t caps, const struct hmreg_config *config,
               struct side *out);
 /* Regions and remotes must be closed. Closes the socket as well. */
 int side_close(struct side *side);

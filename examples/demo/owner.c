@@ -226,7 +226,7 @@ static int report_all(struct owner *owner)
 int owner_run(int socket, const char *provider, int pipe, bool corrupt)
 {
     struct owner owner = {.pipe = pipe, .corrupt = corrupt};
-    int rc = side_open(socket, provider, NULL, &owner.side);
+    int rc = side_open(socket, provider, 0, NULL, &owner.side);
 
     owner.wanted = malloc(DEMO_BYTES);
     owner.found = malloc(DEMO_BYTES);

@@ -75,7 +75,7 @@ int peer_run(int socket, const char *provider)
                                      .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM)};
     struct side side;
     struct order order;
-    int rc = side_open(socket, provider, &host_only, &side);
+    int rc = side_open(socket, provider, 0, &host_only, &side);
 
     if (rc)
         fprintf(stderr, "peer on %s: %s\n", provider, failure_text(rc));
