@@ -8,6 +8,7 @@
 #include "tools/root.h"
 
 #include <inttypes.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,18 +37,28 @@ static json_t *memlock(void)
                                             : doc_made(json_null());
 }
 
-static bool may_lock(void)
+/* A number of /proc/self/status; 0: not there. */
+static uint64_t status_number(const char *name, int base)
 {
-    static const char name[] = "CapEff:";
     char *status = calloc(1, STATUS_BYTES), *line = NULL;
-    uint64_t effective = 0;
+    uint64_t number = 0;
 
     if (status && root_read(status, STATUS_BYTES, "/proc/self/status"))
         line = strstr(status, name);
     if (line)
-        effective = strtoull(line + sizeof(name) - 1, NULL, 16);
+        number = strtoull(line + strlen(name), NULL, base);
     free(status);
-    return effective >> CAP_IPC_LOCK_BIT & 1;
+    return number;
+}
+
+static bool may_lock(void)
+{
+    return status_number("\nCapEff:", 16) >> CAP_IPC_LOCK_BIT & 1;
+}
+
+static bool is_filtered(void)
+{
+    return status_number("\nSeccomp:", 10) == SECCOMP_MODE_FILTER;
 }
 
 static const char *file_state(const char *path)
@@ -59,7 +70,7 @@ static json_t *userfaultfd(void)
 {
     json_t *found = machine_monitor();
 
-    doc_set(found, "unprivileged", root_number_fact("/proc/sys/vm/unprivileged_userfaultfd"));
+    doc_set(found, "seccomp_filter", doc_made(json_boolean(is_filtered())));
     doc_set(found, "file", doc_text(file_state("/dev/userfaultfd")));
     return found;
 }
@@ -90,17 +101,15 @@ static void judge_memlock(const json_t *process, size_t nics, json_t *findings)
 static void judge_userfaultfd(const json_t *found, json_t *findings)
 {
     const char *file = doc_words(found, "file");
-    char unprivileged[64] = "unreadable";
+    const char *filter = doc_is(found, "seccomp_filter") ? "in force" : "none";
 
     if (!found || doc_is(found, "available"))
         return;
-    if (doc_has(found, "unprivileged"))
-        snprintf(unprivileged, sizeof(unprivileged), "%" PRIu64, doc_number(found, "unprivileged"));
     finding_add(findings, "userfaultfd-denied",
-                "userfaultfd(2), /proc/sys/vm/unprivileged_userfaultfd, /dev/userfaultfd",
+                "userfaultfd(2), /dev/userfaultfd, /proc/self/status (Seccomp)",
                 "The kernel does not let this process watch its memory: %s "
-                "(vm.unprivileged_userfaultfd: %s, /dev/userfaultfd: %s).",
-                doc_words(json_object_get(found, "error"), "text"), unprivileged, file);
+                "(seccomp filter: %s, /dev/userfaultfd: %s).",
+                doc_words(json_object_get(found, "error"), "text"), filter, file);
 }
 
 /* What a bridge's ACS bits are is told to root only. */

@@ -4,9 +4,12 @@
  */
 #include "tools/machine.h"
 
+#include <errno.h>
 #include <hmreg/loopback.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 json_t *machine_system(void)
@@ -100,18 +103,49 @@ json_t *machine_cache_limits(struct hmreg *lib)
     return limits;
 }
 
-/* Whether the kernel lets this process watch its memory is found out by asking for it. */
-json_t *machine_monitor(void)
+static int open_watching(struct hmreg **lib)
 {
     struct hmreg_config config = {
         .size = sizeof(config),
         .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
         .monitor = HMREG_MONITOR_USERFAULTFD,
     };
+
+    return hmreg_open(&config, lib);
+}
+
+/* A seccomp filter may kill who calls userfaultfd(2): a child finds out. */
+static bool is_killed_for_watching(void)
+{
     struct hmreg *lib = NULL;
-    int rc = hmreg_open(&config, &lib);
-    json_t *found = doc_made(json_pack("{s:b, s:o}", "available", rc == 0, "error",
-                                       rc ? doc_error(hmreg_last_error()) : json_null()));
+    int status = 0;
+    pid_t child;
+
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) <= 0)
+        return false;
+    child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        open_watching(&lib);
+        _exit(0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+}
+
+/* Whether the kernel lets this process watch its memory is found out by asking for it. */
+json_t *machine_monitor(void)
+{
+    struct hmreg_error killed = {
+        .code = -EPERM,
+        .source = "hmreg",
+        .text = "a seccomp filter kills the process for calling userfaultfd(2)",
+    };
+    bool kills = is_killed_for_watching();
+    struct hmreg *lib = NULL;
+    int rc = kills ? -EPERM : open_watching(&lib);
+    json_t *found =
+        doc_made(json_pack("{s:b, s:o}", "available", rc == 0, "error",
+                           rc ? doc_error(kills ? &killed : hmreg_last_error()) : json_null()));
 
     hmreg_close(lib);
     return found;

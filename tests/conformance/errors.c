@@ -10,22 +10,23 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- libc that fails -------------------------------------------------------------------- */
 
 static int allocations_left = -1; /* until the one that fails; -1: none fails */
-static int fopen_errno;           /* 0: it works */
+static int proc_errno;            /* of opening files of /proc; 0: it works */
+
+static int userfaultfd_errno, thread_errno; /* 0: they work */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-
-static int userfaultfd_errno, thread_errno; /* 0: they work */
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
@@ -49,12 +50,21 @@ void *__wrap_calloc(size_t count, size_t size)
     return fails_now() ? NULL : __real_calloc(count, size);
 }
 
-FILE *__wrap_fopen(const char *path, const char *mode)
+int __wrap_open(const char *path, int flags, ...)
 {
-    if (!fopen_errno || strncmp(path, "/proc/", 6))
-        return __real_fopen(path, mode);
-    errno = fopen_errno;
-    return NULL;
+    mode_t mode = 0;
+    va_list args;
+
+    va_start(args, flags);
+    if (flags & O_CREAT)
+        mode = va_arg(args, mode_t);
+    va_end(args);
+    errno = 0;
+    if (!strncmp(path, "/proc/", 6))
+        errno = proc_errno;
+    else if (!strcmp(path, "/dev/userfaultfd") && userfaultfd_errno)
+        errno = ENOENT;
+    return errno ? -1 : __real_open(path, flags, mode);
 }
 
 long __wrap_syscall(long number, ...)
@@ -235,6 +245,8 @@ static void memory__not_mapped__efault(void **state)
     end();
 }
 
+static fd_set taken;
+
 /* The library keeps the list of mappings open: its descriptor becomes another file's. */
 static void take_maps_away(void)
 {
@@ -251,7 +263,17 @@ static void take_maps_away(void)
         null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         assert_int_equal(dup3(null, fd, O_CLOEXEC), fd);
         close(null);
+        FD_SET(fd, &taken);
     }
+}
+
+/* The library has left them alone. */
+static void close_taken(void)
+{
+    for (int fd = 0; fd < 256; fd++)
+        if (FD_ISSET(fd, &taken))
+            assert_int_equal(close(fd), 0);
+    FD_ZERO(&taken);
 }
 
 /* Export has no answer for host memory, and registration need not look at what is there. */
@@ -263,11 +285,12 @@ static void memory__maps_cannot_be_read__the_systems_error(void **state)
     begin();
     take_maps_away();
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
-        fopen_errno = errors[i];
+        proc_errno = errors[i];
         all_answer(some, 16, -errors[i], "maps");
     }
-    fopen_errno = 0;
+    proc_errno = 0;
     end();
+    close_taken();
 }
 
 /* ---- allocations that fail -------------------------------------------------------------- */
@@ -660,9 +683,8 @@ TEST_MAIN(TEST(memory__runtime_fails__eio),
           TEST(allocation_fails__each_call__enomem_and_all_is_well_after),
           TEST(open__userfaultfd_asked_for__the_kernels_error),
           TEST(open__no_thread_for_the_monitor__eagain),
-          TEST(runtime_query__wrong_arguments__inval),
-          TEST(monitor_query__wrong_arguments__inval), TEST(query__wrong_arguments__inval),
-          TEST(descriptors_used_up__pack__emfile),
+          TEST(runtime_query__wrong_arguments__inval), TEST(monitor_query__wrong_arguments__inval),
+          TEST(query__wrong_arguments__inval), TEST(descriptors_used_up__pack__emfile),
           TEST(bind__more_counters_than_a_region_has__enomem),
           TEST(loopback_objects__wrong_arguments__inval), TEST(regsgl__errors_of_reg__the_same),
           TEST(get__all_keys_in_use__enokey),

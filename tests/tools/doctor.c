@@ -555,16 +555,17 @@ static void versions_differ__driver_mismatch(void **state)
     end();
 }
 
-/* As a container's filter does it: the call, and the device file's request, are refused. */
-static void refuse_userfaultfd(void)
+/* As a container's filter does it, to the call and to the device file's request. */
+static void run_filtered(uint32_t call, uint32_t file)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, call),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xaa00, 0, 1), /* USERFAULTFD_IOC_NEW */
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, file),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
@@ -579,17 +580,38 @@ static void refuse_userfaultfd(void)
     wait(NULL);
 }
 
-static void call_refused__userfaultfd_denied(void **state)
+static void refuse_userfaultfd(void)
 {
-    char *said = output_of(refuse_userfaultfd, 0);
+    run_filtered(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM);
+}
+
+static void kill_for_userfaultfd(void)
+{
+    run_filtered(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO | EPERM);
+}
+
+static void assert_denied(void (*run)(void), const char *words)
+{
+    char *said = output_of(run, 0);
     json_t *described = json_loads(said, 0, NULL), *found;
 
     assert_non_null(described);
     found = finding(described, "userfaultfd-denied");
     assert_non_null(found);
-    assert_says(words_at(found, "text"), "vm.unprivileged_userfaultfd: ");
+    assert_says(words_at(found, "text"), words);
     json_decref(described);
     free(said);
+}
+
+static void call_refused__userfaultfd_denied(void **state)
+{
+    assert_denied(refuse_userfaultfd, "(seccomp filter: in force, /dev/userfaultfd: ");
+}
+
+/* The doctor outlives what it asks about. */
+static void call_kills__userfaultfd_denied(void **state)
+{
+    assert_denied(kill_for_userfaultfd, "kills the process for calling userfaultfd(2)");
 }
 
 static void acs_unreadable__unknown_and_root_is_named(void **state)
@@ -680,6 +702,6 @@ TEST_MAIN(TEST(good__every_pair_proven_and_only_notes), TEST(tcp__the_first_offe
           TEST(no_device__broken_with_each_runtimes_reason),
           TEST(closed_modules__only_where_nothing_is_exported),
           TEST(versions_differ__driver_mismatch), TEST(call_refused__userfaultfd_denied),
-          TEST(acs_unreadable__unknown_and_root_is_named), TEST(explain__a_code__teaches),
-          TEST(explain__no_code__lists_them), TEST(trouble__is_no_verdict),
-          TEST(topo__draws_the_distances_of_the_tree))
+          TEST(call_kills__userfaultfd_denied), TEST(acs_unreadable__unknown_and_root_is_named),
+          TEST(explain__a_code__teaches), TEST(explain__no_code__lists_them),
+          TEST(trouble__is_no_verdict), TEST(topo__draws_the_distances_of_the_tree))

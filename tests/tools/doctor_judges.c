@@ -89,8 +89,8 @@ static const struct state states[] = {
     {"mr-size-low", {{"fabrics/1/max_mr_size", "2147483648"}}, "regions of up to 2 GiB"},
     {"userfaultfd-denied",
      {{"process/userfaultfd", "{'available': false, 'error': {'text': 'not permitted'}, "
-                              "'unprivileged': 0, 'file': 'closed'}"}},
-     "not permitted (vm.unprivileged_userfaultfd: 0, /dev/userfaultfd: closed)."},
+                              "'seccomp_filter': true, 'file': 'closed'}"}},
+     "not permitted (seccomp filter: in force, /dev/userfaultfd: closed)."},
     {"numa-balancing", {{"kernel/numa_balancing", "1"}}, "2 NUMA nodes"},
     {"huge-pages-off", {{"kernel/transparent_huge_pages", "'always madvise [never]'"}}, "are off"},
     {"page-size", {{"kernel/page_size", "65536"}}, "of 64 KiB"},
