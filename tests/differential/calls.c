@@ -130,7 +130,17 @@ static size_t draw_new_length(const struct step *step, size_t before)
     }
 }
 
-void act_remap(const struct step *step, struct outcome *out)
+/* A move of several mappings by one call is refused where one of them has a userfaultfd. */
+static struct step narrow(const struct step *step)
+{
+    struct step range = *step;
+
+    if (space.moves_one)
+        range.pages = (uint16_t)space_alike(step);
+    return range;
+}
+
+static void move(const struct step *step, struct outcome *out)
 {
     static const int flags[] = {MREMAP_MAYMOVE,
                                 MREMAP_MAYMOVE,
@@ -155,6 +165,16 @@ void act_remap(const struct step *step, struct outcome *out)
     out->more = space_digest(at, after / space.page, 1 + after / space.page / 16);
     if (out->value == UINT64_MAX)
         munmap(at, after);
+}
+
+void act_remap(const struct step *step, struct outcome *out)
+{
+    struct step range = narrow(step);
+
+    move(&range, out);
+    range.pages *= 2; /* that it may have grown to */
+    space_mark(&range, step->page);
+    space_mark(&range, step->to);
 }
 
 /* ---- mprotect, madvise ------------------------------------------------------------------ */

@@ -358,7 +358,8 @@ static void userfaultfd__beside_gets_and_puts__the_program_cannot_tell(void **st
     static const struct plan_kind kind = {.name = "userfaultfd",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
                                           .caches = true,
-                                          .own_apart = true};
+                                          .own_apart = true,
+                                          .moves_one = true};
 
     run(&kind);
 }

@@ -34,7 +34,8 @@ static void attach(const struct step *step, struct outcome *out)
 {
     static const int flags[] = {SHM_REMAP, SHM_REMAP, SHM_REMAP | SHM_RDONLY, 0};
     int flag = flags[step->r % 4], skew = step->r >> 4 & 7 ? 0 : 8;
-    int segment = shmget(IPC_PRIVATE, (1 + step->r % 4) * space.page, IPC_CREAT | 0600);
+    size_t pages = step->pages < 4 ? step->pages : 4;
+    int segment = shmget(IPC_PRIVATE, pages * space.page, IPC_CREAT | 0600);
     char *at;
 
     if (segment < 0) {

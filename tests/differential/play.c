@@ -17,10 +17,24 @@ static act_function *const functions[ACT_GET] = {
     [ACT_LAYOUT] = act_layout,   [ACT_PROCESS] = act_process,   [ACT_UNUSED] = act_unused,
 };
 
-void act_inner(const struct step *step, struct outcome *out)
+/* Acts that may set their range apart from its neighbours. */
+static bool sets_apart(unsigned act)
+{
+    return act == ACT_MAP || act == ACT_UNMAP || act == ACT_PROTECT || act == ACT_ADVISE ||
+           act == ACT_LOCK || act == ACT_SHM || act == ACT_FILE || act == ACT_OWN;
+}
+
+static void run_act(unsigned act, const struct step *step, struct outcome *out)
 {
     errno = 0;
-    functions[step->inner](step, out);
+    functions[act](step, out);
+    if (sets_apart(act))
+        space_mark(step, step->page);
+}
+
+void act_inner(const struct step *step, struct outcome *out)
+{
+    run_act(step->inner, step, out);
 }
 
 static void play_step(const struct step *step, struct outcome *out)
@@ -30,14 +44,13 @@ static void play_step(const struct step *step, struct outcome *out)
         return;
     }
     beside_tell(step);
-    errno = 0;
-    functions[step->act](step, out);
+    run_act(step->act, step, out);
 }
 
 void play(const struct plan *plan, bool with, struct trace *trace)
 {
     observe_detail = trace->detail;
-    space_open();
+    space_open(plan);
     objects_open();
     if (with)
         beside_open(plan, trace);

@@ -90,6 +90,27 @@ uint64_t space_offset(const void *addr)
     return offset < (AREA_COUNT + 1) * SPACE_SPACING ? offset : UINT64_MAX;
 }
 
+/* The number of the last call for each page. */
+static unsigned marks[AREA_COUNT][SPACE_PAGES];
+static unsigned calls;
+
+void space_mark(const struct step *step, unsigned page)
+{
+    calls++;
+    for (unsigned i = page; i < page + step->pages && i < SPACE_PAGES; i++)
+        marks[step->area][i] = calls;
+}
+
+unsigned space_alike(const struct step *step)
+{
+    unsigned count = 1;
+
+    while (count < step->pages && step->page + count < SPACE_PAGES &&
+           marks[step->area][step->page + count] == marks[step->area][step->page])
+        count++;
+    return count;
+}
+
 /* ---- loads and stores ------------------------------------------------------------------- */
 
 static sigjmp_buf back;
@@ -157,7 +178,7 @@ static int open_userfaultfd(void)
     return fd;
 }
 
-void space_open(void)
+void space_open(const struct plan *plan)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
@@ -167,4 +188,5 @@ void space_open(void)
     if (space.file < 0 || ftruncate(space.file, (off_t)(SPACE_FILE * space.page)))
         abort();
     space.own = open_userfaultfd();
+    space.moves_one = plan->kind->moves_one;
 }

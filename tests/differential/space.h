@@ -11,10 +11,11 @@
 
 #include <stddef.h>
 
-#define SPACE_SMALL   256 /* pages */
-#define SPACE_HUGE    6   /* huge pages */
-#define SPACE_OWN     32  /* pages */
-#define SPACE_FILE    64  /* pages of the memfd, at first */
+#define SPACE_SMALL   256  /* pages */
+#define SPACE_HUGE    6    /* huge pages */
+#define SPACE_OWN     32   /* pages */
+#define SPACE_FILE    64   /* pages of the memfd, at first */
+#define SPACE_PAGES   4096 /* of an area, that calls may reach */
 #define SPACE_SPACING ((size_t)128 << 20)
 
 struct space {
@@ -24,19 +25,25 @@ struct space {
     bool swaps;          /* pages may go to swap: what is resident is not the program's choice */
     int file;            /* a memfd */
     int own;             /* the program's userfaultfd; -1 */
+    bool moves_one;      /* as the plan says */
 };
 extern struct space space;
 
 /* Finds the place, once, in the parent. False: it is taken. */
 bool space_find(void);
 /* In the process that plays. */
-void space_open(void);
+void space_open(const struct plan *plan);
 
 char *space_at(unsigned area, unsigned page);
 char *space_start(const struct step *step);
 size_t space_len(const struct step *step);
 /* Where an address is in the areas; UINT64_MAX: elsewhere. */
 uint64_t space_offset(const void *addr);
+
+/* A call has gone to this range: it may be a mapping apart now. */
+void space_mark(const struct step *step, unsigned page);
+/* How many pages of the range, from its beginning, no call has set apart from each other. */
+unsigned space_alike(const struct step *step);
 
 /* Loads and stores one word. 0, or the signal and its code. */
 int space_load(const void *addr, uint64_t *value);
