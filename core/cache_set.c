@@ -272,12 +272,21 @@ static bool evict_of(struct cache_set *set, struct cache *first)
     done = first && cache_evict(first, 1, 0);
     for (unsigned i = 0; i < set->count && !done; i++)
         done = cache_evict(&set->caches[i], 1, 0);
+    return done;
+}
+
+static bool evict_own(struct cache_set *set, struct cache *first)
+{
+    bool done = evict_of(set, first);
+
     if (done)
         cache_set_reap_dead(set);
     return done;
 }
 
-/* The domain is not closed meanwhile. */
+/* Unpublishes one region of a domain that the caller does not drive, and leaves it to that domain's
+ * own calls to deregister it: its fabric may forbid this thread to (FI_THREAD_DOMAIN). The domain
+ * is not closed meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set)
 {
     bool done;
@@ -293,7 +302,7 @@ static bool visit(struct hmreg *lib, struct cache_set *set)
 
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first)
 {
-    bool done = own && evict_of(own, first);
+    bool done = own && evict_own(own, first);
 
     if (done)
         return true;

@@ -15,7 +15,7 @@ struct cache_set {
     struct monitor *monitor;
     struct listener listener;
     struct cache_set *next; /* of the library's */
-    unsigned visitors;      /* threads of other domains that evict here */
+    unsigned visitors;      /* other domains' threads that unpublish regions here */
     struct cache_pool pool;
     struct stats_domain *shown;        /* on the library's board; NULL: it has no place */
     unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
@@ -66,7 +66,8 @@ void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *ma
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes);
 
 /* Evicts one idle region for the limit of all caches together: of `first` if possible, else of the
- * rest of `own` (which has it; NULL: none), else of other domains'. False: nothing is idle. */
+ * rest of `own` (which has it; NULL: none), else of other domains', whose own calls deregister it.
+ * False: nothing is idle. */
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first);
 
 /* Deregisters what others have ended, the monitor among them; the first also tries once more one

@@ -614,7 +614,9 @@ int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, u
 /*
  * The same for all caches of a library together; at first HMREG_CACHE_MAX_COUNT and
  * HMREG_CACHE_MAX_SIZE of the environment, else none. A get that would exceed them evicts of its own
- * cache, then of its domain's others, then of other domains. -EINVAL: lib is NULL.
+ * cache, then of its domain's others, then of other domains. This call, and a get on another domain,
+ * deregister nothing of a domain: what they evict there, the domain's own next call deregisters.
+ * -EINVAL: lib is NULL.
  */
 int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes);
 

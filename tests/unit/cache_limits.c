@@ -6,6 +6,7 @@
 #include "tests/support/cache_bed.h"
 #include "tests/support/vendors.h"
 
+#include "core/cache_set.h"
 #include "core/settings.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -243,9 +245,10 @@ static void set_limits__of_all__own_ones_go_first_then_other_domains(void **stat
     get_in(other, memory[13]); /* one of the bed's goes: the least recently used */
     assert_int_equal(regions(&bed), 5);
     assert_int_equal(regions_of(other), 1);
-    assert_int_equal(atomic_load(&counter.regions), 6);
-    assert_int_equal(atomic_load(&counter.most), 6);
+    assert_int_equal(atomic_load(&counter.regions), 7); /* of its own domain's calls, the next */
     assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
+    assert_int_equal(atomic_load(&counter.regions), 6);
+    assert_int_equal(atomic_load(&counter.most), 7);
     assert_ok(hmreg_domain_close(other));
     bed_close(&bed);
 }
@@ -268,15 +271,127 @@ static void set_limits__of_all__a_range_beyond_them_evicts_nothing(void **state)
     bed_close(&bed);
 }
 
+/* ---- whose thread deregisters ----------------------------------------------------------- */
+
+#define KEYS 64
+
+/* Each domain has a thread of its own, as FI_THREAD_DOMAIN demands. */
+static pthread_t registrars[KEYS]; /* by key */
+static atomic_uint strayed;        /* deregistrations by another thread than the registrar */
+
+static void note_registrar(const struct provider_request *request)
+{
+    registrars[atomic_load(&counter.regs)] = pthread_self();
+}
+
+static void compare_registrar(uint64_t key)
+{
+    atomic_fetch_add(&strayed, !pthread_equal(registrars[key], pthread_self()));
+}
+
+static void watch_threads(void)
+{
+    atomic_store(&strayed, 0);
+    counter.reg_hook = note_registrar;
+    counter.dereg_hook = compare_registrar;
+}
+
+/* The domain that the main thread does not drive. */
+struct driver {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+    sem_t go_on, done;
+};
+
+/* Needs room for four at once, so that what others have must go. */
+static void *drive(void *arg)
+{
+    struct driver *driver = arg;
+    struct hmreg_mr *held[4];
+
+    for (unsigned i = 0; i < 4; i++)
+        assert_ok(hmreg_mr_get(driver->domain, memory[10 + i], LEN, HMREG_SEND, &held[i]));
+    for (unsigned i = 0; i < 4; i++)
+        hmreg_mr_put(held[i]);
+    sem_post(&driver->done);
+    sem_wait(&driver->go_on);
+    get_in(driver->domain, memory[14]);
+    assert_ok(hmreg_domain_close(driver->domain));
+    return NULL;
+}
+
+static pthread_t start_driver(struct driver *driver, struct bed *bed)
+{
+    pthread_t thread;
+
+    driver->domain = counter_open_more(bed->lib, NULL);
+    sem_init(&driver->go_on, 0, 0);
+    sem_init(&driver->done, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, drive, driver), 0);
+    sem_wait(&driver->done);
+    return thread;
+}
+
+static void get__evicts_another_domains__its_own_thread_deregisters(void **state)
+{
+    struct driver driver;
+    pthread_t thread;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    watch_threads();
+    assert_ok(hmreg_set_limits(bed.lib, 4, HMREG_LIMIT_NONE));
+    touch(&bed, 0, 4);
+    thread = start_driver(&driver, &bed);
+    assert_int_equal(regions(&bed), 0);
+    assert_int_equal(regions_of(driver.domain), 4);
+    assert_int_equal(atomic_load(&counter.deregs), 0);
+    touch(&bed, 4, 1); /* evicts of the driver's, and deregisters its own */
+    assert_int_equal(atomic_load(&counter.deregs), 4);
+    assert_int_equal(regions_of(driver.domain), 3);
+    sem_post(&driver.go_on);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&strayed), 0);
+    bed_close(&bed);
+}
+
+static void set_limits__of_all__no_domains_fabric_is_called(void **state)
+{
+    struct driver driver;
+    pthread_t thread;
+    struct bed bed;
+
+    open_bed(&bed, NULL);
+    watch_threads();
+    touch(&bed, 0, 4);
+    thread = start_driver(&driver, &bed);
+    assert_ok(hmreg_set_limits(bed.lib, 2, HMREG_LIMIT_NONE));
+    assert_int_equal(regions(&bed) + regions_of(driver.domain), 2);
+    assert_int_equal(atomic_load(&counter.deregs), 0);
+    touch(&bed, 5, 1);
+    assert_in_range(atomic_load(&counter.deregs), 1, 5);
+    sem_post(&driver.go_on);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&strayed), 0);
+    bed_close(&bed);
+}
+
 /* ---- one closes while another evicts there ---------------------------------------------- */
 
 static sem_t visiting, leave;
+static atomic_bool stay;
 
-static void stay_a_while(uint64_t key)
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+/* A visitor holds no lock while it waits for the barrier. */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    counter.dereg_hook = NULL;
-    sem_post(&visiting);
-    sem_wait(&leave);
+    if (number == SYS_membarrier && atomic_exchange(&stay, false)) {
+        sem_post(&visiting);
+        sem_wait(&leave);
+    }
+    return __real_syscall(number, a, b, c, d, e, f);
 }
 
 static void *get_thirteenth(void *domain)
@@ -311,8 +426,10 @@ static void close__another_domain_evicts_there__waits_for_it(void **state)
     sem_init(&visiting, 0, 0);
     sem_init(&leave, 0, 0);
     assert_ok(hmreg_set_limits(bed.lib, 1, HMREG_LIMIT_NONE));
+    if (bed.domain->caches->pool.hot.fenced)
+        test_skip("this system has no membarrier(2)");
     get_in(closer.domain, memory[10]);
-    counter.dereg_hook = stay_a_while;
+    atomic_store(&stay, true);
     assert_int_equal(pthread_create(&getter, NULL, get_thirteenth, bed.domain), 0);
     sem_wait(&visiting);
     assert_int_equal(pthread_create(&closing, NULL, close_it, &closer), 0);
@@ -340,10 +457,13 @@ static void set_limits__of_all_lowered__idle_ones_go_everywhere(void **state)
         get_in(other, memory[i]);
     held = bed_get(&bed, memory[0], LEN);
     assert_ok(hmreg_set_limits(bed.lib, HMREG_LIMIT_NONE, 3 * LEN));
-    assert_int_equal(atomic_load(&counter.regions), 3);
+    assert_int_equal(regions(&bed) + regions_of(other), 3);
     assert_ok(hmreg_set_limits(bed.lib, 0, 0));
-    assert_int_equal(atomic_load(&counter.regions), 1);
+    assert_int_equal(regions(&bed) + regions_of(other), 1);
     hmreg_mr_put(held);
+    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_ok(hmreg_domain_flush(other));
+    assert_int_equal(atomic_load(&counter.regions), 0);
     get_in(other, memory[20]);
     assert_int_equal(regions_of(other), 0);
     assert_ok(hmreg_domain_close(other));
@@ -482,6 +602,8 @@ TEST_MAIN(TEST(limit__one_region_instead_of_thousands__they_all_go),
           TEST(set_limits__zero__nothing_is_remembered),
           TEST(set_limits__of_all__own_ones_go_first_then_other_domains),
           TEST(set_limits__of_all__a_range_beyond_them_evicts_nothing),
+          TEST(get__evicts_another_domains__its_own_thread_deregisters),
+          TEST(set_limits__of_all__no_domains_fabric_is_called),
           TEST(close__another_domain_evicts_there__waits_for_it),
           TEST(set_limits__of_all_lowered__idle_ones_go_everywhere),
           TEST(set_limits__of_all_in_the_environment__hold),
