@@ -82,6 +82,7 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
     entry = serving_among(pool, from, to, want);
     if (entry) {
         entry->pins++;
+        entry->mr.used = true;
         if (heat)
             heat_entry(entry);
     }
@@ -99,101 +100,129 @@ struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *wa
 
     pthread_mutex_lock(&pool->lock);
     entry = cache_take_entry(cache, want, like);
-    clock_tick(pool);
     pthread_mutex_unlock(&pool->lock);
     return entry;
 }
 
-static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
-                              const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
-                              struct cache_entry **entry)
+static bool never_fits(const struct cache *cache, uint64_t bytes)
 {
-    uint64_t bytes = want->end - want->start;
-    struct cache_pool *pool = cache->pool;
-    enum cache_pick room;
+    return !cache->limit.regions || bytes > cache->limit.bytes ||
+           quota_never_fits(cache->pool->quota, bytes);
+}
 
+static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
+                              const struct hmreg_mr *like, struct cache_entry **entry)
+{
     *entry = serving(cache, want, true);
     if (*entry) {
         (*entry)->pins++;
+        (*entry)->mr.used = true;
         return CACHE_SERVED;
     }
-    if (cache->used.regions >= lru_room(&cache->lru))
+    if (!cache_has_place(cache))
         return CACHE_SHORT;
-    room = quota_never_fits(pool->quota, bytes) ? CACHE_NOTHING
-                                                : cache_make_room(cache, bytes, stir, evicted);
-    if (room == CACHE_LATER)
-        return CACHE_STIRRED;
-    if (room != CACHE_NOTHING) {
-        enum quota_answer answer = quota_take(pool->quota, &pool->owed, bytes);
-
-        if (answer == QUOTA_FULL)
-            return CACHE_SQUEEZED;
-        if (answer == QUOTA_NEVER)
-            room = CACHE_NOTHING;
-    }
     *entry = cache_take_entry(cache, want, like);
-    if (!*entry && room != CACHE_NOTHING)
-        quota_give(pool->quota, &(struct quota_owed){1, bytes});
     if (!*entry)
         return CACHE_SHORT;
-    if (room == CACHE_NOTHING) {
-        clock_tick(pool);
+    if (never_fits(cache, want->end - want->start))
         return CACHE_FULL;
-    }
-    (*entry)->mr.state = CACHE_PENDING;
     cache_link(cache, *entry);
     return CACHE_CLAIMED;
 }
 
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
-                             struct cache_entry **entry)
+                             const struct hmreg_mr *like, struct cache_entry **entry)
 {
     enum cache_claim result;
 
     pthread_mutex_lock(&cache->pool->lock);
-    result = claim(cache, want, like, stir, evicted, entry);
+    result = claim(cache, want, like, entry);
+    pthread_mutex_unlock(&cache->pool->lock);
+    return result;
+}
+
+/* Takes room for a region, of its own cache and of all together. */
+static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
+                                    struct cache_search *search)
+{
+    struct cache_pool *pool = cache->pool;
+
+    if (quota_never_fits(pool->quota, bytes))
+        return CACHE_ROOMLESS;
+    switch (cache_make_room(cache, bytes, search)) {
+    case CACHE_ROOM_LATER:
+        return CACHE_INTERRUPTED;
+    case CACHE_NO_ROOM:
+        return CACHE_ROOMLESS;
+    case CACHE_ROOM:
+        break;
+    }
+    switch (quota_take(pool->quota, &pool->owed, bytes)) {
+    case QUOTA_FULL:
+        return CACHE_SQUEEZED;
+    case QUOTA_NEVER:
+        return CACHE_ROOMLESS;
+    case QUOTA_TAKEN:
+        break;
+    }
+    return CACHE_PUBLISHED;
+}
+
+static enum cache_publish publish(struct cache *cache, struct cache_entry *entry, bool right,
+                                  bool hot, struct cache_search *search)
+{
+    enum cache_publish result = right && !entry->mr.changed
+                                    ? take_room(cache, mr_len(&entry->mr), search)
+                                    : CACHE_DISCARDED;
+
+    switch (result) {
+    case CACHE_PUBLISHED:
+        cache_enliven(cache, entry);
+        if (hot && !search->evicted)
+            heat_entry(entry);
+        break;
+    case CACHE_ROOMLESS:
+        entry->mr.roomless = true;
+        cache_disown(cache, entry);
+        break;
+    case CACHE_DISCARDED:
+        cache_disown(cache, entry);
+        break;
+    default:
+        return result; /* not decided */
+    }
+    pthread_cond_broadcast(&cache->pool->decided);
+    return result;
+}
+
+enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry, bool right,
+                                 bool hot, struct cache_search *search)
+{
+    enum cache_publish result;
+
+    pthread_mutex_lock(&cache->pool->lock);
+    result = publish(cache, entry, right, hot, search);
     cache_unlock(cache->pool);
     return result;
 }
 
-static void make_live(struct cache *cache, struct cache_entry *entry, bool hot)
+static void disown(struct cache *cache, struct cache_entry *entry, bool roomless)
 {
-    uint32_t now = clock_tick(cache->pool);
-
-    entry->mr.state = CACHE_LIVE;
-    lru_insert(&cache->lru, entry_number(entry), now + 2);
-    if (hot)
-        heat_entry(entry);
-}
-
-bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, bool hot)
-{
-    struct cache_pool *pool = cache->pool;
-    bool live;
-
-    pthread_mutex_lock(&pool->lock);
-    live = right && !entry->mr.changed;
-    if (live) {
-        make_live(cache, entry, hot);
-    } else {
-        cache_unlink(cache, entry);
-        entry->mr.state = CACHE_HELD;
-    }
-    pthread_cond_broadcast(&pool->decided);
-    cache_unlock(pool);
-    return live;
+    pthread_mutex_lock(&cache->pool->lock);
+    entry->mr.roomless = roomless;
+    cache_disown(cache, entry);
+    pthread_cond_broadcast(&cache->pool->decided);
+    pthread_mutex_unlock(&cache->pool->lock);
 }
 
 void cache_abandon(struct cache *cache, struct cache_entry *entry)
 {
-    struct cache_pool *pool = cache->pool;
+    disown(cache, entry, false);
+}
 
-    pthread_mutex_lock(&pool->lock);
-    cache_unlink(cache, entry);
-    entry->mr.state = CACHE_HELD;
-    pthread_cond_broadcast(&pool->decided);
-    cache_unlock(pool);
+void cache_forgo(struct cache *cache, struct cache_entry *entry)
+{
+    disown(cache, entry, true);
 }
 
 static void wait_for(struct cache *cache, const struct cache_entry *entry)
@@ -205,7 +234,7 @@ static void wait_for(struct cache *cache, const struct cache_entry *entry)
     ledger_add(&cache->ledger, STATS_WAITING, -1);
 }
 
-bool cache_await(struct cache *cache, struct cache_entry *entry)
+bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless)
 {
     struct cache_pool *pool = cache->pool;
     bool live;
@@ -214,6 +243,7 @@ bool cache_await(struct cache *cache, struct cache_entry *entry)
     if (entry->mr.state == CACHE_PENDING)
         wait_for(cache, entry);
     live = entry->mr.state == CACHE_LIVE;
+    *roomless = entry->mr.roomless;
     pthread_mutex_unlock(&pool->lock);
     return live;
 }

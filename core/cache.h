@@ -23,35 +23,43 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
                                const struct cache_want *want, bool heat);
 
 enum cache_claim {
-    CACHE_CLAIMED,  /* *entry is pending, and the caller's: register, then publish or abandon it */
-    CACHE_SERVED,   /* *entry is another's, live or pending, and pinned */
-    CACHE_FULL,     /* there is no room that eviction could make: *entry is not to be remembered */
-    CACHE_SQUEEZED, /* all caches together have no room: evict one anywhere, and call again */
-    CACHE_SHORT,    /* no memory is at hand: call cache_grow(), and again */
-    CACHE_STIRRED,  /* call cache_settle(), and again */
+    CACHE_CLAIMED, /* *entry is pending, and the caller's: register, then publish or abandon it */
+    CACHE_SERVED,  /* *entry is another's, live or pending, and pinned */
+    CACHE_FULL,    /* a limit is less than the range alone: *entry is not to be published */
+    CACHE_SHORT,   /* no memory is at hand: call cache_grow(), and again */
 };
 
-/* Decides who registers what is wanted, where no live entry serves: of several threads one. Room
- * for the region is made and counted now; *evicted becomes true if others had to go. like: what is
- * known of the region (domain, iface, device, rights). */
+/* Decides who registers what is wanted, where no live entry serves: of several threads one. like:
+ * what is known of the region (domain, iface, device, rights). */
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             const struct hmreg_mr *like, struct cache_stir *stir, bool *evicted,
-                             struct cache_entry **entry);
+                             const struct hmreg_mr *like, struct cache_entry **entry);
 
 /* An entry for the caller alone, pinned, which no other get will find. NULL: call cache_grow() and
  * try again. */
 struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
                                 const struct hmreg_mr *like);
 
-/* A claimed entry's region is registered. right: its memory's identity is still the one before.
- * True: the entry is live, and hot if so asked. False: it was not right, or the memory changed
- * meanwhile: the region is the caller's alone, who holds the entry's pin still. */
-bool cache_publish(struct cache *cache, struct cache_entry *entry, bool right, bool hot);
-/* A claimed entry's registration failed, or must not be remembered. The caller still holds the pin.
- */
+enum cache_publish {
+    CACHE_PUBLISHED,
+    CACHE_DISCARDED,   /* it was not right, or its memory has changed since the claim */
+    CACHE_ROOMLESS,    /* what is in use leaves no room for it */
+    CACHE_SQUEEZED,    /* all caches together have no room: evict one anywhere, and call again */
+    CACHE_INTERRUPTED, /* call cache_settle(), and again */
+};
+
+/* A claimed entry's region is registered: makes room for it and publishes it. right: its memory's
+ * identity is still the one before. hot: threads may remember it, unless others had to be evicted
+ * for it. DISCARDED and ROOMLESS: the region is the caller's alone. The caller holds the entry's
+ * pin still. */
+enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry, bool right,
+                                 bool hot, struct cache_search *search);
+/* A claimed entry's registration failed, or must not be remembered; or it is registered, and the
+ * caller has given up making room. The caller still holds the pin. */
 void cache_abandon(struct cache *cache, struct cache_entry *entry);
-/* Waits until an entry that the caller has pinned is no longer pending. Is it live? */
-bool cache_await(struct cache *cache, struct cache_entry *entry);
+void cache_forgo(struct cache *cache, struct cache_entry *entry);
+/* Waits until an entry that the caller has pinned is no longer pending. Is it live? *roomless: out,
+ * it is not because there was no room for it. */
+bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless);
 
 /* Gives back a pin that is in the entry; or one that the caller has just given back in its cell.
  * Not NULL: it was the last one of an entry that serves no more, and the caller deregisters that.

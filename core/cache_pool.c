@@ -2,8 +2,9 @@
  *
  * See cache_pool.h. Invariants, true whenever the lock is free:
  *
- *  - An entry is in a cache's tree if and only if it is pending or live; then, and only then, it
- *    counts as used, and used never exceeds the limit.
+ *  - An entry is in a cache's tree if and only if it is pending or live. It counts as used, and is
+ *    in the clock list, if and only if it is live; used never exceeds the limit, except where that
+ *    was lowered below what is in use.
  *  - A pending entry is pinned by the thread that registers it, which alone ends that state.
  *  - Threads that want the same do not register it twice: whoever claims has looked for a live
  *    entry and a pending one (whose memory has not changed since) under the same lock.
@@ -74,11 +75,29 @@ static void count_used(struct cache *cache)
 void cache_link(struct cache *cache, struct cache_entry *entry)
 {
     itree_insert(&cache->tree, entry_number(entry));
+    entry->mr.state = CACHE_PENDING;
+    cache->pending++;
+}
+
+void cache_disown(struct cache *cache, struct cache_entry *entry)
+{
+    itree_remove(&cache->tree, entry_number(entry));
+    entry->mr.state = CACHE_HELD;
+    cache->pending--;
+}
+
+void cache_enliven(struct cache *cache, struct cache_entry *entry)
+{
+    entry->mr.state = CACHE_LIVE;
+    entry->mr.used = false;
+    cache->pending--;
+    clock_insert(&cache->live, entry_number(entry));
     cache_use_add(&cache->used, entry);
     count_used(cache);
 }
 
-void cache_unlink(struct cache *cache, struct cache_entry *entry)
+/* What the entry took is free for others. */
+static void unlink_live(struct cache *cache, struct cache_entry *entry)
 {
     itree_remove(&cache->tree, entry_number(entry));
     cache->pool->owed.regions++;
@@ -106,6 +125,7 @@ static void lay_out(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
+    hot_clear_used(&pool->hot, entry_number(entry)); /* it will be another region's */
     if (entry_pins(pool, entry)) {
         entry->mr.state = CACHE_HELD;
         become_zombie(cache, entry);
@@ -115,9 +135,21 @@ static void lay_out(struct cache *cache, struct cache_entry *entry)
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
-void cache_bury(struct cache *cache, struct cache_entry *entry)
+void cache_retire(struct cache *cache, struct cache_entry *entry)
 {
-    cache_unlink(cache, entry);
+    unlink_live(cache, entry);
+    entry->mr.state = CACHE_ENDING;
+}
+
+void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry)
+{
+    list_append(pool, &pool->dead, entry_number(entry));
+}
+
+void cache_kill(struct cache *cache, struct cache_entry *entry)
+{
+    clock_remove(&cache->live, entry_number(entry));
+    unlink_live(cache, entry);
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
     if (entry->mr.cold) {
@@ -126,12 +158,6 @@ void cache_bury(struct cache *cache, struct cache_entry *entry)
     }
     entry->mr.state = CACHE_DYING;
     list_append(cache->pool, &cache->pool->dying, entry_number(entry));
-}
-
-void cache_kill(struct cache *cache, struct cache_entry *entry)
-{
-    lru_remove(&cache->lru, entry_number(entry));
-    cache_bury(cache, entry);
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -167,7 +193,7 @@ void cache_pool_close(struct cache_pool *pool)
     assert(!pool->count);
     hot_set_close(&pool->hot, ledger_of);
     for (unsigned i = 0; i < count; i++)
-        lru_free(&pool->caches[i].lru);
+        clock_free(&pool->caches[i].live);
     shelf_free(&pool->entries);
     pthread_cond_destroy(&pool->decided);
     pthread_mutex_destroy(&pool->lock);
@@ -180,22 +206,22 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
                             .index = (uint16_t)index,
                             .tree = {&pool->entries, offsetof(struct cache_entry, mr.node), 0},
                             .limit = {max_regions, max_bytes}};
-    lru_init(&cache->lru, &pool->entries, offsetof(struct cache_entry, place));
+    clock_init(&cache->live, &pool->entries, offsetof(struct cache_entry, place));
 }
 
 bool cache_grow(struct cache *cache)
 {
     struct cache_pool *pool = cache->pool;
     uint32_t end;
-    bool entries, order;
+    bool entries, list;
 
     pthread_mutex_lock(&pool->lock);
     end = pool->entries.end;
     entries = !pool->free && pool->fresh == end;
-    order = cache->used.regions >= lru_room(&cache->lru);
+    list = !cache_has_place(cache);
     pthread_mutex_unlock(&pool->lock);
     return (!entries || shelf_grow(&pool->entries, end, &pool->lock)) &&
-           (!order || lru_grow(&cache->lru, &pool->lock));
+           (!list || clock_grow(&cache->live, &pool->lock));
 }
 
 struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
@@ -224,6 +250,7 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry->mr.state = CACHE_HELD;
     entry->mr.cold = true;
     entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
+    entry->mr.used = entry->mr.roomless = false;
     entry->mr.cache = cache->index;
     entry->pins++; /* to what, together with the threads' cells, is 0 */
     pool->count++;

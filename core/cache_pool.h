@@ -12,10 +12,10 @@
 #define HMREG_CORE_CACHE_POOL_H
 
 #include "core/changes.h"
+#include "core/clock_list.h"
 #include "core/hot.h"
 #include "core/itree.h"
 #include "core/ledger.h"
-#include "core/lru.h"
 #include "core/mr.h"
 #include "core/quota.h"
 
@@ -43,7 +43,7 @@ enum cache_state {
  * while the domain is open, so that threads may look at what they remember. */
 struct cache_entry {
     struct hmreg_mr mr; /* first */
-    uint32_t place;     /* live: in the order of use; else the next in the list it is in */
+    uint32_t place;     /* live: its index in the clock list; else the next in the list it is in */
     uint32_t pins;      /* that no thread's cell has: add those up with hot_pins() */
 };
 
@@ -80,11 +80,11 @@ struct cache {
     struct cache_pool *pool;
     uint16_t index; /* pool->caches[index] */
     struct itree tree;
-    struct lru lru; /* all live entries, pinned or not */
+    struct clock_list live; /* entries, pinned or not */
+    unsigned pending;       /* entries, which have room in that list */
     struct cache_use limit;
-    struct cache_use used; /* by pending and live entries; never above the limit */
+    struct cache_use used; /* by live entries; never above the limit */
     unsigned zombies;      /* entries that serve no more, but are pinned or busy below */
-    bool marked;           /* this search for room has met entries that are pinned */
     struct ledger ledger;
 };
 
@@ -114,21 +114,6 @@ static inline struct cache *entry_cache(const struct cache_pool *pool,
                                         const struct cache_entry *entry)
 {
     return &pool->caches[entry->mr.cache];
-}
-
-/* The clock of use goes on by 4: between the hits before a step and those after it there is a time
- * for what is in use (1) and one for what is new (2). */
-#define CLOCK_STEP 4
-
-static inline uint32_t clock_now(const struct cache_pool *pool)
-{
-    return atomic_load_explicit(&pool->hot.gate->clock, memory_order_relaxed);
-}
-
-/* One step; returns the time before it. */
-static inline uint32_t clock_tick(struct cache_pool *pool)
-{
-    return atomic_fetch_add_explicit(&pool->hot.gate->clock, CLOCK_STEP, memory_order_relaxed);
 }
 
 /* On the shelf. */
@@ -161,6 +146,12 @@ static inline void entry_next_sequence(struct cache_entry *entry)
                           memory_order_release);
 }
 
+/* For one more entry, in the clock list? */
+static inline bool cache_has_place(const struct cache *cache)
+{
+    return cache->live.count + cache->pending < cache->live.size;
+}
+
 static inline void cache_use_add(struct cache_use *use, const struct cache_entry *entry)
 {
     use->regions++;
@@ -179,18 +170,24 @@ static inline void cache_use_subtract(struct cache_use *use, const struct cache_
  */
 struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                      const struct hmreg_mr *like);
-/* From now on a search by address finds the entry, and it counts as used; until it is unlinked. */
+/* A search by address finds the entry from now on, until it is unlinked. */
 void cache_link(struct cache *cache, struct cache_entry *entry);
-void cache_unlink(struct cache *cache, struct cache_entry *entry);
-/* Gives the lock back, and to the quota what was unlinked under it. */
+/* A linked entry that is not live serves no more: it is its users' alone. */
+void cache_disown(struct cache *cache, struct cache_entry *entry);
+/* A linked entry becomes live: it counts as used. The cache has room for it. */
+void cache_enliven(struct cache *cache, struct cache_entry *entry);
+/* Releases the lock, and gives to the quota what became free under it. */
 void cache_unlock(struct cache_pool *pool);
-/* Ends a live entry: it serves no more. Bury: one that was taken out of the order of use before. */
+/* Ends a live entry: it serves no more. */
 void cache_kill(struct cache *cache, struct cache_entry *entry);
-void cache_bury(struct cache *cache, struct cache_entry *entry);
+/* The same for one that is cold, idle and off the clock list: the caller deregisters it, or leaves
+ * it to any later call. */
+void cache_retire(struct cache *cache, struct cache_entry *entry);
+void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
-/* Makes room for entries, and in the order of use. False: no memory. */
+/* Makes room for entries, and in the clock list. False: no memory. */
 bool cache_grow(struct cache *cache);
 /* The entries' regions are deregistered, or never were: the entries can be used again. */
 void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count);

@@ -201,6 +201,12 @@ void cache_set_end(struct cache_set *set, struct cache_entry *entry)
     end_some(set, &entry, 1);
 }
 
+void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
+{
+    end_some(set, search->handed_over, search->handed_over_count);
+    cache_set_reap_dead(set);
+}
+
 void cache_set_release(struct cache_set *set, struct cache_entry *entry)
 {
     struct cache_entry *gone = cache_release(&set->pool, entry);

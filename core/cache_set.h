@@ -55,6 +55,8 @@ void cache_set_free(struct cache_set *set);
 /* Adds the counts of all its caches to *out. */
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 
+/* Deregisters what a search for room evicted. */
+void cache_set_end_evicted(struct cache_set *set, struct cache_search *search);
 /* Deregisters an entry that serves no more and that nobody pins. Release: gives back a pin that is
  * in the entry, and does the same if that was the last of one that serves no more. Failures of the
  * fabric are not the caller's: the thread's error stays as it was. */

@@ -51,15 +51,6 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_ent
     return pins > 0 ? (uint64_t)pins : 0;
 }
 
-static uint64_t age_of(const struct cache_pool *pool, const struct cache_entry *entry)
-{
-    uint32_t number = entry_number(entry), now = clock_now(pool);
-    uint32_t last =
-        hot_last_use(&pool->hot, number, lru_stamp(&entry_cache(pool, entry)->lru, number));
-
-    return lru_is_later(last, now) ? 0 : (now - last) / CLOCK_STEP;
-}
-
 static void describe(const struct cache_pool *pool, const struct cache_entry *entry,
                      struct hmreg_entry_info *out)
 {
@@ -82,7 +73,7 @@ static void describe(const struct cache_pool *pool, const struct cache_entry *en
         out->key = entry->mr.made.key;
     }
     if (out->state == HMREG_ENTRY_LIVE)
-        out->age = age_of(pool, entry);
+        out->unused = !entry->mr.used && !hot_was_used(&pool->hot, entry_number(entry));
 }
 
 /* ---- all of them ------------------------------------------------------------------------ */
@@ -118,11 +109,11 @@ static const char *state_name(enum hmreg_entry_state state)
 static int print(const struct hmreg_entry_info *entry, void *context)
 {
     dprintf(STDERR_FILENO,
-            "%s %d %s %#" PRIx64 "+%" PRIu64 " access %#" PRIx64 " %s pins %" PRIu64 " age %" PRIu64
+            "%s %d %s %#" PRIx64 "+%" PRIu64 " access %#" PRIx64 " %s pins %" PRIu64 " unused %d"
             " identity %#" PRIx64 " key %#" PRIx64 "\n",
             hmreg_iface_name(entry->iface), entry->device, hmreg_path_name(entry->path),
             entry->addr, entry->len, entry->access, state_name(entry->state), entry->pins,
-            entry->age, entry->identity, entry->key);
+            entry->unused, entry->identity, entry->key);
     return 0;
 }
 

@@ -1,170 +1,135 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Eviction: which entries go, and that they are surely idle. The order of use is exact to the miss,
- * and hits pay nothing for it: threads note in their cells when they used an entry, by a clock that
- * only misses advance; an entry's place in the order is corrected by that when it comes to be the
- * next to go.
+ * Eviction by the CLOCK algorithm (second chance): a hand visits the cache's live entries in a
+ * circle. It passes an entry that was used since its last visit, or is in use; it evicts the first
+ * other one. So an entry is evicted only after a full turn of the hand in which nothing used it.
+ * Hits pay one store for that: threads set `used` in their cells, and the hand clears it.
  *
- * That nobody pins an entry is certain once all threads have passed a barrier after it left their
- * tables. Some leave together, so that one barrier does for many misses; until they are evicted
- * they serve by the tree, and return to the tables if they are asked for.
+ * An entry is known to be idle once every thread has passed a barrier after the entry left the
+ * threads' tables. Entries are withdrawn from the tables in batches, so that one barrier serves
+ * many misses; until they are evicted they serve by the tree, and the next get that finds one there
+ * makes it hot again.
  */
 #include "core/evict.h"
 
-/* ---- order ------------------------------------------------------------------------------ */
+/* Entries that the hand passes under one hold of the lock. */
+#define PASSES 64
 
-#define WORK 64 /* entries whose place in the order is corrected under one hold of the lock */
+/* ---- the hand --------------------------------------------------------------------------- */
 
-/* An entry's place in the order is by its last known use; threads know better. One in use is used
- * now: after all that is not, before what is remembered next. */
-static bool is_where_it_belongs(struct cache *cache, struct cache_entry *entry, uint32_t stamp)
+/* Since the hand's last visit. */
+static bool was_used(const struct cache_pool *pool, const struct cache_entry *entry)
 {
-    struct cache_pool *pool = cache->pool;
-    uint32_t last = hot_last_use(&pool->hot, entry_number(entry), stamp);
-
-    if (entry_pins(pool, entry)) {
-        last = clock_now(pool) + 1;
-        cache->marked = true;
-    }
-    if (last == stamp)
-        return true;
-    lru_move(&cache->lru, entry_number(entry), last);
-    return false;
+    return entry->mr.used || hot_was_used(&pool->hot, entry_number(entry));
 }
 
-/* What was in use when room was last looked for need not be now. */
-static void let_time_pass(struct cache_pool *pool)
+static void begin_turn(const struct cache_pool *pool, struct cache_entry *entry)
 {
-    atomic_fetch_add_explicit(&pool->hot.gate->clock, CLOCK_STEP, memory_order_relaxed);
+    entry->mr.used = false;
+    hot_clear_used(&pool->hot, entry_number(entry));
 }
 
-/* The first in the true order. *work counts down. */
-static enum cache_pick first_in_order(struct cache *cache, unsigned *work, struct cache_entry **out,
-                                      uint32_t *stamp)
-{
-    while (cache->lru.count) {
-        *out = cache_entry_at(cache->pool, lru_first(&cache->lru, stamp));
-        if (lru_is_later(*stamp, clock_now(cache->pool)))
-            return CACHE_NOTHING;
-        if (is_where_it_belongs(cache, *out, *stamp))
-            return CACHE_PICKED;
-        if (--*work == 0)
-            return CACHE_LATER;
-    }
-    return CACHE_NOTHING;
-}
-
-/* Out of the threads' tables; it still serves, by the tree. */
-static void cool(struct cache_stir *stir, struct cache_entry *entry, uint32_t stamp)
+/* Takes a hot entry out of the threads' tables; it still serves, by the tree. */
+static void withdraw(struct cache_search *search, struct cache_entry *entry)
 {
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
-    stir->barrier |= !entry->mr.cold;
-    stir->cooled[stir->count].number = entry_number(entry);
-    stir->cooled[stir->count].sequence = entry_sequence(entry);
-    stir->cooled[stir->count++].stamp = stamp;
+    search->barrier |= !entry->mr.cold;
+    search->withdrawn[search->withdrawn_count].number = entry_number(entry);
+    search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
 }
 
-/* The next to be evicted are taken out of the threads' tables, some at once, since finding out
- * who uses them takes a system call. */
-static void cool_some(struct cache *cache, struct cache_stir *stir)
+/* The hand stands at an entry that can go, but for the tables. The next such entries are withdrawn
+ * with it, since finding out which threads use them takes a system call. They are not visited:
+ * what was used since the last visit keeps its second chance. */
+static void withdraw_batch(const struct cache *cache, struct cache_search *search)
 {
-    unsigned most = 1 + cache->lru.count / 8, work = WORK;
-    struct cache_entry *entry;
-    uint32_t stamp;
+    uint32_t count = cache->live.count, limit = 1 + count / 8;
 
-    most = most < COOLED ? most : COOLED;
-    stir->count = 0;
-    while (stir->count < most && first_in_order(cache, &work, &entry, &stamp) == CACHE_PICKED) {
-        lru_remove(&cache->lru, entry_number(entry));
-        cool(stir, entry, stamp);
+    limit = limit < WITHDRAWN ? limit : WITHDRAWN;
+    search->withdrawn_count = 0;
+    for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
+        struct cache_entry *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
+
+        if (!entry->mr.cold && !was_used(cache->pool, entry) && !entry_pins(cache->pool, entry))
+            withdraw(search, entry);
     }
-    for (unsigned i = 0; i < stir->count; i++)
-        lru_insert(&cache->lru, stir->cooled[i].number, stir->cooled[i].stamp);
 }
 
-/* What was found in use may be idle at once: the clock goes on, so that later uses are later than
- * that, and the next search looks again. */
-static void end_search(struct cache *cache)
+/* Moves the hand to an entry that can go: it is cold, idle and had its second chance. A search
+ * ends after two turns without one. *passes counts down. */
+static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
+                                   unsigned *passes, struct cache_entry **out)
 {
-    if (cache->marked)
-        clock_tick(cache->pool);
-    cache->marked = false;
+    while (cache->live.count && search->passed < 2 * cache->used.regions) {
+        struct cache_entry *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, 0));
+
+        if (!was_used(cache->pool, entry) && !entry_pins(cache->pool, entry)) {
+            *out = entry;
+            if (entry->mr.cold)
+                return CACHE_ROOM;
+            withdraw_batch(cache, search);
+            return CACHE_ROOM_LATER;
+        }
+        if (!(*passes)--)
+            return CACHE_ROOM_LATER;
+        begin_turn(cache->pool, entry);
+        clock_pass(&cache->live);
+        search->passed++;
+    }
+    return CACHE_NO_ROOM;
 }
 
-/* Time passes once in a search. If it went on with each hold of the lock, entries that are in use
- * would be looked at again and again, and a search among many of them would not end. */
-static void begin_search(struct cache *cache, struct cache_stir *stir)
+void cache_settle(struct cache_pool *pool, struct cache_search *search)
 {
-    if (stir->begun)
+    if (!search->withdrawn_count)
         return;
-    stir->begun = true;
-    end_search(cache); /* one that was given up */
-    let_time_pass(cache->pool);
-}
-
-/* Other threads' misses make time pass as well: a search ends after it has looked at everything. */
-static bool is_looked_through(const struct cache *cache, struct cache_stir *stir)
-{
-    stir->looked += WORK;
-    return stir->looked > 2 * (uint64_t)cache->lru.count + WORK;
-}
-
-/* One that can go: idle for certain. */
-static enum cache_pick pick(struct cache *cache, struct cache_stir *stir, unsigned *work,
-                            struct cache_entry **out, uint32_t *stamp)
-{
-    enum cache_pick result;
-
-    result = first_in_order(cache, work, out, stamp);
-    if (result == CACHE_LATER)
-        return is_looked_through(cache, stir) ? CACHE_NOTHING : CACHE_LATER;
-    if (result != CACHE_PICKED || (*out)->mr.cold)
-        return result;
-    cool_some(cache, stir);
-    return CACHE_LATER;
-}
-
-void cache_settle(struct cache_pool *pool, struct cache_stir *stir)
-{
-    if (stir->barrier)
+    if (search->barrier)
         barrier_everywhere();
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < stir->count; i++) {
-        struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
+    for (unsigned i = 0; i < search->withdrawn_count; i++) {
+        struct cache_entry *entry = cache_entry_at(pool, search->withdrawn[i].number);
 
-        if (entry->mr.state == CACHE_LIVE && entry_sequence(entry) == stir->cooled[i].sequence)
+        if (entry->mr.state == CACHE_LIVE && entry_sequence(entry) == search->withdrawn[i].sequence)
             entry->mr.cold = true;
     }
     pthread_mutex_unlock(&pool->lock);
-    stir->barrier = false;
+    search->withdrawn_count = 0;
+    search->barrier = false;
 }
 
 /* ---- room ------------------------------------------------------------------------------- */
 
 #define VICTIMS 64
 
-/* Entries that would make room, if there are enough of them. */
+/* Entries that would make room, if there are enough of them; they are off the list meanwhile. */
 struct victims {
     unsigned count;
-    struct {
-        struct cache_entry *entry;
-        uint32_t stamp;
-    } list[VICTIMS];
+    struct cache_entry *list[VICTIMS];
 };
 
+/* Puts them back where the hand visits them next. */
 static void spare(struct cache *cache, struct victims *victims)
 {
-    for (unsigned i = 0; i < victims->count; i++)
-        lru_insert(&cache->lru, entry_number(victims->list[i].entry), victims->list[i].stamp);
-    victims->count = 0;
+    while (victims->count)
+        clock_return(&cache->live, entry_number(victims->list[--victims->count]));
 }
 
-static void evict_all(struct cache *cache, struct victims *victims)
+/* The first go to the owner of the search, the rest to the list that any call deregisters. */
+static void evict_all(struct cache *cache, struct cache_search *search, struct victims *victims)
 {
-    for (unsigned i = 0; i < victims->count; i++)
-        cache_bury(cache, victims->list[i].entry);
-    ledger_evicted(&cache->ledger, 0, victims->count);
+    for (unsigned i = 0; i < victims->count; i++) {
+        cache_retire(cache, victims->list[i]);
+        if (search->handed_over_count < HANDED_OVER)
+            search->handed_over[search->handed_over_count++] = victims->list[i];
+        else
+            cache_leave_dead(cache->pool, victims->list[i]);
+    }
+    if (victims->count) {
+        ledger_evicted(&cache->ledger, 0, victims->count);
+        search->evicted = search->advanced = true;
+        search->passed = 0;
+    }
     victims->count = 0;
 }
 
@@ -174,15 +139,13 @@ static bool fits(const struct cache_use *use, const struct cache_use *limit, uin
            use->bytes <= limit->bytes - bytes;
 }
 
-/* Would it be enough if all went that nobody uses? Asked before very many do. */
-static bool is_worth_it(const struct cache *cache, const struct victims *victims, uint64_t bytes)
+/* Would it be enough if every idle entry went? Asked before very many do. */
+static bool is_worth_it(const struct cache *cache, const struct cache_use *used, uint64_t bytes)
 {
-    struct cache_use left = cache->used;
+    struct cache_use left = *used;
 
-    for (unsigned i = 0; i < victims->count; i++)
-        cache_use_subtract(&left, victims->list[i].entry);
-    for (uint32_t i = 0; i < cache->lru.count; i++) {
-        const struct cache_entry *entry = cache_entry_at(cache->pool, lru_any(&cache->lru, i));
+    for (uint32_t i = 0; i < cache->live.count; i++) {
+        const struct cache_entry *entry = cache_entry_at(cache->pool, clock_ahead(&cache->live, i));
 
         if (fits(&left, &cache->limit, bytes))
             return true;
@@ -192,80 +155,82 @@ static bool is_worth_it(const struct cache *cache, const struct victims *victims
     return fits(&left, &cache->limit, bytes);
 }
 
-enum cache_pick cache_make_room(struct cache *cache, uint64_t bytes, struct cache_stir *stir,
-                                bool *evicted)
+/* Collects victims until the region fits. left: what is used without them. */
+static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache_search *search,
+                               struct victims *victims, struct cache_use *left)
+{
+    unsigned passes = PASSES;
+
+    while (!fits(left, &cache->limit, bytes)) {
+        struct cache_entry *entry;
+        enum cache_room room;
+
+        if (victims->count == VICTIMS)
+            return CACHE_ROOM_LATER;
+        room = find_victim(cache, search, &passes, &entry);
+        if (room != CACHE_ROOM)
+            return room;
+        clock_remove(&cache->live, entry_number(entry));
+        cache_use_subtract(left, entry);
+        victims->list[victims->count++] = entry;
+    }
+    return CACHE_ROOM;
+}
+
+enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cache_search *search)
 {
     struct victims victims;
     struct cache_use left = cache->used;
-    unsigned work = WORK;
-    enum cache_pick result = CACHE_PICKED;
+    enum cache_room room;
 
-    victims.count = 0;
+    if (fits(&left, &cache->limit, bytes))
+        return CACHE_ROOM;
     if (!cache->limit.regions || bytes > cache->limit.bytes)
-        return CACHE_NOTHING;
-    if (!fits(&left, &cache->limit, bytes))
-        begin_search(cache, stir);
-    while (result == CACHE_PICKED && !fits(&left, &cache->limit, bytes)) {
-        struct cache_entry *entry;
-        uint32_t stamp;
-
-        if (victims.count == VICTIMS) {
-            stir->worth = stir->worth || is_worth_it(cache, &victims, bytes);
-            if (!stir->worth) {
-                result = CACHE_NOTHING;
-                break;
-            }
-            evict_all(cache, &victims);
-            *evicted = stir->gone = true;
-            stir->looked = 0;
-            result = CACHE_LATER;
-            break;
-        }
-        result = pick(cache, stir, &work, &entry, &stamp);
-        if (result != CACHE_PICKED)
-            break;
-        lru_remove(&cache->lru, entry_number(entry));
-        cache_use_subtract(&left, entry);
-        victims.list[victims.count].entry = entry;
-        victims.list[victims.count++].stamp = stamp;
+        return CACHE_NO_ROOM;
+    victims.count = 0;
+    room = collect(cache, bytes, search, &victims, &left);
+    if (room == CACHE_ROOM_LATER && victims.count == VICTIMS) {
+        search->worth = search->worth || is_worth_it(cache, &left, bytes);
+        if (!search->worth)
+            room = CACHE_NO_ROOM;
     }
-    if (result != CACHE_LATER)
-        end_search(cache);
-    if (result != CACHE_PICKED) {
+    if (room == CACHE_ROOM || (search->worth && victims.count == VICTIMS))
+        evict_all(cache, search, &victims);
+    else
         spare(cache, &victims);
-        return result;
+    return room;
+}
+
+/* ---- without a region that is to come ---------------------------------------------------- */
+
+static enum cache_room evict_one(struct cache *cache, int code, struct cache_search *search)
+{
+    struct cache_entry *entry;
+    unsigned passes = PASSES;
+    enum cache_room room;
+
+    pthread_mutex_lock(&cache->pool->lock);
+    room = find_victim(cache, search, &passes, &entry);
+    if (room == CACHE_ROOM) {
+        cache_kill(cache, entry);
+        ledger_evicted(&cache->ledger, code, 1);
+        search->passed = 0;
     }
-    *evicted |= victims.count;
-    evict_all(cache, &victims);
-    return CACHE_PICKED;
+    cache_unlock(cache->pool);
+    return room;
 }
 
 unsigned cache_evict(struct cache *cache, unsigned count, int code)
 {
-    struct cache_pool *pool = cache->pool;
-    struct cache_stir stir;
-    enum cache_pick result = CACHE_PICKED;
+    enum cache_room room = CACHE_ROOM;
+    struct cache_search search;
     unsigned done = 0;
 
-    cache_stir_init(&stir);
-    while (done < count && result != CACHE_NOTHING) {
-        struct cache_entry *entry;
-        unsigned work = WORK;
-        uint32_t stamp;
-
-        stir.count = 0;
-        pthread_mutex_lock(&pool->lock);
-        begin_search(cache, &stir);
-        result = pick(cache, &stir, &work, &entry, &stamp);
-        if (result == CACHE_PICKED) {
-            cache_kill(cache, entry);
-            ledger_evicted(&cache->ledger, code, 1);
-            done++;
-        }
-        if (result == CACHE_NOTHING || done == count)
-            end_search(cache);
-        cache_unlock(pool);
-        cache_settle(pool, &stir);
+    cache_search_init(&search);
+    while (done < count && room != CACHE_NO_ROOM) {
+        room = evict_one(cache, code, &search);
+        done += room == CACHE_ROOM;
+        cache_settle(cache->pool, &search);
     }
     return done;
 }
@@ -293,18 +258,18 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
 
 /* ---- all of them ----------------------------------------------------------------------- */
 
-/* Of the shelf's next entries the live ones leave the threads' tables. False: there is no next. */
-static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir *stir)
+/* Withdraws live entries from *next on, and moves it. False: there is no next. */
+static bool withdraw_next(struct cache_pool *pool, uint32_t *next, struct cache_search *search)
 {
     uint32_t from, end;
 
     pthread_mutex_lock(&pool->lock);
     end = pool->fresh - *next < CACHE_PASSED ? pool->fresh : *next + CACHE_PASSED;
-    for (from = *next; from < end && stir->count < COOLED; from++) {
+    for (from = *next; from < end && search->withdrawn_count < WITHDRAWN; from++) {
         struct cache_entry *entry = cache_entry_at(pool, from);
 
         if (entry->mr.state == CACHE_LIVE)
-            cool(stir, entry, 0);
+            withdraw(search, entry);
     }
     pthread_mutex_unlock(&pool->lock);
     if (from == *next)
@@ -313,11 +278,12 @@ static bool cool_next(struct cache_pool *pool, uint32_t *next, struct cache_stir
     return true;
 }
 
-static void kill_some_idle(struct cache_pool *pool, const struct cache_stir *stir, unsigned from)
+static void kill_some_idle(struct cache_pool *pool, const struct cache_search *search,
+                           unsigned from, unsigned to)
 {
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = from; i < stir->count && i < from + CACHE_BATCH; i++) {
-        struct cache_entry *entry = cache_entry_at(pool, stir->cooled[i].number);
+    for (unsigned i = from; i < to; i++) {
+        struct cache_entry *entry = cache_entry_at(pool, search->withdrawn[i].number);
 
         if (entry->mr.state == CACHE_LIVE && entry->mr.cold && !entry_pins(pool, entry))
             cache_kill(entry_cache(pool, entry), entry);
@@ -327,15 +293,15 @@ static void kill_some_idle(struct cache_pool *pool, const struct cache_stir *sti
 
 void cache_empty(struct cache_pool *pool)
 {
-    struct cache_stir stir;
+    struct cache_search search;
     uint32_t next = SHELF_FIRST;
 
-    cache_stir_init(&stir);
-    while (cool_next(pool, &next, &stir)) {
-        if (stir.count)
-            cache_settle(pool, &stir);
-        for (unsigned i = 0; i < stir.count; i += CACHE_BATCH)
-            kill_some_idle(pool, &stir, i);
-        stir.count = 0;
+    cache_search_init(&search);
+    while (withdraw_next(pool, &next, &search)) {
+        unsigned count = search.withdrawn_count;
+
+        cache_settle(pool, &search);
+        for (unsigned i = 0; i < count; i += CACHE_BATCH)
+            kill_some_idle(pool, &search, i, i + CACHE_BATCH < count ? i + CACHE_BATCH : count);
     }
 }

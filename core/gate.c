@@ -101,7 +101,6 @@ struct gate *gate_open(void)
         gate = take_new(epoch);
     if (!gate)
         return NULL;
-    atomic_store(&gate->clock, 0);
     atomic_store(&gate->state, GATE_LIVE);
     return gate;
 }

@@ -37,7 +37,6 @@ enum change_source {
 
 struct gate {
     atomic_uint state;
-    atomic_uint clock;        /* goes on by 4 with each region that is remembered */
     atomic_uint hears;        /* enum change_source bits: whose changes concern the domain */
     _Atomic uint32_t library; /* whose notices do */
     atomic_bool taken;

@@ -26,8 +26,8 @@
  * or so many rounds in which others' came to nothing. */
 #define MAX_DISCARDED 2
 #define MAX_ROUNDS    16
-/* Evictions begun whose candidates other threads asked for again at once. */
-#define MAX_STIRS 64
+/* Searches for room whose candidates other threads used again at once. */
+#define MAX_SEARCHES 64
 
 /* A round that led to nothing: look again. */
 #define AGAIN 1
@@ -62,9 +62,6 @@ static void remember(struct get *get, struct cache_entry *entry)
 
     if (!cell)
         return;
-    atomic_store_explicit(&cell->stamp,
-                          atomic_load_explicit(&hot->desk.gate->clock, memory_order_relaxed),
-                          memory_order_relaxed);
     check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
     if (asks || !hot_is_usual(hot, mr->cache, &cache_of(get, entry)->ledger))
         check |= HOT_ASIDE;
@@ -275,51 +272,86 @@ static bool is_still_found(struct get *get)
                                                  get->want.end, range->identity);
 }
 
-/* The entry is pending, and this thread's. One that others had to go for may go soon itself: it
- * must be asked for twice before threads remember it. */
-static int register_claimed(struct get *get, struct cache_entry *entry, bool evicted,
-                            struct hmreg_mr **out)
+/* Makes room for a registered region, if it must, and publishes it. */
+static enum cache_publish publish(struct get *get, struct cache *cache, struct cache_entry *entry,
+                                  struct cache_search *search)
+{
+    bool right = is_still_found(get);
+
+    for (unsigned interrupted = 0; interrupted < MAX_SEARCHES;) {
+        enum cache_publish result;
+
+        cache_drain(&get->set->pool); /* one that changed meanwhile is not published */
+        result = cache_publish(cache, entry, right, get->hot, search);
+        if (result == CACHE_SQUEEZED) {
+            if (!cache_set_evict_anywhere(get->domain->lib, get->set, cache))
+                break;
+            search->evicted = true;
+        } else if (result == CACHE_INTERRUPTED) {
+            interrupted = search->advanced ? 0 : interrupted + (search->withdrawn_count != 0);
+            search->advanced = false;
+            cache_settle(cache->pool, search);
+        } else {
+            return result;
+        }
+    }
+    cache_forgo(cache, entry);
+    return CACHE_ROOMLESS;
+}
+
+/* The region is registered, and its entry still pending. One that others had to go for may go soon
+ * itself: it must be asked for twice before threads remember it. */
+static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
-    int rc;
+    struct cache_search search;
+    enum cache_publish result;
 
-    cache_set_reap_dead(get->set); /* what had to make room is gone before this comes */
-    if (!notice_changes(get, &entry->mr)) {
-        cache_abandon(cache, entry);
-        cache_set_release(get->set, entry);
-        return get_anew(get, out);
-    }
-    rc = create(get, entry);
-    if (rc) {
-        cache_abandon(cache, entry);
-        cache_set_release(get->set, entry);
-        return rc;
-    }
+    cache_search_init(&search);
     entry->mr.cached = true;
-    cache_drain(&get->set->pool); /* one that changed meanwhile is not published */
-    if (!cache_publish(cache, entry, is_still_found(get), get->hot && !evicted)) {
+    result = publish(get, cache, entry, &search);
+    if (search.evicted)
+        cache_set_end_evicted(get->set, &search);
+    if (result == CACHE_DISCARDED) {
         cache_set_release(get->set, entry);
         get->discarded++;
         return AGAIN;
     }
-    ledger_add(&cache->ledger, STATS_MISSES, 1);
-    if (!evicted)
+    entry->mr.cached = result == CACHE_PUBLISHED;
+    ledger_add(&cache->ledger, entry->mr.cached ? STATS_MISSES : STATS_UNCACHED, 1);
+    if (entry->mr.cached && !search.evicted)
         remember(get, entry);
     *out = &entry->mr;
     return 0;
+}
+
+/* The entry is pending, and this thread's. */
+static int register_claimed(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+{
+    struct cache *cache = cache_of(get, entry);
+    bool noticed = notice_changes(get, &entry->mr);
+    int rc = noticed ? create(get, entry) : 0;
+
+    if (noticed && !rc)
+        return finish(get, entry, out);
+    cache_abandon(cache, entry);
+    cache_set_release(get->set, entry);
+    return rc ? rc : get_anew(get, out);
 }
 
 /* Another thread has it, or is about to: since this one looked, and so perhaps of memory that has
  * changed since. */
 static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
 {
+    bool roomless;
+
     if (other->mr.cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
         return get_anew(get, out);
     }
-    if (!cache_await(cache_of(get, other), other)) {
+    if (!cache_await(cache_of(get, other), other, &roomless)) {
         cache_set_release(get->set, other);
-        return AGAIN;
+        return roomless ? get_anew(get, out) : AGAIN;
     }
     if (!keep_if_right(get, other))
         return AGAIN;
@@ -332,37 +364,21 @@ static int miss(struct get *get, struct hmreg_mr **out)
     struct cache *cache = cache_for(get);
     struct cache_entry *entry = NULL;
     struct hmreg_mr like;
-    struct cache_stir stir;
-    bool evicted = false;
-    unsigned stirs = 0;
 
-    cache_stir_init(&stir);
     region_init(&like, get->domain, &get->request, &get->found);
-    while (stirs < MAX_STIRS) {
-        stir.count = 0;
-        switch (cache_claim(cache, &get->want, &like, &stir, &evicted, &entry)) {
+    for (;;) {
+        switch (cache_claim(cache, &get->want, &like, &entry)) {
         case CACHE_CLAIMED:
-            return register_claimed(get, entry, evicted, out);
+            return register_claimed(get, entry, out);
         case CACHE_SERVED:
             return share(get, entry, out);
         case CACHE_FULL:
             return get_uncached(get, entry, out);
-        case CACHE_SQUEEZED:
-            if (!cache_set_evict_anywhere(get->domain->lib, get->set, cache))
-                return get_anew(get, out);
-            evicted = true;
-            break;
         case CACHE_SHORT:
             if (!cache_grow(cache))
                 return fail_short();
-            break;
-        case CACHE_STIRRED:
-            cache_settle(cache->pool, &stir);
-            stirs = stir.gone ? 0 : stirs + (stir.count != 0);
-            stir.gone = false;
         }
     }
-    return get_anew(get, out);
 }
 
 /* ---- rounds ----------------------------------------------------------------------------- */

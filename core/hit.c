@@ -65,10 +65,10 @@ static inline unsigned state_of(const struct hot *hot)
     return atomic_load_explicit(&hot->desk.gate->state, memory_order_acquire);
 }
 
-static inline void stamp(const struct gate *gate, struct cell *cell)
+/* For eviction, which clears it (evict.c). */
+static inline void mark_used(struct cell *cell)
 {
-    atomic_store_explicit(&cell->stamp, atomic_load_explicit(&gate->clock, memory_order_relaxed),
-                          memory_order_relaxed);
+    atomic_store_explicit(&cell->used, 1, memory_order_relaxed);
 }
 
 /* Between the change of a pin and the look at the entry. Pairs with barrier_everywhere(). */
@@ -207,7 +207,7 @@ static struct hmreg_mr *try_entry(struct hot *hot, uint32_t number, uint64_t add
         unpin(hot, cell, mr);
         return NULL;
     }
-    stamp(hot->desk.gate, cell);
+    mark_used(cell);
     hot_count(hot, mr->cache, &set->caches[mr->cache].ledger);
     return mr;
 }
@@ -331,7 +331,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
         return get_otherwise(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_otherwise(mr, addr, len, mr->access, out, place);
-    stamp(gate, cell);
+    mark_used(cell);
     count(desk->hits);
     *out = mr;
     return (int)wrong;

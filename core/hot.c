@@ -7,7 +7,6 @@
  */
 #include "core/hot.h"
 
-#include "core/lru.h"
 #include "core/mr.h"
 #include "core/process.h"
 
@@ -252,8 +251,19 @@ static struct cell *cells_new(uint32_t room)
     return made;
 }
 
-/* Only the thread itself writes its cells, so it copies them without the lock; others read them
- * with it. */
+/* Eviction may clear `used` meanwhile: then an entry has one more chance. */
+static void copy_cells(struct cell *to, const struct cell *from, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
+        atomic_init(&to[i].used, atomic_load_explicit(&from[i].used, memory_order_relaxed));
+        to[i].check = from[i].check;
+        to[i].hash = from[i].hash;
+    }
+}
+
+/* Only the thread itself writes its cells, but for `used`, so it copies them without the lock;
+ * others read them with it. */
 struct cell *hot_cell(struct hot *hot, uint32_t number)
 {
     struct hot_desk *desk = &hot->desk;
@@ -268,7 +278,7 @@ struct cell *hot_cell(struct hot *hot, uint32_t number)
     if (!made)
         return NULL;
     if (old)
-        memcpy((void *)made, (void *)old, had * sizeof(*old));
+        copy_cells(made, old, had);
     pthread_mutex_lock(hot->set->lock);
     desk->cells = made;
     desk->room = hot_name(room);
@@ -290,24 +300,21 @@ uint32_t hot_pins(const struct hot_set *set, uint32_t number)
     return sum;
 }
 
-/* Ages, since the clock may wrap and a cell may be of long ago. */
-uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known)
+bool hot_was_used(const struct hot_set *set, uint32_t number)
 {
-    uint32_t now = atomic_load_explicit(&set->gate->clock, memory_order_relaxed);
-    uint32_t age = now - known;
+    for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next)
+        if (hot_name(number) < hot->desk.room &&
+            atomic_load_explicit(&hot->desk.cells[number].used, memory_order_relaxed))
+            return true;
+    return false;
+}
 
-    if (lru_is_later(known, now))
-        return known;
-    for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next) {
-        uint32_t stamp =
-            hot_name(number) < hot->desk.room
-                ? atomic_load_explicit(&hot->desk.cells[number].stamp, memory_order_relaxed)
-                : known;
-
-        if (now - stamp < age)
-            age = now - stamp;
-    }
-    return now - age;
+void hot_clear_used(const struct hot_set *set, uint32_t number)
+{
+    for (const struct hot *hot = atomic_load(&set->first); hot; hot = hot->next)
+        if (hot_name(number) < hot->desk.room &&
+            atomic_load_explicit(&hot->desk.cells[number].used, memory_order_relaxed))
+            atomic_store_explicit(&hot->desk.cells[number].used, 0, memory_order_relaxed);
 }
 
 /* ---- slots ------------------------------------------------------------------------------ */

@@ -25,11 +25,12 @@
 #endif
 
 /* What a thread has of an entry: its pins, less those it put for others, which count only together,
- * modulo 2^32; when it used the entry last; and how it knows the entry. That is good while the
+ * modulo 2^32; whether it used the entry since eviction last considered it, which eviction clears;
+ * and how it knows the entry. That is good while the
  * entry's sequence is the same. Of entries that need more than a look, or are not of the thread's
  * usual cache, the sequence is here with HOT_ASIDE, so that no entry's is equal. */
 struct cell {
-    atomic_uint pins, stamp;
+    atomic_uint pins, used;
     uint32_t check; /* sequence ^ access: they have no bit in common */
     uint32_t hash;  /* of the last request that the entry served */
 };
@@ -172,9 +173,10 @@ void hot_count(struct hot *hot, unsigned cache, struct ledger *ledger);
 /* Is it the cache whose hits are counted at hits? It is the first that asks. */
 bool hot_is_usual(struct hot *hot, unsigned cache, struct ledger *ledger);
 
-/* Over all threads, with the lock held: the pins of an entry; and its last use, if that was after
- * `known`. */
+/* Over all threads, with the lock held: the pins of an entry. */
 uint32_t hot_pins(const struct hot_set *set, uint32_t number);
-uint32_t hot_last_use(const struct hot_set *set, uint32_t number, uint32_t known);
+/* Has any thread used it since hot_clear_used()? A use at the same time may count as before it. */
+bool hot_was_used(const struct hot_set *set, uint32_t number);
+void hot_clear_used(const struct hot_set *set, uint32_t number);
 
 #endif

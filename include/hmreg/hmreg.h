@@ -674,7 +674,7 @@ struct hmreg_entry_info {
     uint64_t identity;     /* the allocation's, as in hmreg_mem_info */
     uint64_t key;          /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
     uint64_t pins;         /* gets not yet put, and threads that wait for it; of a moment */
-    uint64_t age;          /* about how many regions were remembered since its last use */
+    int unused;            /* 1: no get since eviction last considered it: it may go next */
 };
 
 /*

@@ -28,7 +28,8 @@ struct entry {
     bool right;      /* its memory is the same as when it was registered */
     bool was_cached; /* it was live once */
     unsigned pins;
-    uint64_t got, put; /* when it was last: the order of use is one of these */
+    bool was_hit;
+    uint64_t hit; /* the clock at its last hit */
 };
 
 struct use {
@@ -44,7 +45,7 @@ static struct {
     unsigned count; /* of the array, used */
     struct pinned gone[GONE];
     unsigned gone_count;
-    uint64_t clock; /* advances with each region that is remembered */
+    uint64_t clock; /* advances with each call that may evict */
     uint64_t hits, misses, uncached;
     bool busy;      /* the fabric has been, in this episode */
     bool meanwhile; /* something died within this get: what it did for room is its own affair */
@@ -144,44 +145,64 @@ static struct use used_everywhere(enum state least, bool pinned_only)
     return all;
 }
 
-/* When the count-th oldest of those that surely are there was last used, at the latest: what was
- * used later than that surely stays. */
-static uint64_t border(unsigned area, uint64_t count)
+#define ANYWHERE WORLD_AREAS
+
+/* May it have been evicted, of this area? */
+static bool is_candidate(const struct entry *entry, unsigned area)
 {
-    uint64_t last = 0;
-
-    while (count) {
-        uint64_t next = UINT64_MAX, same = 0;
-
-        for (each(entry))
-            if (entry->key && entry->area == area && entry->state == LIVE && !entry->pins &&
-                entry->put > last && entry->put < next)
-                next = entry->put;
-        if (next == UINT64_MAX)
-            return next;
-        for (each(entry))
-            same += entry->key && entry->area == area && entry->state == LIVE && !entry->pins &&
-                    entry->put == next;
-        last = next;
-        count -= same < count ? same : count;
-    }
-    return last;
+    return entry->key && (area == ANYWHERE || entry->area == area) && entry->state != DEAD &&
+           !entry->pins;
 }
 
+static bool is_gone(const struct entry *entry)
+{
+    for (unsigned i = 0; i < book.gone_count; i++)
+        if (book.gone[i].key == entry->key)
+            return true;
+    return false;
+}
+
+/* Second chance: what was used since the last call that could evict goes only after everything that
+ * was never used again. */
+static void judge_second_chance(unsigned area)
+{
+    const struct entry *spared = NULL, *first = NULL;
+
+    for (each(entry)) {
+        if (!is_candidate(entry, area))
+            continue;
+        if (is_gone(entry) && entry->was_hit && entry->hit == book.clock)
+            first = entry;
+        if (!is_gone(entry) && entry->state == LIVE && !entry->was_hit)
+            spared = entry;
+    }
+    if (first && spared && first->area == spared->area)
+        book_fail("region %" PRIu64 " was evicted, which was just used, and region %" PRIu64
+                  ", which was not, stayed",
+                  first->key, spared->key);
+}
+
+/* Where those that were deregistered surely were there and are as many as were evicted, they are
+ * the same; else any may be. */
 static void evicted(unsigned area, uint64_t count)
 {
-    uint64_t last = count ? border(area, count) : 0;
+    uint64_t gone = 0;
+    bool known;
 
     for (each(entry))
-        if (entry->key && entry->area == area && entry->state == LIVE && !entry->pins &&
-            entry->got <= last)
+        gone += is_candidate(entry, area) && is_gone(entry) ? entry->state == LIVE ? 1 : GONE : 0;
+    known = gone == count;
+    if (count && area != ANYWHERE && !book.meanwhile)
+        judge_second_chance(area);
+    for (each(entry))
+        if (count && is_candidate(entry, area) && (!known || is_gone(entry)))
             entry->state = MAYBE;
+    book.clock++;
 }
 
 static void evicted_anywhere(uint64_t count)
 {
-    for (unsigned area = 0; area < WORLD_AREAS; area++)
-        evicted(area, count);
+    evicted(ANYWHERE, count);
 }
 
 /* Something else may have ended what no event had told of yet; a get of host memory hears them. */
@@ -311,7 +332,8 @@ static void judge_hit(const struct book_want *want, const struct book_seen *seen
         book_fail("a hit on a region that says it is not cached");
     entry->state = LIVE;
     entry->pins++;
-    entry->got = entry->put = book.clock;
+    entry->was_hit = true;
+    entry->hit = book.clock;
     book.hits++;
 }
 
@@ -354,7 +376,6 @@ static void add_entry(const struct book_want *want, const struct book_seen *seen
 {
     struct entry *entry = new_entry();
 
-    book.clock += seen->cached;
     *entry = (struct entry){.key = seen->region->key,
                             .area = want->area,
                             .start = seen->region->start,
@@ -363,9 +384,7 @@ static void add_entry(const struct book_want *want, const struct book_seen *seen
                             .state = seen->cached ? LIVE : DEAD,
                             .right = true,
                             .was_cached = seen->cached,
-                            .pins = 1,
-                            .got = book.clock,
-                            .put = book.clock};
+                            .pins = 1};
     book.misses += seen->cached;
     book.uncached += !seen->cached;
 }
@@ -445,7 +464,6 @@ void book_put(uint64_t key)
     if (!entry)
         book_fail("region %" PRIu64 " was put, and had ended", key);
     entry->pins--;
-    entry->put = book.clock;
     book_settle();
 }
 

@@ -6,10 +6,11 @@
  *  - A get must hit if some region surely is still cached, right, covers the range and has exactly
  *    the rights; it may hit if one may be; else it must register, once.
  *  - A miss must be remembered if its room can be made, and must not if it cannot.
- *  - Only what is older than what stays may be evicted, and only as much as the room takes.
+ *  - Only what is idle may be evicted, only as much as the room takes, and what was just used only
+ *    after everything that was not (second chance).
  *  - Only what is dead may be deregistered, and only when nobody holds it.
  *
- * Where the library has a choice (which region of several, ties in the order of use), the model
+ * Where the library has a choice (which region of several, which of those to evict), the model
  * takes what it sees: a region that may have gone is MAYBE until it is seen again.
  */
 #ifndef TESTS_MODEL_BOOK_H

@@ -193,20 +193,59 @@ static void limit__working_set_of_exactly_the_limit__never_misses(void **state)
     bed_close(&bed);
 }
 
-static void limit__one_region_more__the_least_recently_used_goes(void **state)
+static void limit__one_region_more__what_was_not_used_goes(void **state)
 {
     struct bed bed;
 
     open_bed(&bed, 0, 3, 0);
-    touch(&bed, 3);                                     /* 0 1 2 */
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1); /* 1 2 0 */
-    assert_int_equal(bed_key(&bed, memory[3], LEN), 4); /* 2 0 3 */
+    touch(&bed, 3);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 1); /* used again */
+    assert_int_equal(bed_key(&bed, memory[3], LEN), 4); /* passes 0, evicts 1 */
     assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
     assert_int_equal(bed_key(&bed, memory[2], LEN), 3);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 5); /* it was the one */
+    assert_int_equal(bed_key(&bed, memory[1], LEN), 5); /* it was the one; now 3 goes */
     assert_int_equal(bed_stats(&bed).evictions, 2);
     assert_int_equal(bed_stats(&bed).regions, 3);
-    assert_int_equal(atomic_load(&counter.most), 3); /* evicted before the new one came */
+    assert_int_equal(atomic_load(&counter.most), 4); /* the fourth evicts when it is registered */
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    assert_int_equal(bed_key(&bed, memory[2], LEN), 3);
+    bed_close(&bed);
+}
+
+/* However many come that are used once. */
+static void limit__used_since_eviction_passed_it__stays(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 0, 8, 0);
+    touch(&bed, 8);
+    for (unsigned i = 8; i < 40; i++) {
+        for (unsigned j = 1; j < 8; j += 2)
+            assert_int_equal(bed_key(&bed, memory[j], LEN), j + 1);
+        bed_key(&bed, memory[i], LEN);
+    }
+    assert_int_equal(bed_stats(&bed).evictions, 32);
+    bed_close(&bed);
+}
+
+/* What eviction cannot help evicts nothing, neither one region for one nor all for one. */
+static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, 0, 8, 8 * LEN);
+    touch(&bed, 8);
+    atomic_store(&counter.reg_code, -EINVAL);
+    atomic_store(&counter.reg_times, -1);
+    for (size_t len = LEN; len <= 8 * LEN; len += LEN)
+        assert_fails(hmreg_mr_get(bed.domain, memory[20], len, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
+                     "asked to fail");
+    atomic_store(&counter.reg_times, 0);
+    touch(&bed, 8);
+    assert_int_equal(bed_stats(&bed).hits, 8);
+    assert_int_equal(bed_stats(&bed).evictions, 0);
+    assert_int_equal(atomic_load(&counter.deregs), 0);
     bed_close(&bed);
 }
 
@@ -246,7 +285,7 @@ static void limit__one__each_get_of_another_evicts(void **state)
     assert_int_equal(bed_key(&bed, memory[3], LEN), 4);
     assert_int_equal(bed_stats(&bed).evictions, 3);
     assert_int_equal(bed_stats(&bed).regions, 1);
-    assert_int_equal(atomic_load(&counter.most), 1);
+    assert_int_equal(atomic_load(&counter.most), 2);
     bed_close(&bed);
 }
 
@@ -610,8 +649,9 @@ TEST_MAIN(TEST(get__same_again__same_region), TEST(get__contained_range__the_lar
           TEST(get__monitor_disabled__host_memory_is_not_cached),
           TEST(get__two_domains__a_cache_each),
           TEST(limit__working_set_of_exactly_the_limit__never_misses),
-          TEST(limit__one_region_more__the_least_recently_used_goes),
-          TEST(limit__of_bytes__holds_exactly),
+          TEST(limit__one_region_more__what_was_not_used_goes),
+          TEST(limit__registration_fails_for_good__nothing_is_evicted),
+          TEST(limit__used_since_eviction_passed_it__stays), TEST(limit__of_bytes__holds_exactly),
           TEST(limit__region_larger_than_all_of_it__uncached_and_nothing_evicted),
           TEST(limit__one__each_get_of_another_evicts),
           TEST(limit__everything_pinned__served_uncached), TEST(limit__none__nothing_is_evicted),

@@ -123,7 +123,7 @@ static void exceed(enum hmreg_monitor monitor, uint32_t flags, bool device)
         assert_in_range(bed_stats(&bed).bytes, 0, 5 * LEN);
     }
     assert_int_equal(bed_stats(&bed).evictions, 35);
-    assert_int_equal(atomic_load(&counter.most), 5);
+    assert_int_equal(atomic_load(&counter.most), 6); /* one is registered before one goes */
     bed_close(&bed);
     munmap(host, 40 * bed_page());
 }

@@ -286,7 +286,8 @@ static void invalidate__at_each_registration__uncached_in_the_end(void **state)
 
 /* ---- limits while others register ------------------------------------------------------- */
 
-static void limit__reached_by_a_pending_registration__it_counts(void **state)
+/* Takes the only room there is while another thread registers. */
+static void take_room_meanwhile(bool hold, uint64_t evictions, uint64_t uncached)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getter;
@@ -297,11 +298,46 @@ static void limit__reached_by_a_pending_registration__it_counts(void **state)
     start(&getter, &bed, memory[0], LEN);
     sem_wait(&reached);
     mr = bed_get(&bed, memory[1], LEN);
-    assert_false(bed_is_cached(mr));
-    hmreg_mr_put(mr);
+    assert_true(bed_is_cached(mr));
+    if (!hold)
+        hmreg_mr_put(mr);
     sem_post(&go_on);
     finish(&getter);
     assert_int_equal(bed_stats(&bed).regions, 1);
+    assert_int_equal(bed_stats(&bed).evictions, evictions);
+    assert_int_equal(bed_stats(&bed).uncached, uncached);
+    if (hold)
+        hmreg_mr_put(mr);
+    bed_close(&bed);
+}
+
+static void limit__reached_while_one_registers__counted_when_it_is_published(void **state)
+{
+    take_room_meanwhile(false, 1, 0);
+    take_room_meanwhile(true, 0, 1);
+}
+
+/* Both wait for one registration, which finds no room. */
+static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    struct getter first, second;
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
+    held = bed_get(&bed, memory[1], LEN);
+    atomic_store(&stops, 1);
+    start(&first, &bed, memory[0], LEN);
+    sem_wait(&reached);
+    start(&second, &bed, memory[0], LEN);
+    await_waiting(&bed, 1);
+    sem_post(&go_on);
+    finish(&first);
+    finish(&second);
+    assert_int_equal(bed_stats(&bed).uncached, 2);
+    assert_int_equal(atomic_load(&counter.regs), 3);
+    hmreg_mr_put(held);
     bed_close(&bed);
 }
 
@@ -366,6 +402,7 @@ TEST_MAIN(TEST(get__same_range_on_four_threads__registered_once),
           TEST(invalidate__during_a_registration__later_gets_do_not_wait_for_it),
           TEST(munmap__while_it_is_registered__not_cached),
           TEST(invalidate__at_each_registration__uncached_in_the_end),
-          TEST(limit__reached_by_a_pending_registration__it_counts),
+          TEST(limit__reached_while_one_registers__counted_when_it_is_published),
+          TEST(limit__no_room_for_what_others_wait_for__each_has_its_own),
           TEST(put__deregistration_calls_the_library__no_deadlock),
           TEST(get__identity_calls_the_library__no_deadlock))

@@ -115,18 +115,20 @@ static void dump__live_entries__all_that_is_known_of_them(void **state)
     bed_close(&bed);
 }
 
-static void dump__age__counts_what_was_remembered_since(void **state)
+static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
 {
     struct bed bed;
 
-    open_bed(&bed, 0);
-    for (unsigned i = 0; i < 10; i++)
+    open_bed(&bed, 4);
+    for (unsigned i = 0; i < 4; i++)
         bed_key(&bed, memory[i], LEN);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->age, 9);
-    assert_int_equal(entry_at(dump(&bed), memory[9])->age, 0);
+    assert_int_equal(entry_at(dump(&bed), memory[0])->unused, 1);
     bed_key(&bed, memory[0], LEN); /* a hit */
-    assert_int_equal(entry_at(dump(&bed), memory[0])->age, 0);
-    assert_int_equal(entry_at(dump(&bed), memory[1])->age, 8);
+    assert_int_equal(entry_at(dump(&bed), memory[0])->unused, 0);
+    bed_key(&bed, memory[4], LEN); /* passes the first, evicts the second */
+    assert_int_equal(entry_at(dump(&bed), memory[0])->unused, 1);
+    assert_int_equal(dump(&bed)->count, 4);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
     bed_close(&bed);
 }
 
@@ -239,7 +241,7 @@ static void visit__null__lines_on_stderr(void **state)
     assert_true(pread(file, text, sizeof(text) - 1, 0) > 0);
     close(file);
     assert_non_null(strstr(text, "system -1 system 0x"));
-    assert_non_null(strstr(text, "+4096 access 0x3000 live pins 0 age 0 identity 0 key 0x1\n"));
+    assert_non_null(strstr(text, "+4096 access 0x3000 live pins 0 unused 1 identity 0 key 0x1\n"));
     bed_close(&bed);
 }
 
@@ -326,7 +328,7 @@ static void dump__while_threads_get_and_invalidate__sane(void **state)
 
 TEST_MAIN(TEST(dump__nothing_cached__nothing_shown),
           TEST(dump__live_entries__all_that_is_known_of_them),
-          TEST(dump__age__counts_what_was_remembered_since),
+          TEST(dump__unused__until_a_hit_and_after_eviction_passed_it),
           TEST(dump__forgotten_and_uncached_in_use__ended),
           TEST(dump__more_than_a_batch__each_once), TEST(visit__ends_it__its_result_comes_back),
           TEST(visit__calls_the_library__no_deadlock), TEST(visit__null__lines_on_stderr),
