@@ -1,24 +1,76 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Errors: a code for programs, a sentence for people, the vendor's own words for both.
- * One slot a thread, written only on failure, so a success costs nothing.
+ *
+ * A thread's error is allocated at its first failure and found by a pthread key, so a success costs
+ * nothing. It is not thread-local data: the library's is of the static kind (hot.h), of which the
+ * dynamic linker has a kilobyte and a half for all libraries that are loaded late. The key's
+ * destructor is libc's free(3), which is still there when a copy of the library is not.
  */
 #include "core/error.h"
 
+#include "core/process.h"
+
+#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static pthread_key_t last_key;
+
 static _Thread_local struct {
-    struct hmreg_error last;
-    struct hmreg_error_guard
-        *guards; /* the latest; whoever was overwritten, so were those outside */
-} thread = {.last = {.source = "hmreg"}};
+    struct hmreg_error_guard *guards; /* the latest; one that was overwritten has those outside
+                                         overwritten, too */
+    bool lost;                        /* no memory for the last error */
+} thread __attribute__((tls_model("initial-exec")));
+
+/* ---- the last error --------------------------------------------------------------------- */
+
+static bool make_key(void)
+{
+    return pthread_key_create(&last_key, free) == 0;
+}
+
+/* NULL: the thread has had none, or there is no memory for it. */
+static struct hmreg_error *find(bool make)
+{
+    static atomic_int made;
+    struct hmreg_error *found;
+
+    if (!process_once(&made, make_key))
+        return NULL;
+    found = pthread_getspecific(last_key);
+    if (found || !make)
+        return found;
+    found = malloc(sizeof(*found));
+    if (found && pthread_setspecific(last_key, found)) {
+        free(found);
+        found = NULL;
+    }
+    return found;
+}
 
 const struct hmreg_error *hmreg_last_error(void)
 {
-    return &thread.last;
+    static const struct hmreg_error none = {.source = "hmreg"};
+    static const struct hmreg_error lost = {
+        .code = -ENOMEM, .source = "hmreg", .text = "no memory to keep the error"};
+    const struct hmreg_error *found = find(false);
+
+    if (thread.lost)
+        return &lost;
+    return found ? found : &none;
+}
+
+static void set_last(const struct hmreg_error *next)
+{
+    struct hmreg_error *last = find(next->code != 0);
+
+    if (last && last != next)
+        *last = *next;
+    thread.lost = next->code && !last;
 }
 
 static void overwrite(const struct hmreg_error *next)
@@ -26,10 +78,10 @@ static void overwrite(const struct hmreg_error *next)
     struct hmreg_error_guard *guard = thread.guards;
 
     for (; guard && !guard->overwritten; guard = guard->outer) {
-        guard->before = thread.last;
+        guard->before = *hmreg_last_error();
         guard->overwritten = true;
     }
-    thread.last = *next;
+    set_last(next);
 }
 
 static void record(int code, const char *source, int64_t vendor_code, const char *vendor_text,
@@ -89,7 +141,7 @@ int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const cha
 
 void hmreg_error_save(struct hmreg_error *out)
 {
-    *out = thread.last;
+    *out = *hmreg_last_error();
 }
 
 void hmreg_error_restore(const struct hmreg_error *saved)
@@ -108,7 +160,7 @@ void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore)
 {
     thread.guards = guard->outer;
     if (restore && guard->overwritten)
-        thread.last = guard->before;
+        set_last(&guard->before);
 }
 
 const char *hmreg_strerror(int code)

@@ -17,8 +17,7 @@
 
 /* ---- the last total refusal of each thread ---------------------------------------------- */
 
-/* Not thread-local itself: it is large, and a library that is loaded late has a kilobyte or so for
- * all that is (quiet.h says why it must be of the static kind). */
+/* Not thread-local itself, as the thread's error is not (error.c). */
 static pthread_key_t kept_key;
 
 static bool make_key(void)

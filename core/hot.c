@@ -20,8 +20,10 @@
 #define LINE        64
 #define MANY_BYTES  (256u << 10)
 
-_Thread_local struct hot_desk hot_desks[HOT_DESKS]
-    __attribute__((aligned(LINE), tls_model("initial-exec"), visibility("hidden")));
+/* In .tdata, which comes before all that is small: else what precedes it would be padded to a line.
+ */
+_Thread_local struct hot_desk hot_desks[HOT_DESKS] __attribute__((
+    aligned(LINE), section(".tdata"), tls_model("initial-exec"), visibility("hidden")));
 
 /* ---- the sets of this process ----------------------------------------------------------- */
 
@@ -50,7 +52,7 @@ static struct registry *registry_open(void)
 /* ---- threads ---------------------------------------------------------------------------- */
 
 static _Atomic uint64_t last_thread, last_serial;
-static _Thread_local uint64_t thread_number;
+static _Thread_local uint64_t thread_number __attribute__((tls_model("initial-exec")));
 static pthread_key_t leaving;
 
 static void give_up(struct hot_set *set, uint64_t owner)

@@ -108,7 +108,7 @@ struct hot *hot_find(struct hot_set *set);
 struct hot *hot_join(struct hot_set *set);
 
 /* Where this thread has been lately. Few, since memory of this kind is scarce. */
-#define HOT_DESKS 5
+#define HOT_DESKS 4
 extern _Thread_local struct hot_desk hot_desks[HOT_DESKS]
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 

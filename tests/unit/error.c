@@ -113,8 +113,48 @@ static void guard__error_put_back_inside__is_an_error_too(void **state)
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
-TEST_MAIN(TEST(fail__records_code_and_sentence), TEST(fail_vendor__keeps_vendor_words),
-          TEST(fail__may_quote_the_error_it_replaces), TEST(last_error__is_per_thread),
+/* In the destructor of another key, before or after the error's own. */
+static void fail_at_exit(void *arg)
+{
+    hmreg_fail(-EIO, "at exit");
+    *(int *)arg = hmreg_last_error()->code;
+}
+
+static pthread_key_t at_exit;
+
+static void *fail_and_leave(void *arg)
+{
+    pthread_setspecific(at_exit, arg);
+    hmreg_fail(-EPERM, "before");
+    return NULL;
+}
+
+static void last_error__of_a_thread_that_ends__can_be_set_in_destructors(void **state)
+{
+    pthread_t thread;
+    int code = 0;
+
+    assert_int_equal(pthread_key_create(&at_exit, fail_at_exit), 0);
+    assert_int_equal(pthread_create(&thread, NULL, fail_and_leave, &code), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(code, -EIO);
+    pthread_key_delete(at_exit);
+}
+
+static void restore__of_no_error__is_none(void **state)
+{
+    struct hmreg_error none = {.source = "hmreg"};
+
+    hmreg_fail(-EIO, "one");
+    hmreg_error_restore(&none);
+    assert_int_equal(hmreg_last_error()->code, 0);
+    assert_string_equal(hmreg_last_error()->text, "");
+}
+
+TEST_MAIN(TEST(last_error__of_a_thread_that_ends__can_be_set_in_destructors),
+          TEST(restore__of_no_error__is_none), TEST(fail__records_code_and_sentence),
+          TEST(fail_vendor__keeps_vendor_words), TEST(fail__may_quote_the_error_it_replaces),
+          TEST(last_error__is_per_thread),
           TEST(guard__failure_that_is_not_the_callers__the_error_before),
           TEST(guard__failure_that_is_the_callers__stays),
           TEST(guard__inside_another__each_has_its_own_before),
