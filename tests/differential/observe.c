@@ -21,8 +21,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#define PATIENCE     100 /* times 10 ms */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 char *observe_detail;
@@ -69,7 +71,15 @@ struct layout {
     size_t used;  /* of observe_detail */
     struct part last;
     struct outcome *out;
+    bool watched; /* by somebody else than the program */
 };
+
+static bool is_own(const struct part *part)
+{
+    uint64_t offset = space_offset((void *)(uintptr_t)part->start);
+
+    return offset / SPACE_SPACING == AREA_OWN;
+}
 
 /* The outcome's digest, and the words that explain it. */
 static void end_part(struct layout *layout)
@@ -90,6 +100,7 @@ static void end_part(struct layout *layout)
     for (int i = 0; i < len; i++)
         layout->out->value = space_mix(layout->out->value, (uint8_t)observe_detail[layout->used++]);
     layout->out->more += part->huge;
+    layout->watched |= strstr(part->flags, " uw") && !is_own(part);
     *part = (struct part){0};
 }
 
@@ -170,7 +181,8 @@ static bool is_in_area(const struct part *part)
     return space_offset((void *)(uintptr_t)part->start) != UINT64_MAX;
 }
 
-static void note_layout(bool watches, struct outcome *out)
+/* Whether some other area than the program's own is watched. */
+static bool note_layout(bool watches, struct outcome *out)
 {
     struct layout layout = {.watches = watches, .out = out};
     struct part part = {0};
@@ -193,11 +205,20 @@ static void note_layout(bool watches, struct outcome *out)
     if (part.end)
         add_part(&layout, &part);
     end_part(&layout);
+    return layout.watched;
 }
 
+/* What the library no longer needs it may let go a moment later. */
 static void note_watches(struct outcome *out)
 {
-    note_layout(true, out);
+    static const struct timespec moment = {.tv_nsec = 10000000};
+
+    for (int times = 0; times < PATIENCE; times++) {
+        *out = (struct outcome){0};
+        if (!note_layout(true, out))
+            break;
+        nanosleep(&moment, NULL);
+    }
 }
 
 void act_layout(const struct step *step, struct outcome *out)
