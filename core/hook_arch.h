@@ -53,6 +53,17 @@ const uint8_t *hook_arch_target(const uint8_t *site);
 /* Does the function begin with a jump, in one of the forms that other libraries put there? */
 bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target);
 
+/* The address that the kernel makes of a mapping call's argument: without the tag in its top byte.
+ */
+static inline uint64_t hook_arch_untagged(uint64_t address)
+{
+#if defined(__aarch64__)
+    return address & UINT64_MAX >> 8;
+#else
+    return address;
+#endif
+}
+
 /* ---- writing code ----------------------------------------------------------------------- */
 
 /* Writes to `to` the branch that leads from `at` to `target`. False: it does not reach. */

@@ -39,7 +39,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define SVC 0xd4000001u /* svc #0 */
+#define SVC        0xd4000001u /* svc #0 */
+#define SVC_NUMBER 0x001fffe0u /* the field that is 0 in it; the kernel takes no notice of it */
 
 /* Valgrind runs translations of code and does not see it change. It answers this sequence of
  * instructions, which is none of anybody else's. */
@@ -114,11 +115,13 @@ bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *
 
     if (at + HOOK_SITE_SIZE > size)
         return false;
-    *out = (struct hook_entry){.site = code + at};
-    if (word_at(code + at) == SVC) {
+    *out = (struct hook_entry){.site = NULL};
+    if ((word_at(code + at) & ~SVC_NUMBER) == SVC) {
+        out->site = word_at(code + at) == SVC ? code + at : NULL;
         out->number = number_before(code, at);
         return true;
     }
+    out->site = code + at;
     target = hook_arch_target(code + at); /* one within this code is no stub */
     return target && (target < code || target >= code + size) &&
            hook_stub_number(target, &out->number);

@@ -27,9 +27,9 @@
 
 /* ---- pages for stubs -------------------------------------------------------------------- */
 
-#define ISLANDS     16
-#define ISLAND_SIZE 65536 /* a multiple of every page size; a hundred stubs and more */
-#define STEP        (UINT64_C(1) << 20)
+#define ISLANDS    16
+#define WIDE_STEP  (UINT64_C(1) << 20)
+#define ISLAND_MIN 16384 /* some thirty stubs, more than libc has */
 
 static struct {
     uint8_t *start;
@@ -42,28 +42,47 @@ static bool reaches(const uint8_t *from, const uint8_t *to)
     return (from < to ? to - from : from - to) <= (ptrdiff_t)HOOK_REACH;
 }
 
+/* At least a page. */
+static size_t island_size(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return page < ISLAND_MIN ? ISLAND_MIN : page;
+}
+
 static uint8_t *map_at(uintptr_t address)
 {
-    void *made = mmap((void *)address, ISLAND_SIZE, PROT_READ | PROT_WRITE,
+    size_t size = island_size();
+    void *made = mmap((void *)address, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (made != MAP_FAILED && made != (void *)address) { /* a kernel that takes it for a hint */
-        munmap(made, ISLAND_SIZE);
+        munmap(made, size);
         made = MAP_FAILED;
     }
     return made == MAP_FAILED ? NULL : made;
 }
 
 /* Below the code first: above a program's own lies the heap's way. */
-static uint8_t *map_near(const uint8_t *code)
+static uint8_t *map_near_by(const uint8_t *code, uint64_t step)
 {
-    uintptr_t base = (uintptr_t)code & ~(STEP - 1);
+    uintptr_t base = (uintptr_t)code & ~(step - 1);
     uint8_t *made = NULL;
 
-    for (uintptr_t away = STEP; !made && away < HOOK_REACH && away < base; away += STEP)
+    for (uintptr_t away = step; !made && away < HOOK_REACH && away < base; away += step)
         made = map_at(base - away);
-    for (uintptr_t away = 2 * STEP; !made && away < HOOK_REACH; away += STEP)
+    for (uintptr_t away = 2 * step; !made && away < HOOK_REACH; away += step)
         made = map_at(base + away);
+    return made;
+}
+
+/* Tries wide steps first; reservations of gigabytes beside the code may leave small gaps only. */
+static uint8_t *map_near(const uint8_t *code)
+{
+    uint8_t *made = NULL;
+
+    for (uint64_t step = WIDE_STEP; !made && step >= island_size(); step /= 8)
+        made = map_near_by(code, step);
     return made;
 }
 
@@ -77,7 +96,7 @@ static uint8_t *take_room(const uint8_t *code, size_t size)
         if (!islands[i].start)
             return NULL;
         if (islands[i].sealed || !reaches(code, islands[i].start) ||
-            islands[i].used + size > ISLAND_SIZE)
+            islands[i].used + size > island_size())
             continue;
         islands[i].used += size;
         return islands[i].start + islands[i].used - size;
@@ -95,7 +114,7 @@ static int seal_islands(void)
         if (!start || islands[i].sealed)
             continue;
         __builtin___clear_cache(start, start + islands[i].used);
-        if (mprotect(start, ISLAND_SIZE, PROT_READ | PROT_EXEC))
+        if (mprotect(start, island_size(), PROT_READ | PROT_EXEC))
             return hmreg_fail(-EOPNOTSUPP,
                               "memhooks: no memory for code of our own (mprotect: %s); use "
                               "userfaultfd or import",

@@ -13,6 +13,7 @@
 
 #include "core/changes.h"
 #include "core/error.h"
+#include "core/hook_arch.h"
 #include "core/hook_stubs.h"
 #include "core/process.h"
 
@@ -68,10 +69,11 @@ static bool is_watched(uint64_t start, uint64_t end)
 static void push(uint64_t start, uint64_t len)
 {
     uint64_t mask = hooks.page_size - 1;
-    uint64_t end = len > UINT64_MAX - mask - start ? UINT64_MAX : (start + len + mask) & ~mask;
-    struct change change = {start, end, .source = CHANGE_HOOKS};
+    struct change change = {.start = hook_arch_untagged(start), .source = CHANGE_HOOKS};
 
-    if (!len || !is_watched(start, end))
+    change.end =
+        len > UINT64_MAX - mask - change.start ? UINT64_MAX : (change.start + len + mask) & ~mask;
+    if (!len || !is_watched(change.start, change.end))
         return;
     atomic_fetch_add(&hooks.calls, 1);
     changes_push(&change);

@@ -7,6 +7,7 @@
 #include "core/context.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdlib.h>
@@ -36,9 +37,14 @@ bool bed_filter_userfaultfd(uint32_t call, uint32_t file)
            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* From now on the kernel refuses userfaultfd, to this process and its children. */
+/* From now on the kernel refuses userfaultfd, to this process and its children, if it has one. */
 static void forbid_userfaultfd(void)
 {
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+    if (fd < 0 && errno == ENOSYS)
+        return;
+    close(fd);
     if (!bed_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
         test_skip("the kernel does not forbid userfaultfd to us: %s", strerror(errno));
 }
@@ -138,9 +144,10 @@ char *bed_reserve(size_t pages)
         next = mmap(NULL, bed_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_true(next != MAP_FAILED);
         munmap(next, bed_page());
-        /* Far below what the kernel gives out from the top, and by no multiple of 128 GiB, at which
-         * memhooks take one place for another: the library's own mappings are up there. */
-        next -= (1ull << 39) + (1ull << 36);
+        /* Far below what the kernel gives out from the top, as far as the address space goes, and
+         * by no multiple of 128 GiB, at which memhooks take one place for another: the library's
+         * own mappings are up there. */
+        next -= ((uintptr_t)next >> 40 ? 1ull << 39 : 0) + (1ull << 36);
     }
     reserved = next;
     next += (pages + 1) * bed_page();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A jump put over the first five bytes of a function, as libraries do that hook libc; no thread may
- * be there.
+ * A jump put over the beginning of a function, as libraries do that hook libc; no thread may be
+ * there. On x86-64 the near one of five bytes, on arm64 one that loads its target as UCX's does.
  */
 #ifndef TESTS_PATCH_H
 #define TESTS_PATCH_H
@@ -12,28 +12,45 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__aarch64__)
+enum { PATCH_SIZE = 20 };
+#else
 enum { PATCH_SIZE = 5 };
+#endif
 
 static inline bool patch_bytes(void *function, const uint8_t *bytes)
 {
-    uintptr_t page = (uintptr_t)function & ~(uintptr_t)4095;
+    uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t page = (uintptr_t)function & ~(size - 1);
 
-    if (mprotect((void *)page, (size_t)2 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
+    if (mprotect((void *)page, 2 * size, PROT_READ | PROT_WRITE | PROT_EXEC))
         return false;
     for (int i = 0; i < PATCH_SIZE; i++)
         ((volatile uint8_t *)function)[i] = bytes[i];
-    return mprotect((void *)page, (size_t)2 * 4096, PROT_READ | PROT_EXEC) == 0;
+    __builtin___clear_cache((char *)function, (char *)function + PATCH_SIZE);
+    return mprotect((void *)page, 2 * size, PROT_READ | PROT_EXEC) == 0;
 }
 
 /* False: it is too far away, or forbidden. */
 static inline bool patch_jump(void *function, const void *target)
 {
+    uint8_t jump[PATCH_SIZE];
+
+#if defined(__aarch64__)
+    uint32_t code[5] = {0xd280000f, 0xf2a0000f, 0xf2c0000f, 0xf2e0000f, 0xd61f01e0}; /* x15 */
+
+    for (unsigned i = 0; i < 4; i++)
+        code[i] |= ((uint32_t)((uintptr_t)target >> 16 * i) & 0xffff) << 5;
+    memcpy(jump, code, sizeof(code));
+    return patch_bytes(function, jump);
+#else
     intptr_t distance = (intptr_t)target - ((intptr_t)function + PATCH_SIZE);
     int32_t near = (int32_t)distance;
-    uint8_t jump[PATCH_SIZE] = {0xe9};
 
+    jump[0] = 0xe9;
     memcpy(jump + 1, &near, sizeof(near));
     return near == distance && patch_bytes(function, jump);
+#endif
 }
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/shm.h>
 #include <sys/syscall.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -62,10 +62,18 @@ static int our_brk(void *addr)
     void *now;
 
     patcher_calls++;
+#if defined(__aarch64__)
+    register long x8 __asm__("x8") = SYS_brk;
+    register void *x0 __asm__("x0") = addr;
+
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8) : "memory");
+    now = x0;
+#else
     __asm__ volatile(".balign 8\n\tmovl $12, %%eax\n\tsyscall"
                      : "=&a"(now)
                      : "D"(addr)
                      : "rcx", "r11", "memory");
+#endif
     __curbrk = now;
     if (now >= addr)
         return 0;

@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,6 +69,26 @@ void test_forks_while_threads_allocate(void)
 #ifdef __SANITIZE_ADDRESS__
     test_skip("AddressSanitizer's allocator does not bear forks while other threads allocate");
 #endif
+}
+
+void test_forks_wipe(void)
+{
+    size_t len = (size_t)sysconf(_SC_PAGESIZE);
+    char *page = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int status = 0;
+    pid_t child;
+
+    assert_true(page != MAP_FAILED);
+    page[0] = 1;
+    if (madvise(page, len, MADV_WIPEONFORK))
+        page[0] = 0;
+    child = fork();
+    if (child == 0)
+        _exit(page[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    munmap(page, len);
+    if (status)
+        test_skip("forks do not wipe memory here: an emulator");
 }
 
 unsigned long test_times(unsigned long usual)

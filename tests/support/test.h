@@ -24,7 +24,10 @@ struct test_case {
     const char *name;
     void (*run)(void **state);
 };
-#define TEST(function) {#function, function}
+#define TEST(function)                                                                             \
+    {                                                                                              \
+#function, function                                                                        \
+    }
 
 /* Runs the cases; argv[1], if given, is a substring that selects among them. */
 int test_main(int argc, char **argv, const struct test_case *cases, size_t count);
@@ -47,7 +50,12 @@ void test_forks_with_threads(void);
  * allocator keeps its locks in the child. */
 void test_forks_while_threads_allocate(void);
 
-/* How often a random test does what it usually does so many times: with HMREG_TEST_PART=10 a tenth. */
+/* Skips a test that forks with the library open where forks do not wipe the memory that
+ * MADV_WIPEONFORK names: an emulator (QEMU's user mode before 8.0 or so) says that they do. */
+void test_forks_wipe(void);
+
+/* How often a random test does what it usually does so many times: with HMREG_TEST_PART=10 a tenth.
+ */
 unsigned long test_times(unsigned long usual);
 
 /* Descriptors this process has open. */

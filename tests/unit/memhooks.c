@@ -247,18 +247,75 @@ static long madvise_keeping(void *addr, size_t len, const uint64_t in[8], uint64
                      : "rcx", "r8", "r9", "r10", "r11", "r12", "memory", "cc", "xmm0", "xmm15");
     return result;
 }
+
+static bool can_spoil(void)
+{
+    return __builtin_cpu_supports("avx");
+}
+
+#elif defined(__aarch64__)
+
+#define VECTORS                                                                                    \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
+        "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", \
+        "v28", "v29", "v30", "v31"
+#define TEMPORARIES                                                                                \
+    "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",     \
+        "x17", "x30"
+
+/* Uses up every register that a hook may. */
+static void spoil_registers(void)
+{
+    __asm__ volatile(".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17\n\t"
+                     "mov x\\n, #77\n\t"
+                     ".endr\n\t"
+                     ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, "
+                     "19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31\n\t"
+                     "movi v\\n\\().16b, #77\n\t"
+                     ".endr"
+                     :
+                     :
+                     : "x0", "x1", "x2", TEMPORARIES, VECTORS, "cc", "memory");
+    errno = EXDEV;
+}
+
+/* madvise(2) with values in registers that the kernel keeps, which are read again after it. */
+static long madvise_keeping(void *addr, size_t len, const uint64_t in[8], uint64_t out[8])
+{
+    register int (*function)(void *, size_t, int) __asm__("x19") = madvise;
+    register const uint64_t *from __asm__("x20") = in;
+    register uint64_t *to __asm__("x21") = out;
+    register void *x0 __asm__("x0") = addr;
+    register size_t x1 __asm__("x1") = len;
+    register long x2 __asm__("x2") = MADV_DONTNEED;
+
+    __asm__ volatile("ldr q0, [x20]\n\tldr q31, [x20, #16]\n\t"
+                     "ldp x9, x15, [x20, #32]\n\tldp x16, x17, [x20, #48]\n\t"
+                     "blr x19\n\t"
+                     "str q0, [x21]\n\tstr q31, [x21, #16]\n\t"
+                     "stp x9, x15, [x21, #32]\n\tstp x16, x17, [x21, #48]"
+                     : "+r"(x0), "+r"(x1), "+r"(x2)
+                     : "r"(function), "r"(from), "r"(to)
+                     : TEMPORARIES, VECTORS, "cc", "memory");
+    return (int)(intptr_t)x0;
+}
+
+static bool can_spoil(void)
+{
+    return true;
+}
 #endif
 
 static void hook__spoils_every_register_and_errno__caller_keeps_them(void **state)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     size_t len = bed_page();
     char *memory = bed_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
     uint64_t out[8] = {0};
     struct bed bed;
 
-    if (BED_SANITIZED || !__builtin_cpu_supports("avx"))
+    if (BED_SANITIZED || !can_spoil())
         test_skip("no AVX, or a sanitizer's madvise");
     bed_open_hooked(&bed);
     bed_key(&bed, memory, len);
@@ -275,6 +332,31 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
     test_skip("no hooks on this processor");
 #endif
 }
+
+#if defined(__aarch64__)
+#ifndef PR_SET_TAGGED_ADDR_CTRL
+#define PR_SET_TAGGED_ADDR_CTRL 55
+#define PR_TAGGED_ADDR_ENABLE   1
+#endif
+
+/* The kernel ignores an address's top byte. */
+static void madvise__of_a_tagged_address__told(void **state)
+{
+    char *memory = bed_map(1);
+    void *tagged = (void *)((uintptr_t)memory | UINT64_C(5) << 56);
+    struct bed bed;
+
+    if (prctl(PR_SET_TAGGED_ADDR_CTRL, PR_TAGGED_ADDR_ENABLE, 0, 0, 0))
+        test_skip("this kernel takes no tagged addresses: %s", strerror(errno));
+    bed_open_hooked(&bed);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_int_equal(madvise(tagged, bed_page(), MADV_DONTNEED), 0);
+    assert_int_equal(memory[0], 0);
+    assert_int_equal(bed_key(&bed, memory, 10), 2);
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+#endif
 
 static void munmap__of_nothing__errno_is_the_kernels(void **state)
 {
@@ -465,6 +547,7 @@ static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_kn
 static void vfork__child_unmaps__parent_is_told(void **state)
 {
     char *memory = bed_map(1);
+    unsigned char in_core;
     struct bed bed;
     int status;
     pid_t child;
@@ -479,6 +562,10 @@ static void vfork__child_unmaps__parent_is_told(void **state)
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
+    if (mincore(memory, 1, &in_core) == 0) {
+        bed_close(&bed);
+        test_skip("an emulator makes a fork of vfork");
+    }
     map_at(memory, bed_page());
     assert_int_equal(bed_key(&bed, memory, 10), 2);
     munmap(memory, bed_page());
@@ -515,6 +602,7 @@ static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
 
     if (BED_SANITIZED)
         test_skip("ThreadSanitizer forbids threads in a forked child");
+    test_forks_wipe();
     bed_open_hooked(&bed);
     bed_key(&bed, held, 10);
     bed_key(&bed, other, 10);
@@ -538,6 +626,7 @@ static void fork__child_has_none_of_the_parents_hooks(void **state)
     int status;
     pid_t child;
 
+    test_forks_wipe();
     bed_open_hooked(&bed);
     bed_key(&bed, memory, 10);
     child = fork();
@@ -589,7 +678,7 @@ static void open_and_close__while_threads_are_in_the_code__all_goes_on(void **st
     atomic_store(&enough, false);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
-    for (int i = 0; i < (BED_SANITIZED ? 20 : 200); i++) {
+    for (unsigned long i = test_times(BED_SANITIZED ? 20 : 200); i > 0; i--) {
         bed_open_hooked(&bed);
         bed_close(&bed);
     }
@@ -640,12 +729,14 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
 }
 
 #if defined(__x86_64__)
-#define COSTS                                                                                      \
+#define OF_THE_PROCESSOR                                                                           \
     , TEST(munmap__of_unwatched_memory__costs_few_instructions),                                   \
         TEST(madvise__of_unwatched_memory__costs_few_instructions),                                \
         TEST(syscall__of_another_number__costs_few_instructions)
+#elif defined(__aarch64__)
+#define OF_THE_PROCESSOR , TEST(madvise__of_a_tagged_address__told)
 #else
-#define COSTS
+#define OF_THE_PROCESSOR
 #endif
 
 TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
@@ -662,4 +753,4 @@ TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
           TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang),
           TEST(fork__child_has_none_of_the_parents_hooks),
           TEST(open_and_close__while_threads_are_in_the_code__all_goes_on),
-          TEST(fork__while_code_is_being_changed__children_run_whole_code) COSTS)
+          TEST(fork__while_code_is_being_changed__children_run_whole_code) OF_THE_PROCESSOR)

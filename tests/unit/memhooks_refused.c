@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 
 #if defined(__x86_64__)
 int shmdt(const void *addr)
@@ -19,6 +20,15 @@ int shmdt(const void *addr)
 
     __asm__ volatile("nop\n\tsyscall" : "=a"(result) : "a"(67), "D"(addr) : "rcx", "r11", "memory");
     return result;
+}
+#elif defined(__aarch64__)
+int shmdt(const void *addr)
+{
+    register long x8 __asm__("x8") = SYS_shmdt;
+    register const void *x0 __asm__("x0") = addr;
+
+    __asm__ volatile("svc #1" : "+r"(x0) : "r"(x8) : "memory");
+    return (int)(intptr_t)x0;
 }
 #endif
 
@@ -29,7 +39,7 @@ static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **s
 
     assert_fails(hmreg_open(&config, &lib), -EOPNOTSUPP, "memhooks");
     assert_null(lib);
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     assert_non_null(strstr(hmreg_last_error()->text, "shmdt()"));
     assert_non_null(strstr(hmreg_last_error()->text, "userfaultfd"));
 #endif
