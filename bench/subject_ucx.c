@@ -2,7 +2,8 @@
  *
  * The peer: UCX's registration cache, as Debian's libucx has it, without memory events: what it
  * costs at the least. Its library is loaded by its own contestants only: being loaded, it rewrites
- * calls of libc.
+ * calls of libc. Its header is no stable interface: what differs between UCX 1.13 and 1.18, CMake
+ * finds out.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -48,6 +49,12 @@ static void dereg(void *context, ucs_rcache_t *rcache, ucs_rcache_region_t *regi
 {
 }
 
+#ifdef BENCH_UCX_MERGES
+static void merge(void *context, ucs_rcache_t *rcache, void *arg, ucs_rcache_region_t *region)
+{
+}
+#endif
+
 static void dump(void *context, ucs_rcache_t *rcache, ucs_rcache_region_t *region, char *buf,
                  size_t max)
 {
@@ -56,11 +63,20 @@ static void dump(void *context, ucs_rcache_t *rcache, ucs_rcache_region_t *regio
 
 static void *open_state(const struct subject *self, size_t regions)
 {
-    static const ucs_rcache_ops_t ops = {reg, dereg, dump};
+    static const ucs_rcache_ops_t ops = {
+        .mem_reg = reg,
+        .mem_dereg = dereg,
+#ifdef BENCH_UCX_MERGES
+        .merge = merge,
+#endif
+        .dump_region = dump,
+    };
     ucs_rcache_params_t params = {
         .region_struct_size = sizeof(ucs_rcache_region_t),
+#ifndef BENCH_UCX_ALIGNS
         .alignment = UCS_RCACHE_MIN_ALIGNMENT,
         .max_alignment = REGION_BYTES,
+#endif
         .ops = &ops,
         .flags = UCS_RCACHE_FLAG_NO_PFN_CHECK,
         .max_regions = regions,
@@ -80,13 +96,22 @@ static void close_state(void *state)
     ucs.destroy(state);
 }
 
+static ucs_status_t get(ucs_rcache_t *rcache, void *addr, ucs_rcache_region_t **region)
+{
+#ifdef BENCH_UCX_ALIGNS
+    return ucs.get(rcache, addr, REGION_BYTES, UCS_RCACHE_MIN_ALIGNMENT, PROT_READ | PROT_WRITE,
+                   NULL, region);
+#else
+    return ucs.get(rcache, addr, REGION_BYTES, PROT_READ | PROT_WRITE, NULL, region);
+#endif
+}
+
 static void hits(void *state, char *base, const uint32_t *order, size_t count)
 {
     ucs_rcache_region_t *region;
 
     for (size_t i = 0; i < count; i++) {
-        if (ucs.get(state, base + (size_t)order[i] * REGION_BYTES, REGION_BYTES,
-                    PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK)
+        if (get(state, base + (size_t)order[i] * REGION_BYTES, &region) != UCS_OK)
             leave("ucs_rcache_get failed");
         ucs.put(state, region);
     }
