@@ -267,6 +267,23 @@ struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *e
     return gone;
 }
 
+bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
+                           struct cache_entry **gone)
+{
+    bool held;
+
+    pthread_mutex_lock(&pool->lock);
+    held = entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
+    if (held) {
+        entry->pins--;
+        *gone = take_if_unpinned(pool, entry);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!held)
+        ledger_add(&entry_cache(pool, entry)->ledger, STATS_WRONG_PUTS, 1);
+    return held;
+}
+
 struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry)
 {
     struct cache_entry *gone;

@@ -66,6 +66,10 @@ bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless)
  */
 struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
 struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);
+/* As cache_release(), with its result in *gone. False: no get holds the entry; it is counted, and
+ * nothing else is done. */
+bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
+                           struct cache_entry **gone);
 
 /* Reads the changes that were pushed before the call and ends the entries they touch. When it
  * returns, no entry that one of them has ended is served. Where nothing was pushed it is one load.

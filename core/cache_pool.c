@@ -22,6 +22,8 @@
  */
 #include "core/cache_pool.h"
 
+#include "core/put_check.h"
+
 #include <assert.h>
 
 #define FIRST_SEQUENCE 2 /* 0 comes last */
@@ -36,7 +38,7 @@ static void list_count(struct cache_list *list, unsigned more)
     atomic_store_explicit(&list->count, count + more, memory_order_release);
 }
 
-static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
+static void append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
     cache_entry_at(pool, number)->place = 0;
     if (list->last)
@@ -45,11 +47,16 @@ static void list_append(struct cache_pool *pool, struct cache_list *list, uint32
         list->first = number;
     list->last = number;
     list_count(list, 1);
+}
+
+static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
+{
+    append(pool, list, number);
     if (!(atomic_load(&pool->hot.gate->state) & GATE_REAP)) /* all threads read the word */
         atomic_fetch_or(&pool->hot.gate->state, GATE_REAP);
 }
 
-static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
+static struct cache_entry *take_first(struct cache_pool *pool, struct cache_list *list)
 {
     struct cache_entry *entry;
 
@@ -60,7 +67,14 @@ static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list 
     if (!list->first)
         list->last = 0;
     list_count(list, -1u);
-    if (!pool->dying.first && !pool->dead.first && !pool->busy.first)
+    return entry;
+}
+
+static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
+{
+    struct cache_entry *entry = take_first(pool, list);
+
+    if (entry && !pool->dying.first && !pool->dead.first && !pool->busy.first)
         atomic_fetch_and(&pool->hot.gate->state, ~GATE_REAP);
     return entry;
 }
@@ -194,7 +208,8 @@ void cache_pool_close(struct cache_pool *pool)
     hot_set_close(&pool->hot, ledger_of);
     for (unsigned i = 0; i < count; i++)
         clock_free(&pool->caches[i].live);
-    shelf_free(&pool->entries);
+    if (!pool->check_puts)
+        shelf_free(&pool->entries);
     pthread_cond_destroy(&pool->decided);
     pthread_mutex_destroy(&pool->lock);
 }
@@ -257,6 +272,17 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     return entry;
 }
 
+/* Puts an entry into quarantine, for the one that has been there longest; NULL: there is room. */
+static struct cache_entry *exchange(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache_list *list = &pool->quarantine;
+
+    append(pool, list, entry_number(entry));
+    if (atomic_load_explicit(&list->count, memory_order_relaxed) <= QUARANTINE)
+        return NULL;
+    return take_first(pool, list);
+}
+
 static void forget(struct cache_pool *pool, struct cache_entry *entry)
 {
     struct cache *cache = entry_cache(pool, entry);
@@ -265,7 +291,9 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
     entry->mr.state = CACHE_FREE;
     pool->count--;
-    if (entry_sequence(entry)) { /* else it has had all there are, and is not used again */
+    if (pool->check_puts)
+        entry = exchange(pool, entry);
+    if (entry && entry_sequence(entry)) { /* else it has had all there are, and is not used again */
         entry->place = pool->free;
         pool->free = entry_number(entry);
     }

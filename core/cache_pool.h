@@ -59,14 +59,16 @@ struct cache_pool {
     struct shelf entries;
     struct hot_set hot;
     struct cache *caches;
-    struct quota *quota;     /* of all domains' caches */
-    struct quota_owed owed;  /* to it, while the lock is held: see cache_unlock() */
-    uint32_t free;           /* the first of the entries that can be used again; 0: none */
-    uint32_t fresh;          /* entries from this number on have never been used */
-    unsigned count;          /* of entries in use */
-    struct cache_list dying; /* to be looked at, once threads have passed a barrier */
-    struct cache_list dead;  /* to be deregistered by whoever comes next */
-    struct cache_list busy;  /* whose deregistration the fabric answered with EBUSY */
+    struct quota *quota;          /* of all domains' caches */
+    struct quota_owed owed;       /* to it, while the lock is held: see cache_unlock() */
+    uint32_t free;                /* the first of the entries that can be used again; 0: none */
+    bool check_puts;              /* see put_check.h */
+    struct cache_list quarantine; /* with check_puts: entries that cannot be used again yet */
+    uint32_t fresh;               /* entries from this number on have never been used */
+    unsigned count;               /* of entries in use */
+    struct cache_list dying;      /* to be looked at, once threads have passed a barrier */
+    struct cache_list dead;       /* to be deregistered by whoever comes next */
+    struct cache_list busy;       /* whose deregistration the fabric answered with EBUSY */
     struct change_reader changes;
     struct change change; /* the one that is being applied, if there is one */
     bool applying;

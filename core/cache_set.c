@@ -114,6 +114,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         free(set);
         return NULL;
     }
+    set->pool.check_puts = domain->check_puts = lib->settings.check_puts;
     for (unsigned i = 0; i < count; i++)
         cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
     domain->serial = set->pool.hot.serial;

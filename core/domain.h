@@ -25,7 +25,10 @@ struct hmreg_domain {
     struct keys keys;
     struct cache_set *caches;
     uint64_t serial, place; /* of what threads remember of the caches, see hot.h */
-    atomic_uint regions;    /* explicit ones, open */
+    bool check_puts;        /* see put_check.h, as for the two below */
+    atomic_bool closed;
+    struct hmreg_domain *next_closed;
+    atomic_uint regions; /* explicit ones, open */
     atomic_uint remotes;
     atomic_uint objects;     /* of the provider, that regions can be bound to */
     atomic_uint mapped_keys; /* of hmreg_mr_map_raw() */

@@ -5,6 +5,7 @@
  */
 #include "core/cache_set.h"
 #include "core/error.h"
+#include "core/put_check.h"
 #include "core/validate.h"
 
 #include <errno.h>
@@ -94,7 +95,10 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     keys_destroy(&domain->keys);
     domain->ops.destroy(domain->self);
     atomic_fetch_sub(&domain->lib->domains, 1);
-    free(domain);
+    if (domain->check_puts)
+        put_check_keep(domain);
+    else
+        free(domain);
     return 0;
 }
 

@@ -425,7 +425,7 @@ static int get_region(struct get *get, struct hmreg_mr **out)
     bool caching = !(get->domain->flags & HMREG_DOMAIN_NO_CACHE);
     int rc;
 
-    if (caching)
+    if (caching && !get->domain->check_puts)
         get->hot = hot_join(&get->set->pool.hot);
     for (int i = 0; caching && i < MAX_ROUNDS && get->discarded < MAX_DISCARDED; i++) {
         rc = get_round(get, out);

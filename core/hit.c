@@ -14,6 +14,7 @@
 #include "core/cache_set.h"
 #include "core/error.h"
 #include "core/get.h"
+#include "core/put_check.h"
 #include "core/validate.h"
 
 #define likely(condition)   __builtin_expect(!!(condition), 1)
@@ -112,6 +113,10 @@ static noinline void put_aside(struct hmreg_mr *mr)
     struct hot *hot;
     struct cell *cell;
 
+    if (mr && mr->domain->check_puts) {
+        put_checked(mr);
+        return;
+    }
     if (!mr || !mr->name || domain_check(mr->domain))
         return;
     set = mr->domain->caches;

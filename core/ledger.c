@@ -217,6 +217,7 @@ void ledger_sum(struct ledger *ledger, struct hmreg_stats *out)
     out->bytes_max += load(&counts[STATS_BYTES_MAX]);
     out->waits += load(&counts[STATS_WAITS]);
     out->waiting += load(&counts[STATS_WAITING]);
+    out->wrong_puts += load(&counts[STATS_WRONG_PUTS]);
     sum_evictions(counts, out);
     sum_times(ledger->book, out);
 }

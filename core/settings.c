@@ -100,6 +100,18 @@ static int read_stats(bool *out)
     return 0;
 }
 
+static int read_debug(bool *puts)
+{
+    const char *value = getenv("HMREG_DEBUG");
+
+    if (!value)
+        return 0;
+    if (strcmp(value, "puts"))
+        return hmreg_fail(-EINVAL, "HMREG_DEBUG=%s: accepted is puts", value);
+    *puts = true;
+    return 0;
+}
+
 static int read_number(const char *name, uint64_t *out)
 {
     const char *value = getenv(name);
@@ -169,6 +181,7 @@ static int read_environment(struct settings *out)
     rc = rc ? rc : read_switch("FI_MR_ROCR_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ROCR]);
     rc = rc ? rc : read_switch("FI_MR_ZE_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ZE]);
     rc = rc ? rc : read_stats(&out->stats);
+    rc = rc ? rc : read_debug(&out->check_puts);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_COUNT", &out->all_regions);

@@ -17,6 +17,7 @@ struct settings {
     uint64_t all_regions, all_bytes; /* of all caches together */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     bool stats;                                /* show counters to other processes */
+    bool check_puts;                           /* find puts of regions that no get holds */
 };
 
 /* Defaults, then the environment, then config (NULL: none). -EINVAL. */

@@ -45,6 +45,8 @@ enum stats_count {
     STATS_WAITING,
     STATS_LIMIT_REGIONS,
     STATS_LIMIT_BYTES,
+    /* Since the cache was made. */
+    STATS_WRONG_PUTS,
     STATS_COUNTS,
     STATS_COUNTS_ROOM = 36, /* what a book has; the rest is 0 */
 };

@@ -180,6 +180,7 @@ json_t *machine_environment(void)
     static const char *const names[] = {
         "HMREG_IFACES",
         "HMREG_STATS",
+        "HMREG_DEBUG",
         "HMREG_CACHE_CHECK",
         "HMREG_CACHE_MAX_COUNT",
         "HMREG_CACHE_MAX_SIZE",

@@ -86,6 +86,7 @@ static json_t *describe_cache(const struct view_cache *view)
         {"invalidations", STATS_INVALIDATIONS},
         {"waits", STATS_WAITS},
         {"waiting", STATS_WAITING},
+        {"wrong_puts", STATS_WRONG_PUTS},
         {"regions", STATS_REGIONS},
         {"bytes", STATS_BYTES},
         {"zombies", STATS_ZOMBIES},

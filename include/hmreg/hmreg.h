@@ -165,7 +165,7 @@ struct hmreg_config {
  *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
  *   HMREG_CACHE_CHECK (always or notice, or a list such as system=notice,cuda=always),
  *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT, HMREG_CACHE_MAX_SIZE
- *   (a number), HMREG_STATS (on, off).
+ *   (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts).
  * -EOPNOTSUPP: memhooks are asked for, and the code of this program's libc, or of what stands
  *   before it, cannot be hooked; the sentence names the function and the reason.
  * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
@@ -644,6 +644,7 @@ struct hmreg_stats {
     uint64_t reg_longest_ns; /* the longest of them */
     uint64_t reg_times[HMREG_STATS_TIMES]; /* how many took from 2^n to 2^(n+1) ns; longer ones are
                                 the last's. Of registrations shorter than 1 us one in 16 is timed */
+    uint64_t wrong_puts;     /* of regions that no get held; found with HMREG_DEBUG=puts only */
 };
 
 /* Sums over the domain's caches. -EINVAL: an argument is NULL or out->size is too small. */

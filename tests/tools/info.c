@@ -149,6 +149,7 @@ static void document__every_variable_that_is_read__is_shown(void **state)
 {
     static const char *const variables[][2] = {
         {"HMREG_STATS", "on"},
+        {"HMREG_DEBUG", "puts"},
         {"HMREG_CACHE_CHECK", "always"},
         {"HMREG_CACHE_MAX_COUNT", "100"},
         {"HMREG_CACHE_MAX_SIZE", "1000000"},

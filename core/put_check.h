@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * HMREG_DEBUG=puts: finds calls of hmreg_mr_put() that give back what no get holds: a second put, a
+ * put of an explicit region, a put after the domain was closed.
+ *
+ * Domains that are opened with it keep no tables for threads, so that every get and put takes the
+ * lock and a region's pins are exact at each put; other domains pay nothing. What is freed stays
+ * readable: an entry serves another region only after QUARANTINE others, and a closed domain and
+ * its entries stay for good.
+ */
+#ifndef HMREG_CORE_PUT_CHECK_H
+#define HMREG_CORE_PUT_CHECK_H
+
+#include "core/mr.h"
+
+/* Entries that have ended, and are not used again yet. */
+#define QUARANTINE (1u << 16)
+
+/* hmreg_mr_put() on a domain with check_puts. */
+void put_checked(struct hmreg_mr *mr);
+
+/* A closed domain with check_puts, instead of freeing it. */
+void put_check_keep(struct hmreg_domain *domain);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * HMREG_DEBUG=puts: puts that give back no get are found and do nothing; right ones are as ever.
+ */
+#include "core/put_check.h"
+
+#include "core/error.h"
+#include "tests/support/cache_bed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char memory[4][LEN];
+
+static void forget_error(void)
+{
+    hmreg_error_restore(&(struct hmreg_error){.source = "hmreg"});
+}
+
+static void open_bed(struct bed *bed, uint64_t max_regions)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
+
+    setenv("HMREG_DEBUG", "puts", 1);
+    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+    unsetenv("HMREG_DEBUG");
+    forget_error();
+}
+
+static void expect_found(struct hmreg_mr *mr, const char *words)
+{
+    forget_error();
+    hmreg_mr_put(mr);
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    if (!strstr(hmreg_last_error()->text, words))
+        fail_msg("\"%s\" is not in \"%s\"", words, hmreg_last_error()->text);
+}
+
+static void put__twice__found_and_the_region_serves_on(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    mr = bed_get(&bed, memory[0], LEN);
+    hmreg_mr_put(mr);
+    assert_int_equal(hmreg_last_error()->code, 0);
+    expect_found(mr, "no get holds it");
+    expect_found(mr, "+4096");
+    assert_int_equal(bed_stats(&bed).wrong_puts, 2);
+    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    assert_int_equal(atomic_load(&counter.deregs), 0);
+    bed_close(&bed);
+}
+
+/* Its entry is not yet another region's. */
+static void put__of_an_evicted_region__found(void **state)
+{
+    struct hmreg_mr *mr, *held;
+    struct bed bed;
+
+    open_bed(&bed, 1);
+    mr = bed_get(&bed, memory[0], LEN);
+    hmreg_mr_put(mr);
+    held = bed_get(&bed, memory[1], LEN);
+    bed_key(&bed, memory[2], LEN); /* uncached */
+    expect_found(mr, "no get holds it");
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    hmreg_mr_put(held);
+    forget_error();
+    bed_key(&bed, memory[3], LEN);
+    assert_int_equal(hmreg_last_error()->code, 0);
+    assert_int_equal(bed_stats(&bed).wrong_puts, 1);
+    bed_close(&bed);
+}
+
+static void put__of_an_explicit_region__found(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    assert_ok(hmreg_mr_reg(bed.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    expect_found(mr, "hmreg_mr_close()");
+    assert_ok(hmreg_mr_close(mr));
+    bed_close(&bed);
+}
+
+static void put__after_everything_was_closed__found(void **state)
+{
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    mr = bed_get(&bed, memory[0], LEN);
+    hmreg_mr_put(mr);
+    bed_close(&bed);
+    expect_found(mr, "its domain was closed");
+}
+
+static void put__wrong__is_a_line_on_standard_error(void **state)
+{
+    int before = dup(STDERR_FILENO);
+    FILE *file = tmpfile();
+    struct hmreg_mr *mr;
+    char line[256] = "";
+    struct bed bed;
+
+    open_bed(&bed, 0);
+    mr = bed_get(&bed, memory[0], LEN);
+    hmreg_mr_put(mr);
+    dup2(fileno(file), STDERR_FILENO);
+    hmreg_mr_put(mr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_non_null(strstr(line, "hmreg: hmreg_mr_put() of the region [0x"));
+    fclose(file);
+    bed_close(&bed);
+}
+
+/* More than a quarantine holds: entries are used again. */
+static void put__right_ones__nothing_is_found(void **state)
+{
+    struct hmreg_mr *first, *second;
+    struct bed bed;
+
+    open_bed(&bed, 1);
+    for (unsigned i = 0; i < QUARANTINE + 1000; i++)
+        bed_key(&bed, memory[i % 2], LEN);
+    first = bed_get(&bed, memory[0], LEN);
+    second = bed_get(&bed, memory[0], LEN);
+    assert_ptr_equal(first, second);
+    hmreg_mr_put(first);
+    hmreg_mr_put(second);
+    assert_int_equal(hmreg_last_error()->code, 0);
+    assert_int_equal(bed_stats(&bed).wrong_puts, 0);
+    bed_close(&bed);
+}
+
+static void open__wrong_value__einval(void **state)
+{
+    struct hmreg *lib = NULL;
+
+    setenv("HMREG_DEBUG", "put", 1);
+    assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_DEBUG=put: accepted is puts");
+    unsetenv("HMREG_DEBUG");
+}
+
+TEST_MAIN(TEST(put__twice__found_and_the_region_serves_on), TEST(put__of_an_evicted_region__found),
+          TEST(put__of_an_explicit_region__found), TEST(put__after_everything_was_closed__found),
+          TEST(put__wrong__is_a_line_on_standard_error), TEST(put__right_ones__nothing_is_found),
+          TEST(open__wrong_value__einval))
