@@ -102,6 +102,8 @@ void act_map(const struct step *step, struct outcome *out)
     out->value = space_offset(at);
     if (out->value == UINT64_MAX)
         munmap(at, space_len(step));
+    else
+        space_mark(step, step->page, true);
 }
 
 void act_unmap(const struct step *step, struct outcome *out)
@@ -110,6 +112,8 @@ void act_unmap(const struct step *step, struct outcome *out)
     char *at = space_start(step) + (step->form == 1 ? 8 : 0);
 
     note(out, step->form % 8 == 7 ? syscall(SYS_munmap, at, len) : munmap(at, len));
+    if (!out->rc)
+        space_mark(step, step->page, true);
 }
 
 /* ---- mremap ----------------------------------------------------------------------------- */
@@ -173,8 +177,8 @@ void act_remap(const struct step *step, struct outcome *out)
 
     move(&range, out);
     range.pages *= 2; /* that it may have grown to */
-    space_mark(&range, step->page);
-    space_mark(&range, step->to);
+    space_mark(&range, step->page, false);
+    space_mark(&range, step->to, false);
 }
 
 /* ---- mprotect, madvise ------------------------------------------------------------------ */

@@ -20,8 +20,8 @@ static act_function *const functions[ACT_GET] = {
 /* Acts that may set their range apart from its neighbours. */
 static bool sets_apart(unsigned act)
 {
-    return act == ACT_MAP || act == ACT_UNMAP || act == ACT_PROTECT || act == ACT_ADVISE ||
-           act == ACT_LOCK || act == ACT_SHM || act == ACT_FILE || act == ACT_OWN;
+    return act == ACT_PROTECT || act == ACT_ADVISE || act == ACT_LOCK || act == ACT_SHM ||
+           act == ACT_FILE || act == ACT_OWN;
 }
 
 static void run_act(unsigned act, const struct step *step, struct outcome *out)
@@ -29,7 +29,7 @@ static void run_act(unsigned act, const struct step *step, struct outcome *out)
     errno = 0;
     functions[act](step, out);
     if (sets_apart(act))
-        space_mark(step, step->page);
+        space_mark(step, step->page, false);
 }
 
 void act_inner(const struct step *step, struct outcome *out)

@@ -90,15 +90,17 @@ uint64_t space_offset(const void *addr)
     return offset < (AREA_COUNT + 1) * SPACE_SPACING ? offset : UINT64_MAX;
 }
 
-/* The number of the last call for each page. */
-static unsigned marks[AREA_COUNT][SPACE_PAGES];
-static unsigned calls;
+/* Neighbours in one mapping have the same. */
+static uint64_t marks[AREA_COUNT][SPACE_PAGES];
+static uint64_t calls;
 
-void space_mark(const struct step *step, unsigned page)
+void space_mark(const struct step *step, unsigned page, bool anew)
 {
+    uint64_t *mark = marks[step->area];
+
     calls++;
     for (unsigned i = page; i < page + step->pages && i < SPACE_PAGES; i++)
-        marks[step->area][i] = calls;
+        mark[i] = anew ? calls : space_mix(mark[i], calls);
 }
 
 unsigned space_alike(const struct step *step)

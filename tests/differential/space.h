@@ -40,9 +40,10 @@ size_t space_len(const struct step *step);
 /* Where an address is in the areas; UINT64_MAX: elsewhere. */
 uint64_t space_offset(const void *addr);
 
-/* A call has gone to this range: it may be a mapping apart now. */
-void space_mark(const struct step *step, unsigned page);
-/* How many pages of the range, from its beginning, no call has set apart from each other. */
+/* A call has gone to this range: it may be apart from its neighbours now. anew: it is one mapping.
+ */
+void space_mark(const struct step *step, unsigned page, bool anew);
+/* How many pages of the range, from its beginning, have been one mapping and stayed it. */
 unsigned space_alike(const struct step *step);
 
 /* Loads and stores one word. 0, or the signal and its code. */
