@@ -103,7 +103,7 @@ void act_map(const struct step *step, struct outcome *out)
     if (out->value == UINT64_MAX)
         munmap(at, space_len(step));
     else
-        space_mark(step, step->page, true);
+        space_make_one(step->area, step->page, step->pages);
 }
 
 void act_unmap(const struct step *step, struct outcome *out)
@@ -113,7 +113,7 @@ void act_unmap(const struct step *step, struct outcome *out)
 
     note(out, step->form % 8 == 7 ? syscall(SYS_munmap, at, len) : munmap(at, len));
     if (!out->rc)
-        space_mark(step, step->page, true);
+        space_make_one(step->area, step->page, step->pages);
 }
 
 /* ---- mremap ----------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static struct step narrow(const struct step *step)
 {
     struct step range = *step;
 
-    if (space.moves_one)
+    if (space.watched)
         range.pages = (uint16_t)space_alike(step);
     return range;
 }
@@ -167,8 +167,13 @@ static void move(const struct step *step, struct outcome *out)
         return;
     out->value = space_offset(at);
     out->more = space_digest(at, after / space.page, 1 + after / space.page / 16);
+    if (before)
+        space_make_one(step->area, step->page, step->pages);
     if (out->value == UINT64_MAX)
         munmap(at, after);
+    else
+        space_make_one(step->area, (unsigned)(out->value % SPACE_SPACING / space.page),
+                       (unsigned)(after / space.page));
 }
 
 void act_remap(const struct step *step, struct outcome *out)
@@ -176,9 +181,8 @@ void act_remap(const struct step *step, struct outcome *out)
     struct step range = narrow(step);
 
     move(&range, out);
-    range.pages *= 2; /* that it may have grown to */
-    space_mark(&range, step->page, false);
-    space_mark(&range, step->to, false);
+    if (out->rc) /* what was at the new place may be gone all the same */
+        space_set_apart(step->area, step->to, 2 * range.pages);
 }
 
 /* ---- mprotect, madvise ------------------------------------------------------------------ */
@@ -287,6 +291,8 @@ void act_advise(const struct step *step, struct outcome *out)
     /* Linux 6.18 never comes back from this where a userfaultfd has protected pages. */
     if (advice == ADVICE_GUARD_INSTALL && step->area == AREA_OWN)
         advice = ADVICE_GUARD_REMOVE;
+    if (advice == ADVICE_COLLAPSE && space.watched)
+        write_all(step); /* missing pages of what has a userfaultfd are not filled in */
     if (advice == ADVICE_COLLAPSE)
         note(out, collapse(at, len));
     else if (step->form % 16 == 4)

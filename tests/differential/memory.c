@@ -41,6 +41,8 @@
 #define HANGS         60 /* seconds for an episode */
 #define AGAIN         3 /* times that a difference in pages has to be there, or a signal is tried */
 
+#define USERFAULTFD_NEW 0xaa00 /* the ioctl of /dev/userfaultfd */
+
 #if defined(__SANITIZE_ADDRESS__)
 #define PART 20 /* of the usual number of steps */
 #else
@@ -61,12 +63,15 @@ static struct finding {
 
 /* ---- a run ------------------------------------------------------------------------------ */
 
-/* From now on the kernel answers userfaultfd(2) with EPERM. */
+/* From now on the kernel refuses userfaultfds, also those of /dev/userfaultfd. */
 static void forbid_userfaultfd(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, USERFAULTFD_NEW, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -359,7 +364,7 @@ static void userfaultfd__beside_gets_and_puts__the_program_cannot_tell(void **st
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
                                           .caches = true,
                                           .own_apart = true,
-                                          .moves_one = true};
+                                          .watched = true};
 
     run(&kind);
 }

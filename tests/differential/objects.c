@@ -44,7 +44,10 @@ static void attach(const struct step *step, struct outcome *out)
     }
     at = shmat(segment, space_start(step) + skew, flag | (step->r >> 7 & 1 ? SHM_RND : 0));
     note(out, at == (char *)-1 ? -1 : 0);
-    out->value = at == (char *)-1 ? 0 : space_offset(at);
+    if (at != (char *)-1) {
+        out->value = space_offset(at);
+        space_make_one(step->area, step->page, (unsigned)pages);
+    }
     shmctl(segment, IPC_RMID, NULL);
 }
 

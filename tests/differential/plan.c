@@ -102,9 +102,10 @@ static unsigned draw_length(uint64_t *random)
     }
 }
 
-static void draw_huge_range(struct step *step, uint64_t *random)
+/* Neighbours of which one has a userfaultfd stay two mappings, and huge pages lie in one. */
+static void draw_huge_range(const struct plan_kind *kind, struct step *step, uint64_t *random)
 {
-    if (below(random, 4)) {
+    if (below(random, 4) || kind->watched) {
         step->page = (uint16_t)(below(random, SPACE_HUGE) * space.huge_pages);
         step->pages = (uint16_t)((1 + (below(random, 4) == 0)) * space.huge_pages);
     } else {
@@ -114,7 +115,7 @@ static void draw_huge_range(struct step *step, uint64_t *random)
     step->to = (uint16_t)(below(random, SPACE_HUGE) * space.huge_pages);
 }
 
-static void draw_range(struct step *step, uint64_t *random)
+static void draw_range(const struct plan_kind *kind, struct step *step, uint64_t *random)
 {
     unsigned at = below(random, 1000);
 
@@ -122,7 +123,7 @@ static void draw_range(struct step *step, uint64_t *random)
     if (step->act == ACT_OWN)
         step->area = AREA_OWN;
     if (step->area == AREA_HUGE) {
-        draw_huge_range(step, random);
+        draw_huge_range(kind, step, random);
         return;
     }
     step->page = (uint16_t)below(random, step->area == AREA_OWN ? SPACE_OWN : SPACE_SMALL);
@@ -130,13 +131,13 @@ static void draw_range(struct step *step, uint64_t *random)
     step->pages = (uint16_t)draw_length(random);
 }
 
-static struct step draw_step(uint64_t *random)
+static struct step draw_step(const struct plan_kind *kind, uint64_t *random)
 {
     struct step step = {.act = (uint8_t)draw_act(random), .inner = (uint8_t)draw_inner(random)};
 
     step.form = (uint8_t)draw(random);
     step.r = (uint32_t)(draw(random) >> 16);
-    draw_range(&step, random);
+    draw_range(kind, &step, random);
     return step;
 }
 
@@ -233,10 +234,10 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
     for (int n = 0; n < 8; n++) /* away from seeds that are alike */
         (void)draw(&random);
     for (i = 0; i < USUAL; i++)
-        draw_range(&usual[i], &random);
+        draw_range(kind, &usual[i], &random);
     i = 0;
     while (i < plan->count) {
-        struct step next = draw_step(&random);
+        struct step next = draw_step(kind, &random);
 
         for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
             plan->steps[i++] = draw_librarys(kind, &next, usual, &random);

@@ -74,7 +74,7 @@ struct plan_kind {
     enum hmreg_monitor monitor;
     bool caches;    /* host memory is expected to be cached */
     bool own_apart; /* gets leave the area of the program's own userfaultfd alone */
-    bool moves_one; /* mremap(2) is asked for one mapping at a time */
+    bool watched;   /* by userfaultfd: not asked for is what the kernel refuses there */
     bool tells;     /* the program calls hmreg_invalidate() */
     bool alone;     /* the kernel refuses userfaultfd(2) */
 };

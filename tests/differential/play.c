@@ -29,7 +29,7 @@ static void run_act(unsigned act, const struct step *step, struct outcome *out)
     errno = 0;
     functions[act](step, out);
     if (sets_apart(act))
-        space_mark(step, step->page, false);
+        space_set_apart(step->area, step->page, step->pages);
 }
 
 void act_inner(const struct step *step, struct outcome *out)

@@ -94,13 +94,18 @@ uint64_t space_offset(const void *addr)
 static uint64_t marks[AREA_COUNT][SPACE_PAGES];
 static uint64_t calls;
 
-void space_mark(const struct step *step, unsigned page, bool anew)
+void space_set_apart(unsigned area, unsigned page, unsigned pages)
 {
-    uint64_t *mark = marks[step->area];
-
     calls++;
-    for (unsigned i = page; i < page + step->pages && i < SPACE_PAGES; i++)
-        mark[i] = anew ? calls : space_mix(mark[i], calls);
+    for (unsigned i = page; i < page + pages && i < SPACE_PAGES; i++)
+        marks[area][i] = space_mix(marks[area][i], calls);
+}
+
+void space_make_one(unsigned area, unsigned page, unsigned pages)
+{
+    calls++;
+    for (unsigned i = page; i < page + pages && i < SPACE_PAGES; i++)
+        marks[area][i] = calls;
 }
 
 unsigned space_alike(const struct step *step)
@@ -190,5 +195,5 @@ void space_open(const struct plan *plan)
     if (space.file < 0 || ftruncate(space.file, (off_t)(SPACE_FILE * space.page)))
         abort();
     space.own = open_userfaultfd();
-    space.moves_one = plan->kind->moves_one;
+    space.watched = plan->kind->watched;
 }

@@ -25,7 +25,7 @@ struct space {
     bool swaps;          /* pages may go to swap: what is resident is not the program's choice */
     int file;            /* a memfd */
     int own;             /* the program's userfaultfd; -1 */
-    bool moves_one;      /* as the plan says */
+    bool watched;        /* as the plan's kind says */
 };
 extern struct space space;
 
@@ -40,9 +40,10 @@ size_t space_len(const struct step *step);
 /* Where an address is in the areas; UINT64_MAX: elsewhere. */
 uint64_t space_offset(const void *addr);
 
-/* A call has gone to this range: it may be apart from its neighbours now. anew: it is one mapping.
- */
-void space_mark(const struct step *step, unsigned page, bool anew);
+/* What the program knows of its mappings. A call has set a range apart from its neighbours; or it
+ * has made, or removed, one mapping there. */
+void space_set_apart(unsigned area, unsigned page, unsigned pages);
+void space_make_one(unsigned area, unsigned page, unsigned pages);
 /* How many pages of the range, from its beginning, have been one mapping and stayed it. */
 unsigned space_alike(const struct step *step);
 
