@@ -86,8 +86,9 @@ static void *map(const struct step *step, const struct map_form *form)
     off_t offset = form->backing == THE_FILE ? (off_t)(step->r % SPACE_FILE * space.page) : 0;
     size_t len = step->r >> 12 & 63 ? space_len(step) : 0; /* now and then EINVAL */
     char *at = space_start(step) + (step->r >> 18 & 63 ? 0 : 8);
+    int flags = space.locks ? form->flags : form->flags & ~MAP_LOCKED;
 
-    return mmap(at, len, form->prot, form->flags | draw_place(step), fd, offset);
+    return mmap(at, len, form->prot, flags | draw_place(step), fd, offset);
 }
 
 void act_map(const struct step *step, struct outcome *out)
@@ -144,6 +145,13 @@ static struct step narrow(const struct step *step)
     return range;
 }
 
+/* Linux 6.18 unlocks the whole mapping that a part is moved out of so: neighbours that have merged
+ * with it, too. */
+static bool leaves_mapped(void)
+{
+    return !space.watched || !space.locks;
+}
+
 static void move(const struct step *step, struct outcome *out)
 {
     static const int flags[] = {MREMAP_MAYMOVE,
@@ -157,7 +165,7 @@ static void move(const struct step *step, struct outcome *out)
                                 MREMAP_MAYMOVE | MREMAP_FIXED | REMAP_DONTUNMAP,
                                 MREMAP_FIXED,
                                 8};
-    int flag = flags[step->form % COUNT(flags)];
+    int flag = flags[step->form % COUNT(flags)] & (leaves_mapped() ? -1 : ~REMAP_DONTUNMAP);
     size_t before = step->r >> 16 & 31 ? space_len(step) : 0;
     size_t after = flag & REMAP_DONTUNMAP ? before : draw_new_length(step, before);
     char *at = mremap(space_start(step), before, after, flag, space_at(step->area, step->to));
@@ -345,7 +353,7 @@ void act_lock(const struct step *step, struct outcome *out)
     char *at = space_start(step);
     size_t len = space_len(step);
 
-    switch (step->form % 4) {
+    switch (space.locks ? step->form % 4 : 2) {
     case 0:
         note(out, mlock(at, len));
         break;

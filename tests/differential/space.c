@@ -196,4 +196,5 @@ void space_open(const struct plan *plan)
         abort();
     space.own = open_userfaultfd();
     space.watched = plan->kind->watched;
+    space.locks = !space.watched || plan->episode % 2;
 }

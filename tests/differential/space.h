@@ -26,6 +26,7 @@ struct space {
     int file;            /* a memfd */
     int own;             /* the program's userfaultfd; -1 */
     bool watched;        /* as the plan's kind says */
+    bool locks;          /* pages are locked; else, where it is watched, left mapped by moves */
 };
 extern struct space space;
 
