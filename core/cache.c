@@ -4,6 +4,8 @@
  */
 #include "core/cache.h"
 
+#include <limits.h>
+
 /* Changes that are applied under one hold of the lock, at the most. */
 #define CACHE_CHANGES 64
 
@@ -309,7 +311,8 @@ static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
     }
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
         entry->mr.unmapped = true;
-    cache_kill(cache, entry);
+    mr_revoke(&entry->mr);
+    cache_end(cache, entry);
     ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     return true;
 }
@@ -396,7 +399,7 @@ void cache_drop(struct cache *cache, struct cache_entry *entry)
 
     pthread_mutex_lock(&pool->lock);
     if (entry->mr.state == CACHE_LIVE) {
-        cache_kill(cache, entry);
+        cache_end(cache, entry);
         ledger_add(&cache->ledger, STATS_INVALIDATIONS, 1);
     }
     cache_unlock(pool);
@@ -407,6 +410,6 @@ void cache_drop(struct cache *cache, struct cache_entry *entry)
 void cache_stats(struct cache *cache, struct hmreg_stats *out)
 {
     cache_drain(cache->pool);
-    cache_examine(cache->pool);
+    cache_examine(cache->pool, UINT_MAX);
     ledger_sum(&cache->ledger, out);
 }

@@ -23,6 +23,7 @@
 #include "core/cache_pool.h"
 
 #include "core/put_check.h"
+#include "core/reaper.h"
 
 #include <assert.h>
 
@@ -30,12 +31,19 @@
 
 /* ---- lists ------------------------------------------------------------------------------ */
 
-/* Written under the lock alone. */
+/* Written under the lock alone. Sequentially consistent: the reaper reads it before it sleeps. */
 static void list_count(struct cache_list *list, unsigned more)
 {
     unsigned count = atomic_load_explicit(&list->count, memory_order_relaxed);
 
-    atomic_store_explicit(&list->count, count + more, memory_order_release);
+    atomic_store(&list->count, count + more);
+}
+
+/* Where no reaper deregisters, the next call of the domain's does: the gate sends it aside. */
+static void call_for_end(struct cache_pool *pool)
+{
+    if (!atomic_load(&pool->served) && !(atomic_load(&pool->hot.gate->state) & GATE_REAP))
+        atomic_fetch_or(&pool->hot.gate->state, GATE_REAP);
 }
 
 static void append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
@@ -52,8 +60,7 @@ static void append(struct cache_pool *pool, struct cache_list *list, uint32_t nu
 static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
 {
     append(pool, list, number);
-    if (!(atomic_load(&pool->hot.gate->state) & GATE_REAP)) /* all threads read the word */
-        atomic_fetch_or(&pool->hot.gate->state, GATE_REAP);
+    call_for_end(pool);
 }
 
 static struct cache_entry *take_first(struct cache_pool *pool, struct cache_list *list)
@@ -74,7 +81,8 @@ static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list 
 {
     struct cache_entry *entry = take_first(pool, list);
 
-    if (entry && !pool->dying.first && !pool->dead.first && !pool->busy.first)
+    if (entry && !pool->dying.first && !pool->dead.first && !pool->busy.first &&
+        atomic_load(&pool->hot.gate->state) & GATE_REAP)
         atomic_fetch_and(&pool->hot.gate->state, ~GATE_REAP);
     return entry;
 }
@@ -172,6 +180,19 @@ void cache_kill(struct cache *cache, struct cache_entry *entry)
     }
     entry->mr.state = CACHE_DYING;
     list_append(cache->pool, &cache->pool->dying, entry_number(entry));
+}
+
+void cache_end(struct cache *cache, struct cache_entry *entry)
+{
+    struct cache_pool *pool = cache->pool;
+
+    clock_remove(&cache->live, entry_number(entry));
+    unlink_live(cache, entry);
+    if (entry_is_hot(entry))
+        entry_next_sequence(entry);
+    entry->mr.state = CACHE_DYING;
+    list_append(pool, &pool->dying, entry_number(entry));
+    reaper_wake();
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -309,18 +330,29 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, u
 
 /* ---- what is left to do ----------------------------------------------------------------- */
 
-static struct cache_list take_dying(struct cache_pool *pool)
+/* The first of them, so many at the most. True: one was hot, so its pins are not certain yet. */
+static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned most)
 {
-    struct cache_list dying;
+    unsigned count = 0;
+    bool hot = false;
 
+    *out = (struct cache_list){.first = 0};
     pthread_mutex_lock(&pool->lock);
-    dying.first = pool->dying.first;
-    dying.last = pool->dying.last;
-    atomic_init(&dying.count, atomic_load(&pool->dying.count));
-    pool->dying.first = pool->dying.last = 0;
-    atomic_store(&pool->dying.count, 0);
+    out->first = pool->dying.first;
+    for (uint32_t number = out->first; number && count < most; count++) {
+        out->last = number;
+        hot |= !cache_entry_at(pool, number)->mr.cold;
+        number = cache_entry_at(pool, number)->place;
+    }
+    if (out->last) {
+        pool->dying.first = cache_entry_at(pool, out->last)->place;
+        cache_entry_at(pool, out->last)->place = 0;
+        pool->dying.last = pool->dying.first ? pool->dying.last : 0;
+        list_count(&pool->dying, -count);
+        atomic_init(&out->count, count);
+    }
     pthread_mutex_unlock(&pool->lock);
-    return dying;
+    return hot;
 }
 
 static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
@@ -335,16 +367,17 @@ static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void cache_examine(struct cache_pool *pool)
+void cache_examine(struct cache_pool *pool, unsigned most)
 {
     struct cache_list dying;
 
     if (!atomic_load(&pool->dying.count))
         return;
-    dying = take_dying(pool);
-    barrier_everywhere();
+    if (take_dying(pool, &dying, most))
+        barrier_everywhere();
     while (dying.first)
         lay_out_some(pool, &dying);
+    reaper_wake();
 }
 
 unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,

@@ -72,6 +72,7 @@ struct cache_pool {
     struct change_reader changes;
     struct change change; /* the one that is being applied, if there is one */
     bool applying;
+    atomic_bool served; /* the reaper deregisters what is dead: calls need not */
 };
 
 struct cache_use {
@@ -186,6 +187,8 @@ void cache_kill(struct cache *cache, struct cache_entry *entry);
  * it to any later call. */
 void cache_retire(struct cache *cache, struct cache_entry *entry);
 void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry);
+/* The same for one whose memory changed. How many pin it is for cache_examine() to find out. */
+void cache_end(struct cache *cache, struct cache_entry *entry);
 
 /* ---- taking the lock themselves --------------------------------------------------------- */
 
@@ -194,8 +197,9 @@ bool cache_grow(struct cache *cache);
 /* The entries' regions are deregistered, or never were: the entries can be used again. */
 void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count);
 
-/* Finds out which of the dying are pinned, by a barrier in every thread; the others become dead. */
-void cache_examine(struct cache_pool *pool);
+/* Finds out which of the dying are pinned, so many at the most, by a barrier in every thread; the
+ * others become dead. */
+void cache_examine(struct cache_pool *pool, unsigned most);
 /* Takes the first of pool->dead or pool->busy, so many at the most, to be deregistered by the
  * caller. How many are there? */
 unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,

@@ -13,9 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REAPED 16 /* at once */
+#define REAPED        16 /* at once */
+#define REAPED_BESIDE 8  /* by a call that comes by */
+#define MOST_EVICTED  64 /* under one hold of the lock */
 
 /* ---- life ------------------------------------------------------------------------------- */
+
+static bool is_due(struct reaper_client *client);
+static void on_examine(struct reaper_client *client);
+static bool on_reap(struct reaper_client *client);
 
 static struct cache_set *set_of(struct listener *listener)
 {
@@ -120,6 +126,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     domain->serial = set->pool.hot.serial;
     domain->place = hot_place_of(domain->serial);
     set->listener = (struct listener){.gate = set->pool.hot.gate, .needs = needs};
+    set->reaper = (struct reaper_client){.is_due = is_due, .examine = on_examine, .reap = on_reap};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
@@ -202,12 +209,6 @@ void cache_set_end(struct cache_set *set, struct cache_entry *entry)
     end_some(set, &entry, 1);
 }
 
-void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
-{
-    end_some(set, search->handed_over, search->handed_over_count);
-    cache_set_reap_dead(set);
-}
-
 void cache_set_release(struct cache_set *set, struct cache_entry *entry)
 {
     struct cache_entry *gone = cache_release(&set->pool, entry);
@@ -216,14 +217,28 @@ void cache_set_release(struct cache_set *set, struct cache_entry *entry)
         cache_set_end(set, gone);
 }
 
-void cache_set_reap_dead(struct cache_set *set)
+/* So many at the most, of REAPED. False: there was nothing. */
+static bool end_dead(struct cache_set *set, unsigned most)
 {
     struct cache_entry *entries[REAPED];
-    unsigned count;
+    unsigned count = cache_take(&set->pool, &set->pool.dead, entries, most);
 
-    cache_examine(&set->pool);
-    while ((count = cache_take(&set->pool, &set->pool.dead, entries, REAPED)))
+    if (count)
         end_some(set, entries, count);
+    return count;
+}
+
+bool cache_set_reap_dead(struct cache_set *set)
+{
+    bool any = false;
+
+    reaper_pause(&set->reaper);
+    cache_drain(&set->pool);
+    cache_examine(&set->pool, UINT_MAX);
+    while (end_dead(set, REAPED))
+        any = true;
+    reaper_resume(&set->reaper);
+    return any;
 }
 
 /* Tries those that were busy once more, so many at the most. */
@@ -241,6 +256,31 @@ static void retry_busy(struct cache_set *set, unsigned limit)
 void cache_set_reap(struct cache_set *set)
 {
     retry_busy(set, 1);
+    if (atomic_load(&set->pool.served))
+        return;
+    cache_examine(&set->pool, REAPED_BESIDE);
+    end_dead(set, REAPED_BESIDE);
+}
+
+/* Those that ended before may go instead: their number counts, not which they are. */
+static void reap_evicted(struct cache_set *set)
+{
+    for (unsigned i = 0; i < MOST_EVICTED + REAPED && end_dead(set, REAPED); i += REAPED)
+        ;
+    if (atomic_load(&set->pool.dead.count))
+        reaper_wake();
+}
+
+void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
+{
+    end_some(set, search->handed_over, search->handed_over_count);
+    if (search->handed_over_count == HANDED_OVER) /* there may be more */
+        reap_evicted(set);
+}
+
+void cache_set_progress(struct cache_set *set)
+{
+    retry_busy(set, 1);
     cache_set_reap_dead(set);
 }
 
@@ -251,6 +291,55 @@ unsigned cache_set_flush(struct cache_set *set)
     cache_empty(&set->pool);
     cache_set_reap_dead(set);
     return cache_entries(&set->pool);
+}
+
+/* ---- the reaper ------------------------------------------------------------------------- */
+
+static struct cache_set *set_of_reaper(struct reaper_client *client)
+{
+    return (struct cache_set *)((char *)client - offsetof(struct cache_set, reaper));
+}
+
+static bool is_due(struct reaper_client *client)
+{
+    struct cache_pool *pool = &set_of_reaper(client)->pool;
+
+    return gate_is_queued(pool->hot.gate) || atomic_load(&pool->dying.count) ||
+           (atomic_load(&pool->served) && atomic_load(&pool->dead.count));
+}
+
+static void on_examine(struct reaper_client *client)
+{
+    struct cache_pool *pool = &set_of_reaper(client)->pool;
+
+    cache_drain(pool);
+    cache_examine(pool, UINT_MAX);
+}
+
+static bool on_reap(struct reaper_client *client)
+{
+    struct cache_set *set = set_of_reaper(client);
+
+    return atomic_load(&set->pool.served) && end_dead(set, REAPED);
+}
+
+void cache_set_serve(struct cache_set *set)
+{
+    struct hmreg_error before;
+
+    if (atomic_load(&set->asked) || atomic_exchange(&set->asked, true))
+        return;
+    hmreg_error_save(&before);
+    if (reaper_join(&set->reaper))
+        atomic_store(&set->pool.served, set->domain->caps.any_thread);
+    hmreg_error_restore(&before);
+}
+
+void cache_set_serve_no_more(struct cache_set *set)
+{
+    reaper_leave(&set->reaper);
+    atomic_store(&set->pool.served, false);
+    atomic_store(&set->asked, false);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -287,12 +376,13 @@ static bool evict_own(struct cache_set *set, struct cache *first)
     bool done = evict_of(set, first);
 
     if (done)
-        cache_set_reap_dead(set);
+        reap_evicted(set);
     return done;
 }
 
-/* Unpublishes one region of a domain that the caller does not drive, and leaves it to that domain's
- * own calls to deregister it: its fabric may forbid this thread to (FI_THREAD_DOMAIN). The domain
+/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper,
+ * or to that domain's own calls, to deregister it: its fabric may forbid this thread to
+ * (FI_THREAD_DOMAIN). The domain
  * is not closed meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set)
 {
@@ -301,6 +391,7 @@ static bool visit(struct hmreg *lib, struct cache_set *set)
     set->visitors++;
     pthread_mutex_unlock(&lib->sets_lock);
     done = evict_of(set, NULL);
+    reaper_wake();
     pthread_mutex_lock(&lib->sets_lock);
     set->visitors--;
     pthread_cond_broadcast(&lib->sets_left);
@@ -332,6 +423,11 @@ int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes
     while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL))
         ;
     return 0;
+}
+
+void hmreg_domain_settle(struct hmreg_domain *domain)
+{
+    cache_set_settle(domain->caches);
 }
 
 /* ---- asking ----------------------------------------------------------------------------- */

@@ -9,13 +9,16 @@
 #include "core/cache.h"
 #include "core/domain.h"
 #include "core/monitor.h"
+#include "core/reaper.h"
 
 struct cache_set {
     struct hmreg_domain *domain;
     struct monitor *monitor;
     struct listener listener;
     struct cache_set *next; /* of the library's */
-    unsigned visitors;      /* other domains' threads that unpublish regions here */
+    struct reaper_client reaper;
+    atomic_bool asked; /* for the reaper, when the first region was to be cached */
+    unsigned visitors; /* other domains' threads that unpublish regions here */
     struct cache_pool pool;
     struct stats_domain *shown;        /* on the library's board; NULL: it has no place */
     unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
@@ -72,10 +75,21 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
  * False: nothing is idle. */
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first);
 
-/* Deregisters what others have ended, the monitor among them; the first also tries once more one
- * that was busy. */
+/* From now on the reaper deregisters what has ended, if the domain's fabric permits that and there
+ * is a reaper. Called before the first region is cached; later calls cost a load. */
+void cache_set_serve(struct cache_set *set);
+/* Before the domain is closed. A later call of cache_set_serve() begins anew. */
+void cache_set_serve_no_more(struct cache_set *set);
+
+/* By calls that come by: deregisters some of what has ended, unless the reaper does, and tries once
+ * more one that was busy. */
 void cache_set_reap(struct cache_set *set);
-void cache_set_reap_dead(struct cache_set *set);
+/* All that has ended and is not pinned, also what the reaper was about to. False: there was
+ * nothing.
+ */
+bool cache_set_reap_dead(struct cache_set *set);
+/* The application's call that takes the reaper's place: all of that, and one that was busy. */
+void cache_set_progress(struct cache_set *set);
 
 /* Is the memory's identity still this one, over all of [start, end)? Calls the vendor. */
 bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,

@@ -16,6 +16,8 @@
  */
 #include "core/changes.h"
 
+#include "core/reaper.h"
+
 #include <stdatomic.h>
 
 struct slot {
@@ -55,6 +57,7 @@ void changes_push(const struct change *change)
     if (!slot_write(&ring[ticket % CHANGES_SIZE], ticket, change))
         atomic_fetch_add(&refused, 1);
     gates_mark_pending(change->source, change->library);
+    reaper_wake();
 }
 
 /* ---- readers ---------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ static inline bool change_is_of_host_memory(const struct change *change)
     return change->source == CHANGE_HOOKS || change->source == CHANGE_KERNEL;
 }
 
-/* Pushes a change and marks the gates it concerns as pending. Async-signal-safe. */
+/* Pushes a change, marks the gates it concerns as pending, and wakes the reaper. Async-signal-safe.
+ */
 void changes_push(const struct change *change);
 
 /* How many changes the ring holds: a reader that is further behind gets CHANGE_LOST. */

@@ -72,6 +72,10 @@ static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *re
 {
 }
 
+static void no_revoke(void *self, struct provider_mr *mr)
+{
+}
+
 static int no_address(void *self, uint8_t *buf, size_t *size)
 {
     *size = 0;
@@ -103,6 +107,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.bind_domain = ops.bind_domain ? ops.bind_domain : no_bind_domain;
     ops.look = ops.look ? ops.look : no_look;
     ops.published = ops.published ? ops.published : no_published;
+    ops.revoke = ops.revoke ? ops.revoke : no_revoke;
     ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
     ops.map_key = ops.map_key ? ops.map_key : no_map_key;
     ops.unmap_key = ops.unmap_key ? ops.unmap_key : no_unmap_key;

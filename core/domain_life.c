@@ -83,6 +83,7 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     if (rc)
         return rc;
     cache_set_leave(domain->caches); /* what others deregister there is in nobody's use */
+    cache_set_serve_no_more(domain->caches);
     busy = cache_set_flush(domain->caches);
     if (busy) {
         cache_set_join(domain->caches);
@@ -143,6 +144,15 @@ int hmreg_domain_flush(struct hmreg_domain *domain)
 
     if (!rc)
         cache_set_flush(domain->caches);
+    return rc;
+}
+
+int hmreg_domain_progress(struct hmreg_domain *domain)
+{
+    int rc = domain_check(domain);
+
+    if (!rc)
+        cache_set_progress(domain->caches);
     return rc;
 }
 

@@ -176,6 +176,8 @@ static int create(struct get *get, struct cache_entry *entry)
 
     hmreg_error_guard(&guard);
     rc = create_once(get, cache, entry);
+    if (eviction_helps(rc) && cache_set_reap_dead(get->set))
+        rc = create_once(get, cache, entry);
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
     hmreg_error_unguard(&guard, !rc);
@@ -329,8 +331,12 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
 static int register_claimed(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
-    bool noticed = notice_changes(get, &entry->mr);
-    int rc = noticed ? create(get, entry) : 0;
+    bool noticed;
+    int rc;
+
+    cache_set_serve(get->set);
+    noticed = notice_changes(get, &entry->mr);
+    rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc)
         return finish(get, entry, out);

@@ -44,6 +44,14 @@ struct provider_mr mr_now(const struct hmreg_mr *mr)
     return now;
 }
 
+void mr_revoke(struct hmreg_mr *mr)
+{
+    if (!mr_pieces(mr))
+        mr->domain->ops.revoke(mr->domain->self, &mr->made);
+    for (size_t i = 0; mr_pieces(mr) && i < mr_count(mr); i++)
+        mr_revoke(mr_pieces(mr)[i]);
+}
+
 int mr_check_complete(const struct hmreg_mr *mr)
 {
     bool keyed = !mr_pieces(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);

@@ -115,6 +115,10 @@ void mr_settle(const struct hmreg_mr *mr);
 /* The provider's part, with desc and key as they are now. */
 struct provider_mr mr_now(const struct hmreg_mr *mr);
 
+/* The memory changed: tells the provider, which may forbid access at once. It takes no lock and calls
+ * nothing, so it is called under the lock of the domain's caches. */
+void mr_revoke(struct hmreg_mr *mr);
+
 /* -EAGAIN while a registration of a region with remote access is not complete. */
 int mr_check_complete(const struct hmreg_mr *mr);
 

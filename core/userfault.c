@@ -33,12 +33,12 @@
 #include "core/error.h"
 #include "core/process.h"
 #include "core/uffd.h"
+#include "core/thread.h"
 
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -136,22 +136,6 @@ static void *listen_to_events(void *arg)
     return NULL;
 }
 
-/* No signal is handled on it: a handler may take locks that a sleeping thread holds. */
-static int start_thread(struct userfault *userfault)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&userfault->thread, NULL, listen_to_events, userfault);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc)
-        return hmreg_fail_os(rc, "no thread to monitor host memory");
-    pthread_setname_np(userfault->thread, "hmreg-monitor");
-    return 0;
-}
-
 /* ---- life ------------------------------------------------------------------------------- */
 
 static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
@@ -222,7 +206,8 @@ static int start(bool by_name, struct userfault **out)
         goto close_descriptor;
     pthread_mutex_init(&userfault->client_lock, NULL);
     watching_open(&userfault->watching, userfault->file.fd, is_needed, userfault);
-    rc = start_thread(userfault);
+    rc = thread_start(&userfault->thread, "hmreg-monitor", listen_to_events, userfault,
+                      "to monitor host memory");
     if (rc)
         goto close_watching;
     *out = userfault;

@@ -341,6 +341,7 @@ static const struct provider_ops loopback_ops = {
     .can = can,
     .reg = region_reg,
     .dereg = region_dereg,
+    .revoke = region_revoke,
     .bind = region_bind,
     .enable = region_enable,
     .refresh = region_refresh,
@@ -399,6 +400,7 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         .iov_limit = config->iov_limit ? config->iov_limit : MAX_IOV,
         .max_len = config->max_len ? config->max_len : UINT64_MAX,
         .flags = HMREG_RMA_EVENT | HMREG_RMA_PMEM,
+        .any_thread = true,
     };
     if (out->mr_mode & HMREG_MR_RAW)
         out->key_size = LOOPBACK_RAW_BYTES;

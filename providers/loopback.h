@@ -99,6 +99,7 @@ struct region {
     struct loopback_auth auth;
     struct hmreg_mr *public; /* its name outside; NULL until published */
     unsigned busy;           /* accesses under way */
+    atomic_bool revoked;     /* a cached region whose memory changed: another may be there now */
     bool enabled;
     bool refreshing;
     bool pending;            /* registered, its event not read yet: it is in the queue */
@@ -126,6 +127,7 @@ struct loopback_access {
 int region_reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why);
 int region_dereg(void *self, struct provider_mr *mr);
+void region_revoke(void *self, struct provider_mr *mr);
 int region_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags);
 int region_enable(void *self, struct provider_mr *mr);
 int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,

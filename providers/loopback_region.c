@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The table of regions. An access is looked up by key, then checked in this order: raw key's
- * secret, state (enabled, complete, not refreshing), authorization key, right, bounds, pages.
+ * secret, state (enabled, complete, not refreshing, not revoked), authorization key, right, bounds, pages.
  * Only then are bytes copied, with the region marked busy and no lock held. Closing a region
  * takes it out of the table first, then waits for accesses under way: after close no byte of it
  * changes.
@@ -218,6 +218,13 @@ int region_dereg(void *self, struct provider_mr *mr)
     return 0;
 }
 
+void region_revoke(void *self, struct provider_mr *mr)
+{
+    struct region *region = mr->priv;
+
+    atomic_store(&region->revoked, true);
+}
+
 int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size)
 {
@@ -424,16 +431,26 @@ static bool locate(const struct region *region, bool by_address, uint64_t addr, 
     return true;
 }
 
+/* Regions are addresses here: before one is used, every change of memory that has happened must have
+ * revoked what it ended. */
+static void settle(const struct loopback *loopback)
+{
+    if (loopback->domain) /* else nothing is cached yet */
+        hmreg_domain_settle(loopback->domain);
+}
+
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len)
 {
     struct region **region;
     bool covers = false;
 
+    settle(loopback);
     pthread_mutex_lock(&loopback->lock);
     region = tfind(desc, &loopback->by_desc, compare_desc);
     if (region)
         covers = ((*region)->access & right) && (*region)->enabled && !(*region)->pending &&
+                 !atomic_load(&(*region)->revoked) &&
                  range_of(*region, addr, len) < (*region)->count;
     pthread_mutex_unlock(&loopback->lock);
     return covers;
@@ -466,7 +483,7 @@ static int judge(const struct loopback *loopback, const struct region *region,
 
     if (!region || ((loopback->mr_mode & HMREG_MR_RAW) && access->secret != region->secret))
         return -EKEYREJECTED;
-    if (!region->enabled || region->pending || region->refreshing)
+    if (!region->enabled || region->pending || region->refreshing || atomic_load(&region->revoked))
         return -EKEYREJECTED;
     if (!same_auth(&region->auth, access->auth) || !(region->access & right))
         return -EACCES;
@@ -483,6 +500,7 @@ static int enter(struct loopback *loopback, const struct loopback_access *access
     struct region *region;
     int rc;
 
+    settle(loopback);
     pthread_mutex_lock(&loopback->lock);
     region = find(loopback, access->key);
     rc = judge(loopback, region, access, index, offset);

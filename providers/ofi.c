@@ -614,6 +614,8 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
     caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
     caps.async = ofi->async = is_async(config);
+    /* FI_THREAD_UNSPEC promises nothing. */
+    caps.any_thread = info->domain_attr->threading == FI_THREAD_SAFE;
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
 }

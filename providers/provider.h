@@ -8,7 +8,8 @@
  * A provider translates; it decides nothing but what its fabric can do.
  *
  * Rules for every operation:
- *  - Called from any thread, several at once, with no lock of ours held.
+ *  - Called from any thread, several at once, with no lock of ours held; but with caps.any_thread
+ *    false only on threads that are inside a call with the domain.
  *  - The result is 0 or a negative error number; hmreg_fail() is called exactly once by whoever
  *    saw the failure first, with the fabric's own code; outputs change only on success.
  *  - An operation left NULL answers -EOPNOTSUPP: the core puts a default there.
@@ -31,6 +32,8 @@ struct provider_caps {
     uint64_t flags;     /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
     uint32_t domain_flags; /* flags of hmreg_domain_config of its own, besides HMREG_DOMAIN_* */
     bool async;         /* registrations complete in a queue of the fabric's own */
+    bool any_thread;    /* regions may be deregistered on any thread at any time; else only on those
+                           that call the domain: libfabric's FI_THREAD_DOMAIN and the like */
     bool local_keys;    /* regions without remote access need a unique requested_key as well */
     bool caches;        /* the fabric remembers registrations itself, and cannot be told not to:
                            ours stays off where the domain's config does not set its limits */
@@ -79,6 +82,11 @@ struct provider_ops {
 
     /* Deregisters. -EBUSY: still in use below; the region is as it was and will be tried again. */
     int (*dereg)(void *self, struct provider_mr *mr);
+
+    /* The memory of a registration has changed: where access goes by address, none may begin any
+     * more, though the registration is not deregistered yet. Called under a lock, unlike the
+     * others: it sets a flag and calls nothing. */
+    void (*revoke)(void *self, struct provider_mr *mr);
 
     /* Looks up mr's desc and key as they are now: asked for where caps.async says that they may
      * come later than reg() returned. No key yet: HMREG_KEY_NOTAVAIL. */
@@ -130,6 +138,9 @@ int hmreg_lib_check(const struct hmreg *lib);
 
 /* The provider's own part of a domain; NULL if it is not this provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
+
+/* Every change of memory that has happened to cached regions is known: revoke() has been called. */
+void hmreg_domain_settle(struct hmreg_domain *domain);
 
 /* An asynchronous registration is under way: its key is not to be had; and it is complete. */
 void hmreg_mr_pending(struct hmreg_mr *mr);

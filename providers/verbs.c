@@ -467,6 +467,7 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .key_size = sizeof(uint32_t),
         .iov_limit = 1,
         .max_len = limits->max_mr_size ? limits->max_mr_size : UINT64_MAX,
+        .any_thread = true,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
                         HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
     };

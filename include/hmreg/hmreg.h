@@ -601,6 +601,12 @@ int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
 /* Deregisters every cached region of the domain that nobody holds. -EINVAL: domain is NULL. */
 int hmreg_domain_flush(struct hmreg_domain *domain);
 
+/* Deregisters what has ended and nobody holds, on the calling thread: cached regions whose memory
+ * changed or that another domain's get evicted. For domains whose fabric may be called on the
+ * application's own threads only (any libfabric domain but one of FI_THREAD_SAFE); the library's
+ * thread does the same for all others within milliseconds. -EINVAL: domain is NULL. */
+int hmreg_domain_progress(struct hmreg_domain *domain);
+
 #define HMREG_STATS_TIMES 40
 
 /*

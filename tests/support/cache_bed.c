@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -128,6 +129,40 @@ struct hmreg_stats bed_stats(const struct bed *bed)
     assert_true(monitor_settle(bed->lib->monitor));
     assert_ok(hmreg_domain_stats(bed->domain, &stats));
     return stats;
+}
+
+static bool is_named(const char *thread, const char *name)
+{
+    char path[64], text[32] = "";
+    FILE *comm;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", thread);
+    comm = fopen(path, "re");
+    if (!comm)
+        return false;
+    if (!fgets(text, sizeof(text), comm))
+        text[0] = '\0';
+    fclose(comm);
+    text[strcspn(text, "\n")] = '\0';
+    return !strcmp(text, name);
+}
+
+int bed_threads_named(const char *name, pid_t *out, int most)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int count = 0;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks))) {
+        if (task->d_name[0] == '.' || !is_named(task->d_name, name))
+            continue;
+        if (count < most)
+            out[count] = (pid_t)atoi(task->d_name);
+        count++;
+    }
+    closedir(tasks);
+    return count;
 }
 
 size_t bed_page(void)

@@ -57,6 +57,9 @@ bool bed_is_cached(const struct hmreg_mr *mr);
 /* When all that has happened is counted. */
 struct hmreg_stats bed_stats(const struct bed *bed);
 
+/* Threads of this process that have this name; the first of them, up to `most`, in *out. */
+int bed_threads_named(const char *name, pid_t *out, int most);
+
 size_t bed_page(void);
 /* Addresses that nobody else gets by chance, so that what was unmapped there stays free. */
 char *bed_reserve(size_t pages);

@@ -103,14 +103,16 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 static const struct provider_ops counter_ops = {
     .name = "test", .can = can, .reg = reg, .dereg = dereg};
 
-struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config)
+static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain_config *config,
+                                    bool any_thread)
 {
-    static const struct provider_caps caps = {
+    struct provider_caps caps = {
         .fabric = "test",
         .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_HMEM,
         .key_size = 8,
         .iov_limit = 1,
         .max_len = 1ull << 40,
+        .any_thread = any_thread,
     };
     struct hmreg_domain *domain;
 
@@ -118,10 +120,22 @@ struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_dom
     return domain;
 }
 
+struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config)
+{
+    return open_on(lib, config, false);
+}
+
 struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_config *config)
 {
     counter = (struct counter){.regs = 0};
     return counter_open_more(lib, config);
+}
+
+struct hmreg_domain *counter_open_served(struct hmreg *lib,
+                                         const struct hmreg_domain_config *config)
+{
+    counter = (struct counter){.regs = 0};
+    return open_on(lib, config, true);
 }
 
 uint64_t counter_seen(const struct hmreg_mr *mr)

@@ -33,6 +33,10 @@ struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_c
 /* A second domain; nothing is reset. */
 struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config);
 
+/* The same on a fabric that may be called on any thread, so that the reaper deregisters. */
+struct hmreg_domain *counter_open_served(struct hmreg *lib,
+                                         const struct hmreg_domain_config *config);
+
 /* The first eight bytes of a region's memory when it was registered. */
 uint64_t counter_seen(const struct hmreg_mr *mr);
 

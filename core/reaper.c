@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See reaper.h. `awake` says that the thread will look again before it sleeps: the thread clears
+ * it, looks whether anything is due, and only then sleeps on it, while reaper_wake() sets it after
+ * something has become due. Both are sequentially consistent, so one of the two sees the other.
+ *
+ * After a round in which something was due the thread rests for some milliseconds instead, with
+ * `awake` set: a program that changes memory all the time pays for one wake in that time, and what
+ * it ended is deregistered together.
+ *
+ * At exit(3) the thread stops before any library's destructor runs: a fabric that has shut down
+ * must not be called.
+ *
+ * Locks: life_lock serializes starting and stopping; `lock` guards the list and what is visited,
+ * and is inside it. No client is called under either. All is on a page that is wiped in a forked
+ * child, where zero is a list of none and a lock that is free.
+ */
+#include "core/reaper.h"
+
+#include "core/error.h"
+#include "core/process.h"
+#include "core/thread.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REST_NS          3000000
+#define EXIT_PATIENCE_NS 500000000
+
+struct reaper {
+    pthread_mutex_t life_lock, lock;
+    pthread_cond_t left; /* a client is no longer visited */
+    struct reaper_client *clients;
+    pthread_t thread;
+    bool running;
+    atomic_uint stopping;
+};
+
+static _Atomic(struct reaper *) shared;
+static atomic_uint awake = 1; /* 1 also where no thread sleeps */
+
+/* ---- sleeping --------------------------------------------------------------------------- */
+
+static void futex_wait(atomic_uint *word, unsigned value, const struct timespec *most)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, most, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void reaper_wake(void)
+{
+    int before = errno;
+
+    if (atomic_load(&awake) || atomic_exchange(&awake, 1))
+        return;
+    futex_wake(&awake);
+    errno = before;
+}
+
+/* ---- the thread ------------------------------------------------------------------------- */
+
+static bool is_due(struct reaper_client *client)
+{
+    return !client->paused && client->is_due(client);
+}
+
+static bool anything_is_due(struct reaper *reaper)
+{
+    bool due = false;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (struct reaper_client *client = reaper->clients; client && !due; client = client->next)
+        due = is_due(client);
+    pthread_mutex_unlock(&reaper->lock);
+    return due;
+}
+
+static bool goes_on(const struct reaper *reaper, const struct reaper_client *client)
+{
+    return !client->paused && !atomic_load(&reaper->stopping);
+}
+
+/* A client that is visited stays in the list. The lock is let go for each step, and a thread that
+ * pauses the client waits for one at the most. */
+static void visit(struct reaper *reaper, struct reaper_client *client)
+{
+    bool more = true, examined = false;
+
+    while (more && goes_on(reaper, client)) {
+        client->visited = true;
+        pthread_mutex_unlock(&reaper->lock);
+        if (examined)
+            more = client->reap(client);
+        else
+            client->examine(client);
+        examined = true;
+        pthread_mutex_lock(&reaper->lock);
+        client->visited = false;
+        pthread_cond_broadcast(&reaper->left);
+    }
+}
+
+/* False: nothing was due. */
+static bool go_round(struct reaper *reaper)
+{
+    struct reaper_client *client;
+    bool due = false;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (client = reaper->clients; client; client = client->next) {
+        if (!is_due(client))
+            continue;
+        due = true;
+        visit(reaper, client);
+    }
+    pthread_mutex_unlock(&reaper->lock);
+    return due;
+}
+
+static void sleep_until_woken(struct reaper *reaper)
+{
+    atomic_store(&awake, 0);
+    if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
+        atomic_store(&awake, 1);
+    else
+        futex_wait(&awake, 0, NULL);
+}
+
+static void *run(void *arg)
+{
+    static const struct timespec rest = {.tv_nsec = REST_NS};
+    struct reaper *reaper = arg;
+
+    while (!atomic_load(&reaper->stopping)) {
+        if (go_round(reaper))
+            futex_wait(&reaper->stopping, 0, &rest);
+        else
+            sleep_until_woken(reaper);
+    }
+    atomic_store(&awake, 1);
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static struct reaper *reaper_page(void)
+{
+    struct reaper *made = atomic_load(&shared), *other = NULL;
+
+    if (made)
+        return made;
+    made = process_page();
+    if (made && !atomic_compare_exchange_strong(&shared, &other, made)) {
+        process_page_free(made);
+        made = other;
+    }
+    return made;
+}
+
+static void ask_to_stop(struct reaper *reaper)
+{
+    atomic_store(&reaper->stopping, 1);
+    futex_wake(&reaper->stopping);
+    atomic_store(&awake, 1);
+    futex_wake(&awake);
+}
+
+static bool is_visited(const struct reaper *reaper)
+{
+    for (const struct reaper_client *client = reaper->clients; client; client = client->next)
+        if (client->visited)
+            return true;
+    return false;
+}
+
+/* Waits for the call that is under way, but not for ever: a fabric may hang. */
+static void at_exit(void)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    struct reaper *reaper = atomic_load(&shared);
+    bool visited = reaper && reaper->running && !pthread_equal(reaper->thread, pthread_self());
+
+    if (visited)
+        ask_to_stop(reaper);
+    for (long waited = 0; visited && waited < EXIT_PATIENCE_NS; waited += pause.tv_nsec) {
+        pthread_mutex_lock(&reaper->lock);
+        visited = is_visited(reaper);
+        pthread_mutex_unlock(&reaper->lock);
+        if (visited)
+            nanosleep(&pause, NULL);
+    }
+}
+
+static bool hear_of_exit(void)
+{
+    return atexit(at_exit) == 0;
+}
+
+/* With life_lock held. */
+static bool start(struct reaper *reaper)
+{
+    static atomic_int heard;
+
+    if (reaper->running)
+        return true;
+    if (!process_once(&heard, hear_of_exit)) {
+        hmreg_fail(-ENOMEM, "no memory for the reaper's exit handler");
+        return false;
+    }
+    atomic_store(&reaper->stopping, 0);
+    reaper->running =
+        !thread_start(&reaper->thread, "hmreg-reaper", run, reaper, "to deregister what has ended");
+    return reaper->running;
+}
+
+/* With life_lock held. */
+static void stop(struct reaper *reaper)
+{
+    ask_to_stop(reaper);
+    pthread_join(reaper->thread, NULL);
+    reaper->running = false;
+}
+
+bool reaper_join(struct reaper_client *client)
+{
+    struct reaper *reaper = reaper_page();
+    bool started;
+
+    if (!reaper) {
+        hmreg_fail(-ENOMEM, "no memory for the reaper");
+        return false;
+    }
+    pthread_mutex_lock(&reaper->life_lock);
+    started = start(reaper);
+    if (started) {
+        pthread_mutex_lock(&reaper->lock);
+        client->paused = 0;
+        client->visited = false;
+        client->next = reaper->clients;
+        reaper->clients = client;
+        pthread_mutex_unlock(&reaper->lock);
+        reaper_wake();
+    }
+    pthread_mutex_unlock(&reaper->life_lock);
+    return started;
+}
+
+/* False: it has not joined. */
+static bool unlink_client(struct reaper *reaper, struct reaper_client *client)
+{
+    struct reaper_client **link = &reaper->clients;
+
+    while (*link && *link != client)
+        link = &(*link)->next;
+    if (!*link)
+        return false;
+    *link = client->next;
+    return true;
+}
+
+void reaper_leave(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+    bool left, last;
+
+    if (!reaper)
+        return;
+    pthread_mutex_lock(&reaper->life_lock);
+    pthread_mutex_lock(&reaper->lock);
+    client->paused++;
+    while (client->visited)
+        pthread_cond_wait(&reaper->left, &reaper->lock);
+    left = unlink_client(reaper, client);
+    last = !reaper->clients;
+    pthread_mutex_unlock(&reaper->lock);
+    if (left && last)
+        stop(reaper);
+    pthread_mutex_unlock(&reaper->life_lock);
+}
+
+/* ---- pauses ----------------------------------------------------------------------------- */
+
+void reaper_pause(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+
+    if (!reaper)
+        return;
+    pthread_mutex_lock(&reaper->lock);
+    client->paused++;
+    while (client->visited && !pthread_equal(reaper->thread, pthread_self()))
+        pthread_cond_wait(&reaper->left, &reaper->lock);
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+void reaper_resume(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+    bool due;
+
+    if (!reaper)
+        return;
+    pthread_mutex_lock(&reaper->lock);
+    client->paused--;
+    due = is_due(client);
+    pthread_mutex_unlock(&reaper->lock);
+    if (due)
+        reaper_wake();
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What has ended is deregistered though the application calls nothing more: by the library's thread
+ * where the fabric may be called on any, else by the application's own calls. What a case waits for
+ * comes in milliseconds; how soon is not judged here, only that it comes. Run with each monitor
+ * that notices by itself: see bed_monitor().
+ */
+#include "tests/support/cache_bed.h"
+#include "tests/support/vendors.h"
+
+#include "core/cache_set.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_SECONDS 120
+
+static _Thread_local bool is_tests_thread;
+
+/* Deregistrations: on the test's own thread, and on others. */
+static atomic_uint on_own, on_others;
+
+static void count_threads(uint64_t key)
+{
+    atomic_fetch_add(is_tests_thread ? &on_own : &on_others, 1);
+}
+
+static void open_counted(struct bed *bed, bool any_thread, const struct hmreg_domain_config *config)
+{
+    struct hmreg_domain *(*open)(struct hmreg *, const struct hmreg_domain_config *) =
+        any_thread ? counter_open_served : counter_open;
+
+    bed_open(bed, bed_monitor(), NULL);
+    assert_ok(hmreg_domain_close(bed->domain));
+    bed->domain = open(bed->lib, config);
+    is_tests_thread = true;
+    atomic_store(&on_own, 0);
+    atomic_store(&on_others, 0);
+    counter.dereg_hook = count_threads;
+}
+
+/* No call of the library's. */
+static void await_count(atomic_uint *word, unsigned value)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    time_t until = time(NULL) + PATIENCE_SECONDS;
+
+    while (atomic_load(word) != value && time(NULL) < until)
+        nanosleep(&pause, NULL);
+    assert_int_equal(atomic_load(word), value);
+}
+
+static void remember_each(const struct bed *bed, char *memory, size_t pages)
+{
+    for (size_t i = 0; i < pages; i++)
+        bed_key(bed, memory + i * bed_page(), 10);
+}
+
+/* ---- fabrics of any thread -------------------------------------------------------------- */
+
+static void munmap__nothing_is_called_any_more__deregistered(void **state)
+{
+    char *memory = bed_map(40);
+    struct bed bed;
+
+    open_counted(&bed, true, NULL);
+    remember_each(&bed, memory, 40);
+    munmap(memory, 30 * bed_page());
+    await_count(&counter.regions, 10);
+    munmap(memory + 30 * bed_page(), 10 * bed_page());
+    await_count(&counter.regions, 0);
+    assert_int_equal(atomic_load(&on_own), 0);
+    bed_close(&bed);
+}
+
+static void munmap__region_is_held__deregistered_at_its_last_put(void **state)
+{
+    char *memory = bed_map(2);
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_counted(&bed, true, NULL);
+    held = bed_get(&bed, memory, 10);
+    bed_key(&bed, memory + bed_page(), 10);
+    munmap(memory, 2 * bed_page());
+    await_count(&counter.regions, 1);
+    assert_int_equal(bed_stats(&bed).zombies, 1);
+    hmreg_mr_put(held);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    assert_int_equal(atomic_load(&on_own), 1);
+    bed_close(&bed);
+}
+
+static void invalidate__nothing_is_called_any_more__deregistered(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    assert_ok(hmreg_open(&config, &bed.lib));
+    bed.domain = counter_open_served(bed.lib, NULL);
+    bed_key(&bed, memory, 10);
+    assert_ok(hmreg_invalidate(bed.lib, memory, 10));
+    await_count(&counter.regions, 0);
+    bed_close(&bed);
+    munmap(memory, bed_page());
+}
+
+static sem_t inside, leave;
+
+/* The reaper stands in the fabric until the test lets it go on. */
+static void stand_in_fabric(uint64_t key)
+{
+    count_threads(key);
+    if (is_tests_thread || atomic_load(&on_others) > 1)
+        return;
+    sem_post(&inside);
+    while (sem_wait(&leave))
+        ;
+}
+
+static void stop_reaper(const struct bed *bed, char *memory, size_t pages)
+{
+    sem_init(&inside, 0, 0);
+    sem_init(&leave, 0, 0);
+    counter.dereg_hook = stand_in_fabric;
+    munmap(memory, pages * bed_page());
+    while (sem_wait(&inside))
+        ;
+}
+
+/* A get that finds very many dead leaves them to the reaper. */
+static void get__much_is_dead_and_a_reaper_is_there__deregisters_nothing(void **state)
+{
+    char *memory = bed_map(60), *other = bed_map(1);
+    struct bed bed;
+
+    open_counted(&bed, true, NULL);
+    remember_each(&bed, memory, 60);
+    stop_reaper(&bed, memory, 60);
+    bed_key(&bed, other, 10);
+    bed_key(&bed, other, 10);
+    assert_int_equal(atomic_load(&on_own), 0);
+    sem_post(&leave);
+    await_count(&counter.regions, 1);
+    assert_int_equal(atomic_load(&on_own), 0);
+    munmap(other, bed_page());
+    bed_close(&bed);
+}
+
+static void *close_domain(void *arg)
+{
+    const struct bed *bed = arg;
+
+    is_tests_thread = true;
+    assert_ok(hmreg_domain_close(bed->domain));
+    return NULL;
+}
+
+/* What the reaper has in its hands is not left behind, nor deregistered twice. */
+static void close__reaper_is_in_the_fabric__waits_for_it(void **state)
+{
+    char *memory = bed_map(40);
+    pthread_t closer;
+    struct bed bed;
+
+    open_counted(&bed, true, NULL);
+    remember_each(&bed, memory, 40);
+    stop_reaper(&bed, memory, 40);
+    assert_int_equal(pthread_create(&closer, NULL, close_domain, &bed), 0);
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    sem_post(&leave);
+    pthread_join(closer, NULL);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    assert_int_equal(atomic_load(&counter.deregs), 40);
+    assert_ok(hmreg_close(bed.lib));
+}
+
+static void flush__reaper_beside_it__all_is_deregistered_when_it_returns(void **state)
+{
+    char *memory = bed_map(64);
+    struct bed bed;
+
+    open_counted(&bed, true, NULL);
+    for (int i = 0; i < 200; i++) {
+        remember_each(&bed, memory, 64);
+        madvise(memory, 32 * bed_page(), MADV_DONTNEED);
+        assert_ok(hmreg_domain_flush(bed.domain));
+        assert_int_equal(atomic_load(&counter.regions), 0);
+    }
+    munmap(memory, 64 * bed_page());
+    bed_close(&bed);
+}
+
+/* ---- fabrics of the application's threads ------------------------------------------------ */
+
+/* Until the reaper, which drains also such a domain, has found out what is dead. */
+static void await_examined(const struct bed *bed, unsigned dead)
+{
+    await_count(&bed->domain->caches->pool.dead.count, dead);
+}
+
+static void munmap__fabric_of_the_applications_threads__left_to_its_calls(void **state)
+{
+    char *memory = bed_map(40);
+    struct bed bed;
+
+    open_counted(&bed, false, NULL);
+    remember_each(&bed, memory, 40);
+    munmap(memory, 40 * bed_page());
+    await_examined(&bed, 40);
+    assert_int_equal(atomic_load(&counter.regions), 40);
+    assert_ok(hmreg_domain_progress(bed.domain));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    assert_int_equal(atomic_load(&on_own), 40);
+    assert_int_equal(atomic_load(&on_others), 0);
+    bed_close(&bed);
+}
+
+static void get__much_is_dead_and_no_reaper_may__deregisters_some(void **state)
+{
+    char *memory = bed_map(41);
+    struct bed bed;
+
+    open_counted(&bed, false, NULL);
+    remember_each(&bed, memory, 41);
+    munmap(memory, 40 * bed_page());
+    await_examined(&bed, 40);
+    bed_key(&bed, memory + 40 * bed_page(), 10);
+    assert_int_equal(atomic_load(&on_own), 8);
+    bed_key(&bed, memory + 40 * bed_page(), 10);
+    assert_int_equal(atomic_load(&on_own), 16);
+    munmap(memory + 40 * bed_page(), bed_page());
+    bed_close(&bed);
+}
+
+static char *to_unmap;
+
+static void unmap_once(const struct provider_request *request)
+{
+    char *memory = to_unmap;
+
+    to_unmap = NULL;
+    if (memory)
+        munmap(memory, bed_page());
+}
+
+static void no_room(bool any_thread)
+{
+    char *memory = bed_map(4);
+    struct bed bed;
+
+    open_counted(&bed, any_thread, NULL);
+    counter.room = 3;
+    remember_each(&bed, memory, 3);
+    to_unmap = memory + bed_page();
+    counter.reg_hook = unmap_once;
+    bed_key(&bed, memory + 3 * bed_page(), 10);
+    assert_int_equal(bed_stats(&bed).evictions, 0);
+    assert_int_equal(bed_stats(&bed).regions, 3);
+    munmap(memory, 4 * bed_page());
+    bed_close(&bed);
+}
+
+/* It ended while the fabric was asked. */
+static void get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicted(void **state)
+{
+    no_room(false);
+    no_room(true);
+}
+
+/* Nothing was pushed: only that the entry ended wakes the reaper. */
+static void get__allocation_replaced__old_region_deregistered(void **state)
+{
+    char *memory = bed_map(1);
+    struct vendor_claim *claim;
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    vendors_reset();
+    claim = vendor_claim(HMREG_IFACE_CUDA, memory, bed_page(), HMREG_MEM_DEVICE, 0);
+    open_counted(&bed, true, NULL);
+    for (int i = 0; i < 20; i++) {
+        bed_key(&bed, memory, 10);
+        usleep(10000); /* the reaper sleeps by now, or the case passes in any case */
+        vendor_renew(claim);
+        held = bed_get(&bed, memory, 10);
+        await_count(&counter.regions, 1);
+        hmreg_mr_put(held);
+    }
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+static void progress__of_no_domain__inval(void **state)
+{
+    assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain is NULL");
+}
+
+/* ---- its life --------------------------------------------------------------------------- */
+
+static int threads_named(const char *name)
+{
+    return bed_threads_named(name, NULL, 0);
+}
+
+static void reaper__first_region_and_last_close__begins_and_ends(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    for (int i = 0; i < 20; i++) {
+        open_counted(&bed, true, NULL);
+        assert_int_equal(threads_named("hmreg-reaper"), 0);
+        bed_key(&bed, memory, 10);
+        assert_int_equal(threads_named("hmreg-reaper"), 1);
+        bed_close(&bed);
+        assert_int_equal(threads_named("hmreg-reaper"), 0);
+    }
+    munmap(memory, bed_page());
+}
+
+static int childs_part(void)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    if (threads_named("hmreg-reaper"))
+        return 1;
+    open_counted(&bed, true, NULL);
+    bed_key(&bed, memory, 10);
+    munmap(memory, bed_page());
+    await_count(&counter.regions, 0);
+    bed_close(&bed);
+    return 0;
+}
+
+static void fork__child_has_a_reaper_of_its_own(void **state)
+{
+    char *memory = bed_map(1);
+    struct bed bed;
+    int status;
+    pid_t child;
+
+    test_forks_with_threads();
+    open_counted(&bed, true, NULL);
+    bed_key(&bed, memory, 10);
+    child = fork();
+    if (child == 0)
+        _exit(childs_part());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    munmap(memory, bed_page());
+    await_count(&counter.regions, 0);
+    bed_close(&bed);
+}
+
+/* A polling thread of real-time class has its CPU for itself; what it starts must not need it. */
+static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class(void **state)
+{
+    static const char *const names[] = {"hmreg-reaper", "hmreg-monitor"};
+    struct sched_param real_time = {.sched_priority = 1}, normal = {.sched_priority = 0};
+    cpu_set_t before, one;
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; !CPU_COUNT(&one); cpu++)
+        if (CPU_ISSET(cpu, &before))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    (void)sched_setscheduler(0, SCHED_FIFO, &real_time); /* where we may */
+    open_counted(&bed, true, NULL);
+    bed_key(&bed, memory, 10);
+    (void)sched_setscheduler(0, SCHED_OTHER, &normal);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    for (size_t i = 0; i < 2; i++) {
+        pid_t thread = 0;
+        cpu_set_t its;
+
+        if (!bed_threads_named(names[i], &thread, 1) && i == 1)
+            continue; /* memhooks need none */
+        assert_true(thread);
+        assert_int_equal(sched_getaffinity(thread, sizeof(its), &its), 0);
+        assert_true(CPU_COUNT(&its) >= CPU_COUNT(&before));
+        assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
+    }
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- exit ------------------------------------------------------------------------------- */
+
+static atomic_bool exits, fabric_is_down;
+
+/* As a fabric's own. */
+static void __attribute__((destructor)) shut_fabric_down(void)
+{
+    if (!atomic_load(&exits))
+        return;
+    atomic_store(&fabric_is_down, true);
+    usleep(20000); /* time for the reaper, if it still runs */
+}
+
+static void call_fabric(uint64_t key)
+{
+    if (atomic_load(&fabric_is_down))
+        _exit(9);
+    usleep(1000);
+}
+
+static void exit_with_much_dead(void)
+{
+    char *memory = bed_map(64);
+    struct bed bed;
+
+    open_counted(&bed, true, NULL);
+    counter.dereg_hook = call_fabric;
+    remember_each(&bed, memory, 64);
+    munmap(memory, 64 * bed_page());
+    while (!atomic_load(&counter.deregs))
+        usleep(100);
+    atomic_store(&exits, true);
+    exit(0);
+}
+
+static void exit__much_is_dead__the_fabric_is_not_called_after_its_end(void **state)
+{
+    int status;
+    pid_t child;
+
+    test_forks_with_threads();
+    fflush(NULL);
+    child = fork();
+    if (child == 0)
+        exit_with_much_dead();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
+          TEST(munmap__region_is_held__deregistered_at_its_last_put),
+          TEST(invalidate__nothing_is_called_any_more__deregistered),
+          TEST(get__much_is_dead_and_a_reaper_is_there__deregisters_nothing),
+          TEST(close__reaper_is_in_the_fabric__waits_for_it),
+          TEST(flush__reaper_beside_it__all_is_deregistered_when_it_returns),
+          TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls),
+          TEST(get__much_is_dead_and_no_reaper_may__deregisters_some),
+          TEST(get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicted),
+          TEST(get__allocation_replaced__old_region_deregistered),
+          TEST(progress__of_no_domain__inval),
+          TEST(reaper__first_region_and_last_close__begins_and_ends),
+          TEST(fork__child_has_a_reaper_of_its_own),
+          TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class),
+          TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end))
