@@ -129,7 +129,7 @@ static void mremap__dontunmap__registered_anew(void **state)
 
     bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, memory, len), 1);
-    moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4);
+    moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4, NULL);
     if (moved == MAP_FAILED) {
         bed_close(&bed);
         test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
