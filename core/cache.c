@@ -33,6 +33,8 @@ static struct cache_entry *serving(const struct cache *cache, const struct cache
     struct cache_entry *pending = NULL;
     uint32_t number = 0;
 
+    if (!cache->tree.root) /* most of a domain's caches are empty */
+        return NULL;
     while ((number = next_serving(cache, want, number))) {
         struct cache_entry *entry = cache_entry_at(cache->pool, number);
 

@@ -22,7 +22,6 @@
  */
 #include "core/cache_pool.h"
 
-#include "core/put_check.h"
 #include "core/reaper.h"
 
 #include <assert.h>
@@ -299,7 +298,7 @@ static struct cache_entry *exchange(struct cache_pool *pool, struct cache_entry 
     struct cache_list *list = &pool->quarantine;
 
     append(pool, list, entry_number(entry));
-    if (atomic_load_explicit(&list->count, memory_order_relaxed) <= QUARANTINE)
+    if (atomic_load_explicit(&list->count, memory_order_relaxed) <= CACHE_QUARANTINE)
         return NULL;
     return take_first(pool, list);
 }

@@ -27,6 +27,9 @@
 #define CACHE_BATCH  8
 #define CACHE_PASSED 256
 
+/* With check_puts (put_check.h): entries that have ended, and are not used again yet. */
+#define CACHE_QUARANTINE (1u << 16)
+
 /* A domain's first caches are of memory of no device, one for each iface. */
 #define HOST_CACHES HMREG_IFACE_COUNT
 

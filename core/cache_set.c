@@ -255,6 +255,8 @@ static void retry_busy(struct cache_set *set, unsigned limit)
 /* Busy ones are many at the worst, and each try may cost a system call: one at a time will do. */
 void cache_set_reap(struct cache_set *set)
 {
+    if (!(atomic_load(&set->pool.hot.gate->state) & GATE_REAP))
+        return;
     retry_busy(set, 1);
     if (atomic_load(&set->pool.served))
         return;

@@ -9,8 +9,6 @@
  */
 #include "core/error.h"
 
-#include "core/process.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -28,18 +26,20 @@ static _Thread_local struct {
 
 /* ---- the last error --------------------------------------------------------------------- */
 
-static bool make_key(void)
+static bool made;
+
+static void make_key(void)
 {
-    return pthread_key_create(&last_key, free) == 0;
+    made = pthread_key_create(&last_key, free) == 0;
 }
 
 /* NULL: the thread has had none, or there is no memory for it. */
 static struct hmreg_error *find(bool make)
 {
-    static atomic_int made;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct hmreg_error *found;
 
-    if (!process_once(&made, make_key))
+    if (pthread_once(&once, make_key) || !made)
         return NULL;
     found = pthread_getspecific(last_key);
     if (found || !make)

@@ -5,16 +5,13 @@
  *
  * Domains that are opened with it keep no tables for threads, so that every get and put takes the
  * lock and a region's pins are exact at each put; other domains pay nothing. What is freed stays
- * readable: an entry serves another region only after QUARANTINE others, and a closed domain and
- * its entries stay for good.
+ * readable: an entry serves another region only after CACHE_QUARANTINE others, and a closed domain
+ * and its entries stay for good.
  */
 #ifndef HMREG_CORE_PUT_CHECK_H
 #define HMREG_CORE_PUT_CHECK_H
 
 #include "core/mr.h"
-
-/* Entries that have ended, and are not used again yet. */
-#define QUARANTINE (1u << 16)
 
 /* hmreg_mr_put() on a domain with check_puts. */
 void put_checked(struct hmreg_mr *mr);

@@ -611,8 +611,8 @@ int hmreg_domain_progress(struct hmreg_domain *domain);
 
 /*
  * Changes the limits of each of a domain's caches, as hmreg_domain_config has them; HMREG_LIMIT_NONE:
- * none; 0: nothing is remembered from now on. Regions above them that nobody holds go at once, the
- * least recently used first; those in use stay, and count. -EINVAL: domain is NULL, or it was opened
+ * none; 0: nothing is remembered from now on. Regions above them that no get holds go at once, first
+ * those that no get has found lately; those in use stay, and count. -EINVAL: domain is NULL, or it was opened
  * without a cache.
  */
 int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes);

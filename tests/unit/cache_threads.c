@@ -317,26 +317,31 @@ static void limit__reached_while_one_registers__counted_when_it_is_published(voi
     take_room_meanwhile(true, 0, 1);
 }
 
-/* Both wait for one registration, which finds no room. */
+/* Two wait for one registration, which finds no room. They do not wait for each other's. */
 static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
-    struct getter first, second;
+    struct getter getters[3];
     struct hmreg_mr *held;
     struct bed bed;
 
     open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
     held = bed_get(&bed, memory[1], LEN);
-    atomic_store(&stops, 1);
-    start(&first, &bed, memory[0], LEN);
+    atomic_store(&stops, 2);
+    start(&getters[0], &bed, memory[0], LEN);
     sem_wait(&reached);
-    start(&second, &bed, memory[0], LEN);
-    await_waiting(&bed, 1);
+    start(&getters[1], &bed, memory[0], LEN);
+    start(&getters[2], &bed, memory[0], LEN);
+    await_waiting(&bed, 2);
     sem_post(&go_on);
-    finish(&first);
-    finish(&second);
-    assert_int_equal(bed_stats(&bed).uncached, 2);
-    assert_int_equal(atomic_load(&counter.regs), 3);
+    sem_wait(&reached); /* one of the two is held up in its registration */
+    while (atomic_load(&counter.regs) < 4)
+        sched_yield();
+    sem_post(&go_on);
+    for (int i = 0; i < 3; i++)
+        finish(&getters[i]);
+    assert_int_equal(bed_stats(&bed).uncached, 3);
+    assert_int_equal(bed_stats(&bed).waits, 2);
     hmreg_mr_put(held);
     bed_close(&bed);
 }
