@@ -36,7 +36,8 @@
 #define NAMESPACES                                                                                 \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
      CLONE_NEWNET)
-#define NEWEST 450 /* set_mempolicy_home_node: the last that the profile knows */
+#define USERFAULTFD_NEW 0xaa00 /* the ioctl of /dev/userfaultfd */
+#define NEWEST          450    /* set_mempolicy_home_node: the last that the profile knows */
 
 /* ---- filters ---------------------------------------------------------------------------- */
 
@@ -107,6 +108,11 @@ static const char *install(struct sock_filter *code, size_t count)
 /* The next statement is for this number only. */
 #define IF(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1)
 
+/* A container has no /dev/userfaultfd; here is one that does not work. */
+#define NO_DEVICE                                                                                  \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4), LOAD(args[1]), IF(USERFAULTFD_NEW),      \
+        ANSWER(SECCOMP_RET_ERRNO | EPERM), ANSWER(SECCOMP_RET_ALLOW)
+
 static const char *drop_capabilities(uint64_t kept)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -145,6 +151,7 @@ const char *confine_filter(void)
         ANSWER(SECCOMP_RET_ERRNO | EPERM),
     };
     const struct sock_filter end[] = {
+        NO_DEVICE,
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
         LOAD(args[0]),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACES, 0, 1),
@@ -165,7 +172,7 @@ const char *confine_filter(void)
 const char *confine_kill(void)
 {
     struct sock_filter code[] = {LOAD(nr), IF(SYS_userfaultfd), ANSWER(SECCOMP_RET_KILL_PROCESS),
-                                 ANSWER(SECCOMP_RET_ALLOW)};
+                                 NO_DEVICE, ANSWER(SECCOMP_RET_ALLOW)};
 
     return install(code, COUNT(code));
 }

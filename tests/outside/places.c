@@ -99,16 +99,20 @@ static void start(struct running *running, const struct place *place)
     *running->output = '\0';
 }
 
-/* Reads on, to the end of a line or of all. */
+/* Reads on, to the end of a line or of all. What there is no room for is read, too. */
 static void read_output(struct running *running, bool line)
 {
     size_t len = strlen(running->output);
+    char piece[1024];
     ssize_t got = 1;
 
-    while (got > 0 && len < sizeof(running->output) - 1 &&
-           !(line && strchr(running->output, '\n'))) {
-        got = read(running->out, running->output + len, sizeof(running->output) - 1 - len);
-        len += got > 0 ? (size_t)got : 0;
+    while (got > 0 && !(line && strchr(running->output, '\n'))) {
+        size_t room = sizeof(running->output) - 1 - len, part;
+
+        got = read(running->out, piece, sizeof(piece));
+        part = got < 0 ? 0 : (size_t)got < room ? (size_t)got : room;
+        memcpy(running->output + len, piece, part);
+        len += part;
         running->output[len] = '\0';
     }
 }
@@ -151,6 +155,11 @@ static void container__nowhere_special__hits(void **state)
 static void container__dockers_filter__hits(void **state)
 {
     run_in(&(struct place){.confine = {confine_filter}});
+}
+
+static void container__filter_that_kills__hits(void **state)
+{
+    run_in(&(struct place){.confine = {confine_kill}});
 }
 
 static void container__read_only__hits(void **state)
@@ -271,8 +280,8 @@ static void plugin__in_dockers_filter__hits(void **state)
 }
 
 TEST_MAIN(TEST(container__nowhere_special__hits), TEST(container__dockers_filter__hits),
-          TEST(container__read_only__hits), TEST(container__as_nobody__hits),
-          TEST(container__read_only_filtered_as_nobody__hits),
+          TEST(container__filter_that_kills__hits), TEST(container__read_only__hits),
+          TEST(container__as_nobody__hits), TEST(container__read_only_filtered_as_nobody__hits),
           TEST(container__dockers_filter__stats_show_hits), TEST(hooks__ucx_loaded_before__hits),
           TEST(hooks__ucx_loaded_after__hits), TEST(hooks__jumps_over_libc_before__hits),
           TEST(hooks__jumps_over_libc_after__hits), TEST(allocator__jemalloc__hits),
