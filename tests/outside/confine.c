@@ -196,8 +196,10 @@ const char *confine_read_only(void)
 
 const char *confine_nobody(void)
 {
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        errno = EPERM;
         return "only root can become nobody";
+    }
     if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
         setresuid(NOBODY, NOBODY, NOBODY))
         return "there is no user nobody here";

@@ -64,10 +64,9 @@ static bool use_all(uint64_t *hits)
     return true;
 }
 
-static char *map_at(void *addr)
+static char *map_at(void *addr, int flag)
 {
-    char *at = mmap(addr, LEN, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | (addr ? MAP_FIXED : 0), -1, 0);
+    char *at = mmap(addr, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flag, -1, 0);
 
     if (at == MAP_FAILED)
         return NULL;
@@ -83,16 +82,16 @@ static bool change(int i)
     switch (i % 4) {
     case 0:
         MUST(munmap(buffers[i], LEN) == 0);
-        return map_at(buffers[i]);
+        return map_at(buffers[i], MAP_FIXED_NOREPLACE);
     case 1:
-        return map_at(buffers[i]);
+        return map_at(buffers[i], MAP_FIXED);
     case 2:
         MUST(madvise(buffers[i], LEN, MADV_DONTNEED) == 0);
         return true;
     default:
         moved = mremap(buffers[i], LEN, 2 * LEN, MREMAP_MAYMOVE);
         MUST(moved != MAP_FAILED && munmap(moved, 2 * LEN) == 0);
-        return map_at(buffers[i]);
+        return map_at(buffers[i], MAP_FIXED_NOREPLACE);
     }
 }
 
@@ -117,7 +116,7 @@ static bool try_cache(void)
     uint64_t first, second, third;
 
     for (int i = 0; i < BUFFERS; i++)
-        MUST((buffers[i] = map_at(NULL)));
+        MUST((buffers[i] = map_at(NULL, 0)));
     MUST(use_all(&first) && use_all(&second));
     if (load && !dlopen(load, RTLD_NOW | RTLD_GLOBAL)) {
         fprintf(stderr, "%s\n", dlerror());
