@@ -3,6 +3,8 @@
  * A fence that one thread makes for all: hits order their own stores and loads by nothing but the
  * compiler, and who takes a region away pays for both sides, by membarrier(2). Where the kernel has
  * none, each side fences for itself.
+ *
+ * tests/model/protocol/hit.pml models what relies on this; its head lists what it assumes.
  */
 #ifndef HMREG_CORE_BARRIER_H
 #define HMREG_CORE_BARRIER_H

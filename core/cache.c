@@ -339,6 +339,10 @@ static bool apply(struct cache_pool *pool, const struct change *change, unsigned
     return *room;
 }
 
+/* cache_drain() may end with the first batch of its own, which must have read every open change
+ * that is finished: the queue returns these first. */
+_Static_assert(CACHE_CHANGES >= CHANGES_OPEN, "a batch reads all open changes");
+
 /* True: the queue is empty. */
 static bool drain_batch(struct cache_pool *pool)
 {

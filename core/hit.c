@@ -9,7 +9,9 @@
  * The order: pin; the gate's state; the entry's sequence. Who takes an entry away makes its
  * sequence even, passes a barrier in every thread, and adds up the pins. So either the sum has this
  * pin, or this thread sees the new sequence. The state comes before the sequence, since the gate
- * is shut from before memory changes until the sequences are even.
+ * is shut from before memory changes until the sequences are even. tests/model/protocol/hit.pml is
+ * a model of it: other threads see the pins of this one in order, and at its next fence at the
+ * latest.
  */
 #include "core/cache_set.h"
 #include "core/error.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A model of the hit protocol for spin(1): gets and puts, changes of memory reported by hooks and
- * by userfaultfd, eviction, deregistration by the reaper, a fork, membarrier(2) refused. check.sh lets
- * spin visit every state of some small scenes, then breaks one rule at a time: spin must then find
- * an error. In every state
+ * by userfaultfd, eviction, deregistration by the reaper, a fork, membarrier(2) refused. check.sh
+ * lets spin visit every state of some small scenes, then breaks one rule at a time: spin must then
+ * find an error. In every state
  *
  *     a get hits no entry whose memory the kernel had changed before the get began;
  *     no region is deregistered between a get that returned it and its put;
@@ -48,13 +48,14 @@
 #define COUNT         15 /* changes    a producer without a slot counts itself as refused */
 #define READ_TWICE    16 /* changes    a slot is valid if its sequence is the same afterwards */
 #define DRAIN_HELP    17 /* batches    a get that finds DRAINING completes the drain */
-#define CHANGED       18 /* misses     a region that changed while it was made is not published */
-#define LOOK_AGAIN    19 /* reaper     the reaper looks again after it has cleared `awake` */
-#define LOOK_AT_ALL   20 /* reaper     it does not sleep while another thread drains */
-#define READING_FIRST 21 /* kernel     READING is set before the events are read */
-#define ASK_KERNEL    22 /* kernel     a hit asks the kernel before it reads the gate */
-#define READING_WAIT  23 /* kernel     a get that meets READING waits for its end */
-#define FORK          24 /* kernel     the gate is zero in the child of a fork */
+#define OPEN_FIRST    18 /* batches    an open slot that is finished is read before a drain ends */
+#define CHANGED       19 /* misses     a region that changed while it was made is not published */
+#define LOOK_AGAIN    20 /* reaper     the reaper looks again after it has cleared `awake` */
+#define LOOK_AT_ALL   21 /* reaper     it does not sleep while another thread drains */
+#define READING_FIRST 22 /* kernel     READING is set before the events are read */
+#define ASK_KERNEL    23 /* kernel     a hit asks the kernel before it reads the gate */
+#define READING_WAIT  24 /* kernel     a get that meets READING waits for its end */
+#define FORK          25 /* kernel     the gate is zero in the child of a fork */
 #define keeps(rule) (BREAK != rule)
 
 #define LIVE     1
@@ -183,10 +184,14 @@ inline read_slot() {
     }
 }
 
-inline drain() { /* with the lock held */
+#define queued gate & (keeps(DRAIN_HELP) -> PENDING | DRAINING : PENDING)
+
+/* Ends when the queue is empty, or has been read as far as it went when the drain began. */
+inline drain() {
+    upto = tickets;
     do
-    :: !(gate & (keeps(DRAIN_HELP) -> PENDING | DRAINING : PENDING)) -> break
-    :: else ->
+    :: !(queued) -> break
+    :: atomic { !lock && queued -> lock = true }
         gate = gate | (keeps(DRAIN_BIT) -> DRAINING : 0);
         gate = gate & (keeps(CLEAR_FIRST) -> ~PENDING : ~0);
         do
@@ -198,23 +203,31 @@ inline drain() { /* with the lock held */
             :: atomic { next < tickets -> ticket = next; next++ }
             :: else ->
                 gate = gate & (keeps(CLEAR_FIRST) -> ~DRAINING : ~(DRAINING | PENDING));
+                lock = false;
                 goto drained
             fi;
             read_slot();
             if
             :: true
-            :: lock = false; atomic { !lock -> lock = true } break /* after a batch */
+            :: atomic {
+                lock = false; /* after a batch */
+                if
+                :: next >= upto && !(keeps(OPEN_FIRST) && (finished(0) || finished(1))) ->
+                    goto drained
+                :: else -> break
+                fi
+            }
             fi
         od
     od;
 drained:
-    skip
+    upto = 0
 }
 
 /* ---- gets and puts: core/hit.c, core/get.c ---- */
 
 proctype thread(byte me) {
-    byte own, began, saw, ticket, left = GETS;
+    byte own, began, saw, ticket, upto, left = GETS;
     bool what;
 
 again:
@@ -250,24 +263,25 @@ aside:
         unread == 0;
         !(gate & READING) || !keeps(READING_WAIT);
 #endif
-        atomic { !lock -> lock = true }
         drain();
-        if
-        :: atomic { state == SERVING -> /* by address; hot from now on */
-            serve(); base++; sequence = sequence + (sequence + 1) % 2; known[me] = sequence;
-            lock = false }
-        :: atomic { state == FREE && !changing -> /* a miss */
-            state = REGISTERING; base++; changed = false; lock = false }
-            made = memory;
-            atomic {
-                !lock;
-                if
-                :: changed && keeps(CHANGED) -> base--; end_or_hold(); goto again
-                :: else -> state = SERVING; sequence++; known[me] = sequence; users++
-                fi
-            }
-        :: else -> lock = false; goto again /* uncached */
-        fi;
+        atomic {
+            !lock;
+            if
+            :: state == SERVING -> /* found by its address; hot from now on */
+                serve(); base++; sequence = sequence + (sequence + 1) % 2; known[me] = sequence;
+                goto served
+            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false
+            :: else -> goto again /* uncached */
+            fi
+        }
+        made = memory;
+        atomic {
+            !lock;
+            if
+            :: changed && keeps(CHANGED) -> base--; end_or_hold(); goto again
+            :: else -> state = SERVING; sequence++; known[me] = sequence; users++
+            fi
+        }
 served:
         atomic { began = 0; users-- }
         unpin(LAST_PUT)
@@ -301,20 +315,19 @@ proctype evict() {
 #define idle   (!(gate & QUEUED) && state != DYING)
 
 proctype reaper() {
-    byte saw, ticket;
+    byte saw, ticket, upto;
     bool what;
 
 end:
     do
     :: awake && idle && !keeps(LOOK_AGAIN) -> awake = false
     :: awake && (!idle || keeps(LOOK_AGAIN)) ->
-        atomic { !lock -> lock = true }
         drain();
         if
-        :: atomic { state == DYING -> state = EXAMINED; lock = false }
+        :: atomic { !lock && state == DYING -> state = EXAMINED }
             membarrier();
             atomic { !lock; end_or_hold() }
-        :: else -> lock = false
+        :: atomic { !lock && state != DYING }
         fi;
         awake = !keeps(LOOK_AGAIN);
         if :: !idle -> awake = true :: else fi
