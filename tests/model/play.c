@@ -192,6 +192,8 @@ static void judge_get(struct hold *hold, unsigned regs_before, unsigned failures
     atomic_fetch_add_explicit(&t.record->gets, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&t.record->hits, !regs, memory_order_relaxed);
     hear_notice();
+    if (regs) /* a get alone deregisters a few */
+        MUST(hmreg_domain_progress(t.domain));
     book_get(&hold->want, &seen);
 }
 

@@ -21,9 +21,13 @@ int __wrap_hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops
                                const struct provider_caps *caps, void *self,
                                const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
-    if (!strcmp(ops->name, "loopback"))
+    struct provider_caps ours = *caps;
+
+    if (!strcmp(ops->name, "loopback")) {
         ops = pinning_before(ops);
-    return __real_hmreg_domain_create(lib, ops, caps, self, config, out);
+        ours.any_thread = false; /* the reaper's times are not the seed's */
+    }
+    return __real_hmreg_domain_create(lib, ops, &ours, self, config, out);
 }
 
 /* Any region's token opens the way to all of its domain's. */
