@@ -11,7 +11,8 @@
  *
  * A second system call in libc's function, in another form, is not hooked: glibc 2.41's mmap(2) on
  * x86-64 has one, for executable memory at an address that the kernel chooses
- * (prefer_map_32bit_exec), which replaces nothing. unit_memhooks_sites lists libc's other entries.
+ * (prefer_map_32bit_exec), which replaces nothing. unit_memhooks_sites says of each entry in this
+ * machine's libc that it is hooked, or why not.
  */
 #include "core/hook_sites.h"
 

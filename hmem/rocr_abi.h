@@ -10,6 +10,11 @@
 #ifndef HMREG_HMEM_ROCR_ABI_H
 #define HMREG_HMEM_ROCR_ABI_H
 
+/* HSA's headers find this out on x86 only. */
+#if !defined(LITTLEENDIAN_CPU) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LITTLEENDIAN_CPU
+#endif
+
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 #include <stddef.h>

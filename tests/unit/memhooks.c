@@ -351,7 +351,7 @@ static void madvise__of_a_tagged_address__told(void **state)
     bed_open_hooked(&bed);
     assert_int_equal(bed_key(&bed, memory, 10), 1);
     assert_int_equal(madvise(tagged, bed_page(), MADV_DONTNEED), 0);
-    assert_int_equal(memory[0], 0);
+    /* That the kernel drops the pages is not the point: emulators do not. */
     assert_int_equal(bed_key(&bed, memory, 10), 2);
     munmap(memory, bed_page());
     bed_close(&bed);
@@ -711,7 +711,7 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
         test_skip("slow, and the same code");
     atomic_store(&enough, false);
     assert_int_equal(pthread_create(&thread, NULL, open_and_close, &enough), 0);
-    for (int i = 0; i < 100; i++) {
+    for (unsigned long i = test_times(100); i > 0; i--) {
         int status = -1;
         pid_t child = fork();
 

@@ -4,11 +4,11 @@
  * /dev/kfd, and over a stand-in for its libhsakmt without and with GPUs; and into the fakes, the
  * newer and the older. CTest sets LD_LIBRARY_PATH accordingly.
  */
+#include "hmem/rocr_abi.h"
 #include "tests/gpu/entries.h"
 #include "tests/support/test.h"
 
 #include <dlfcn.h>
-#include <hsa/hsa.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>

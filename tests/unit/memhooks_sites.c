@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Each place in this machine's libc and dynamic linker that enters the kernel to change mappings is
+ * a site, or one of the exceptions below, of which each says why nothing is lost. A newer libc that
+ * enters the kernel elsewhere fails here, before it goes unheard.
+ */
+#include "tests/support/test.h"
+
+#include "core/hook_sites.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <hmreg/hmreg.h>
+#include <link.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+
+static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap, SYS_madvise,
+                               SYS_brk,    SYS_shmat, SYS_shmdt,  SYS_process_madvise};
+
+static struct {
+    struct hook_sites sites;
+    unsigned entries, missed;
+} found;
+
+static bool changes_mappings(long number)
+{
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i] == number)
+            return true;
+    return false;
+}
+
+static bool is_site(const uint8_t *at)
+{
+    for (size_t i = 0; i < found.sites.count; i++)
+        if (found.sites.site[i].at == at)
+            return true;
+    return false;
+}
+
+/* posix_madvise(3) never drops pages: POSIX_MADV_DONTNEED does nothing in glibc. The dynamic linker
+ * maps files into what it has reserved itself, and its own heap only grows; it unmaps by munmap. */
+static bool is_exception(const char *file, const char *function, long number)
+{
+    return strcmp(function, "posix_madvise") == 0 ||
+           (strstr(file, "/ld-linux") && (number == SYS_mmap || number == SYS_brk));
+}
+
+static void look_at(const char *file, const struct hook_entry *entry)
+{
+    Dl_info info = {.dli_sname = NULL};
+    const char *function = "a function without a name";
+
+    if (!entry->site || !changes_mappings(entry->number))
+        return;
+    found.entries++;
+    if (dladdr(entry->site, &info) && info.dli_sname)
+        function = info.dli_sname;
+    if (is_site(entry->site) || is_exception(file, function, entry->number))
+        return;
+    print_message("%s: %p, near %s: system call %ld is not hooked\n", file, (void *)entry->site,
+                  function, entry->number);
+    found.missed++;
+}
+
+static int look_into(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    if (!strstr(file->dlpi_name, "/libc.so") && !strstr(file->dlpi_name, "/ld-linux"))
+        return 0;
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+        uint8_t *code = (uint8_t *)(file->dlpi_addr + segment->p_vaddr);
+        struct hook_entry entry;
+
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+            continue;
+        for (size_t at = 0; at < segment->p_memsz; at += HOOK_CODE_STEP)
+            if (hook_arch_enters(code, segment->p_memsz, at, &entry))
+                look_at(file->dlpi_name, &entry);
+    }
+    return 0;
+}
+
+static void sites_find__in_this_libc__every_entry_that_changes_mappings(void **state)
+{
+    int rc = hook_sites_find(&found.sites);
+
+    if (rc == -EOPNOTSUPP && hook_arch_refusal())
+        test_skip("%s", hook_arch_refusal());
+    assert_ok(rc);
+    dl_iterate_phdr(look_into, NULL);
+    assert_int_equal(found.missed, 0);
+    assert_in_range(found.entries, sizeof(numbers) / sizeof(numbers[0]), HOOK_SITES_MAX);
+}
+
+TEST_MAIN(TEST(sites_find__in_this_libc__every_entry_that_changes_mappings))
