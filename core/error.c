@@ -12,11 +12,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pthread_key_t last_key;
 
 static _Thread_local struct {
     struct hmreg_error_guard *guards; /* the latest; one that was overwritten has those outside
@@ -26,26 +25,37 @@ static _Thread_local struct {
 
 /* ---- the last error --------------------------------------------------------------------- */
 
-static bool made;
-
-static void make_key(void)
+/* Of threads that make it at once one wins; no lock, which a forked child might find taken. False:
+ * there is none left. */
+static bool have_key(pthread_key_t *out)
 {
-    made = pthread_key_create(&last_key, free) == 0;
+    static _Atomic uint64_t made; /* 1 + the key; 0: none yet */
+    uint64_t key = atomic_load(&made);
+
+    if (!key) {
+        if (pthread_key_create(out, free))
+            return false;
+        if (!atomic_compare_exchange_strong(&made, &key, (uint64_t)*out + 1))
+            pthread_key_delete(*out);
+        key = atomic_load(&made);
+    }
+    *out = (pthread_key_t)(key - 1);
+    return true;
 }
 
 /* NULL: the thread has had none, or there is no memory for it. */
 static struct hmreg_error *find(bool make)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_key_t key;
     struct hmreg_error *found;
 
-    if (pthread_once(&once, make_key) || !made)
+    if (!have_key(&key))
         return NULL;
-    found = pthread_getspecific(last_key);
+    found = pthread_getspecific(key);
     if (found || !make)
         return found;
     found = malloc(sizeof(*found));
-    if (found && pthread_setspecific(last_key, found)) {
+    if (found && pthread_setspecific(key, found)) {
         free(found);
         found = NULL;
     }

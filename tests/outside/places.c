@@ -31,7 +31,7 @@ struct place {
 struct running {
     pid_t pid;
     int in, out;
-    char output[4096];
+    char output[32768];
 };
 
 /* ---- running ---------------------------------------------------------------------------- */

@@ -228,6 +228,22 @@ static void limit__used_since_eviction_passed_it__stays(void **state)
     bed_close(&bed);
 }
 
+/* Used twice, and then no more. */
+static void limit__not_used_for_a_turn__goes(void **state)
+{
+    struct bed bed;
+
+    open_bed(&bed, 0, 8, 0);
+    touch(&bed, 8);
+    touch(&bed, 8);
+    for (unsigned i = 8; i < 16; i++)
+        bed_key(&bed, memory[i], LEN);
+    assert_int_equal(bed_stats(&bed).evictions, 8);
+    for (unsigned i = 8; i < 16; i++)
+        assert_int_equal(bed_key(&bed, memory[i], LEN), i + 1);
+    bed_close(&bed);
+}
+
 /* What eviction cannot help evicts nothing, neither one region for one nor all for one. */
 static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
 {
@@ -651,7 +667,8 @@ TEST_MAIN(TEST(get__same_again__same_region), TEST(get__contained_range__the_lar
           TEST(limit__working_set_of_exactly_the_limit__never_misses),
           TEST(limit__one_region_more__what_was_not_used_goes),
           TEST(limit__registration_fails_for_good__nothing_is_evicted),
-          TEST(limit__used_since_eviction_passed_it__stays), TEST(limit__of_bytes__holds_exactly),
+          TEST(limit__not_used_for_a_turn__goes), TEST(limit__used_since_eviction_passed_it__stays),
+          TEST(limit__of_bytes__holds_exactly),
           TEST(limit__region_larger_than_all_of_it__uncached_and_nothing_evicted),
           TEST(limit__one__each_get_of_another_evicts),
           TEST(limit__everything_pinned__served_uncached), TEST(limit__none__nothing_is_evicted),
