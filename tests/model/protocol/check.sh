@@ -17,7 +17,7 @@ usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 EVICTION
 scenes="pins refused evictions changes batches misses reaper kernel"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
-    [refused]="HOOKS=1 EVICTIONS=1 REAPER=1 REFUSED=1"
+    [refused]="HOOKS=1 REAPER=1 REFUSED=1"
     [evictions]="GETS=2 EVICTIONS=1"
     [changes]="HOOKS=1 OTHERS=1 STRONG=1"
     [batches]="HOOKS=1 OTHERS=1 SLOTS=2 STRONG=1"
@@ -39,7 +39,7 @@ search() {
     rm -f ./*
     spin -a "${options[@]}" "$model" &&
         "${CC:-cc}" -w -DSAFETY -DNOFAIR -DMEMLIM=1500 "$@" -o pan pan.c &&
-        ./pan -m20000
+        ./pan -m20000 -w20 # a table for 2^20 states, which grows
 }
 
 # An error's absence counts only if the search came to its end.
