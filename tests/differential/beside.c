@@ -100,6 +100,17 @@ static void flush(void)
         must(!domains[i] || hmreg_domain_flush(domains[i]) == 0, "hmreg_domain_flush()");
 }
 
+/* What was moved may stay watched until the next region ends: there is one more. */
+static void forget_all(void)
+{
+    static char other[1 << 16];
+
+    put_all();
+    flush();
+    beside_use(other, sizeof(other));
+    flush();
+}
+
 void beside_without(const struct step *step, void (*act)(struct outcome *out), struct outcome *out)
 {
     bool close = plan && step->form % 4 == 0;
@@ -107,8 +118,7 @@ void beside_without(const struct step *step, void (*act)(struct outcome *out), s
     if (close) {
         close_library();
     } else if (plan) {
-        put_all();
-        flush();
+        forget_all();
     }
     act(out);
     if (close)

@@ -74,11 +74,9 @@ struct layout {
     bool watched; /* by somebody else than the program */
 };
 
-static bool is_own(const struct part *part)
+static unsigned area_of(const struct part *part)
 {
-    uint64_t offset = space_offset((void *)(uintptr_t)part->start);
-
-    return offset / SPACE_SPACING == AREA_OWN;
+    return (unsigned)(space_offset((void *)(uintptr_t)part->start) / SPACE_SPACING);
 }
 
 /* The outcome's digest, and the words that explain it. */
@@ -100,7 +98,7 @@ static void end_part(struct layout *layout)
     for (int i = 0; i < len; i++)
         layout->out->value = space_mix(layout->out->value, (uint8_t)observe_detail[layout->used++]);
     layout->out->more += part->huge;
-    layout->watched |= strstr(part->flags, " uw") && !is_own(part);
+    layout->watched |= strstr(part->flags, " uw") && area_of(part) != AREA_OWN;
     *part = (struct part){0};
 }
 
@@ -121,16 +119,18 @@ static void add_part(struct layout *layout, const struct part *part)
 }
 
 /* Two letters each: um, uw, ui are of userfaultfds; sd, ac, gu are the kernel's own accounts of a
- * mapping as a whole, however it came to be one. */
+ * mapping as a whole, however it came to be one. Large mappings may stay watched, as
+ * docs/monitors.md says. */
 static void add_flags(const struct layout *layout, struct part *part, const char *line)
 {
     static const char *const hidden[] = {"um", "uw", "ui", "sd", "ac", "gu"};
+    bool watches = layout->watches && area_of(part) != AREA_HUGE;
     size_t len = 0;
 
     for (const char *at = line; at[0] == ' ' && at[1] > ' ' && at[2] > ' '; at += 3) {
         bool hide = false;
 
-        for (size_t i = layout->watches ? 3 : 0; i < COUNT(hidden); i++)
+        for (size_t i = watches ? 3 : 0; i < COUNT(hidden); i++)
             hide |= strncmp(at + 1, hidden[i], 2) == 0;
         if (hide || len + 4 > sizeof(part->flags))
             continue;

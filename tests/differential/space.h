@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-#define SPACE_SMALL   256  /* pages */
+#define SPACE_SMALL   192  /* pages; no mapping of them counts as large */
 #define SPACE_HUGE    6    /* huge pages */
 #define SPACE_OWN     32   /* pages */
 #define SPACE_FILE    64   /* pages of the memfd, at first */
