@@ -116,19 +116,11 @@ static void take_off(struct watching *watching, uint64_t start, uint64_t end)
     replace(watching, first, last, NULL);
 }
 
-/* A reader that has lost changes leaves spans as they are: too large does no harm. */
-static void take_off_unmapped(struct watching *watching)
-{
-    struct change change;
-
-    while (changes_next(&watching->changes, &change))
-        if (change.source == CHANGE_KERNEL && change.unmapped)
-            take_off(watching, change.start, change.end);
-}
-
 /* ---- the mappings as they are ----------------------------------------------------------- */
 
-/* The whole mappings that hold a span. False: there is a hole, or the list cannot be read. */
+/* The whole mappings that hold a span. False: there is a hole, or a mapping of a file, which is
+ * never cached and where the kernel would map fewer pages at a fault; or the list cannot be read.
+ */
 static bool find_whole(struct watching *watching, const struct span *span, struct span *out)
 {
     struct span whole = {UINT64_MAX, span->start};
@@ -137,7 +129,7 @@ static bool find_whole(struct watching *watching, const struct span *span, struc
 
     maps_begin(&maps, watching->maps.fd);
     while (whole.end < span->end && maps_next(&maps, whole.end, &map) == 1 &&
-           map.start <= whole.end) {
+           map.start <= whole.end && map.anonymous) {
         whole.start = map.start < whole.start ? map.start : whole.start;
         whole.end = map.end;
     }
@@ -224,6 +216,35 @@ static void leave(struct watching *watching, const struct span *span)
         leave_now(watching, span);
     else
         keep(watching, span);
+}
+
+/* What is left of a span on both sides of what was unmapped: its region may be gone with that. */
+static void leave_beside(struct watching *watching, uint64_t start, uint64_t end)
+{
+    size_t index = first_behind(watching, start ? start - 1 : 0);
+    struct span span;
+
+    if (index < watching->count && watching->spans[index].end == start) {
+        span = watching->spans[index];
+        leave(watching, &span);
+    }
+    index = first_behind(watching, end);
+    if (index < watching->count && watching->spans[index].start == end) {
+        span = watching->spans[index];
+        leave(watching, &span);
+    }
+}
+
+/* A reader that has lost changes leaves spans as they are: too large does no harm. */
+static void take_off_unmapped(struct watching *watching)
+{
+    struct change change;
+
+    while (changes_next(&watching->changes, &change))
+        if (change.source == CHANGE_KERNEL && change.unmapped) {
+            take_off(watching, change.start, change.end);
+            leave_beside(watching, change.start, change.end);
+        }
 }
 
 static void leave_kept(struct watching *watching)

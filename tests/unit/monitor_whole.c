@@ -276,6 +276,46 @@ static void split__a_region_in_one_part__joined_again(void **state)
     bed_close(&bed);
 }
 
+static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(12);
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory + 5 * page, page);
+    assert_int_equal(munmap(memory + 4 * page, 4 * page), 0);
+    assert_true(monitor_settle(bed.lib->monitor));
+    forget(&bed);
+    assert_false(is_watched(&bed, memory));
+    assert_false(is_watched(&bed, memory + 8 * page));
+    munmap(memory, 12 * page);
+    bed_close(&bed);
+}
+
+/* Never cached; and a watch would make the kernel map fewer pages at a fault. */
+static void file__private_and_beside_a_region__not_watched(void **state)
+{
+    size_t page = bed_page(), len = 2 * WATCHING_LARGE;
+    int file = memfd_create("private", MFD_CLOEXEC);
+    char *memory = bed_reserve((len + page) / page);
+    struct bed bed;
+
+    assert_int_equal(ftruncate(file, (off_t)len), 0);
+    assert_ptr_equal(bed_map_at(memory, 1), memory);
+    assert_true(mmap(memory + page, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
+                     0) == memory + page);
+    open_bed(&bed);
+    get_and_put(&bed, memory, page);
+    get_and_put(&bed, memory, 3 * page);
+    get_and_put(&bed, memory + page, len);
+    assert_false(is_watched(&bed, memory + page));
+    assert_true(is_watched(&bed, memory));
+    munmap(memory, page + len);
+    close(file);
+    bed_close(&bed);
+}
+
 /* Two watched mappings side by side, which the kernel may hold as one. */
 static void neighbours__one_without_a_region__neither_is_split(void **state)
 {
@@ -401,6 +441,8 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(realloc__of_a_block_with_a_region__not_copied), TEST(grown__in_place__left_whole),
           TEST(split__by_mprotect_and_joined__left_whole),
           TEST(split__a_region_in_one_part__joined_again),
+          TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
+          TEST(file__private_and_beside_a_region__not_watched),
           TEST(neighbours__one_without_a_region__neither_is_split),
           TEST(leave__another_userfaultfd_has_it_by_then__not_undone),
           TEST(large__without_a_region__a_few_stay_watched),
