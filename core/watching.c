@@ -266,6 +266,23 @@ static void forget_kept(struct watching *watching, const struct span *span)
 
 /* ---- moves ------------------------------------------------------------------------------ */
 
+/* The kernel says how long the memory was; it may have grown by the move. The thread that moved it
+ * waits meanwhile. Where the list of mappings would have to be read as text, what has grown is
+ * found by the rest, if that is still there when the move is left. */
+static uint64_t grown_end(const struct watching *watching, uint64_t start, uint64_t end)
+{
+    struct maps maps;
+    struct map map;
+
+    if (watching->maps.fd < 0)
+        return end;
+    maps_begin(&maps, watching->maps.fd);
+    if (maps_next(&maps, start, &map) == 1 && map.start <= start && map.end > end)
+        end = map.end;
+    maps_end(&maps);
+    return end;
+}
+
 /* Beyond what there is room for, memory stays watched until its mapping is left by a region or the
  * library is closed. */
 void watching_note_move(struct watching *watching, uint64_t start, uint64_t end)
@@ -274,7 +291,7 @@ void watching_note_move(struct watching *watching, uint64_t start, uint64_t end)
 
     if (at - atomic_load(&watching->moves_begin) == WATCHING_MOVES)
         return;
-    watching->moves[at % WATCHING_MOVES] = (struct span){start, end};
+    watching->moves[at % WATCHING_MOVES] = (struct span){start, grown_end(watching, start, end)};
     atomic_store(&watching->moves_end, at + 1);
 }
 

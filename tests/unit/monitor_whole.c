@@ -293,6 +293,26 @@ static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **stat
     bed_close(&bed);
 }
 
+static void moved__grown_and_unmapped_in_part__rest_left(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(4), *target = bed_reserve(16), *other = bed_map(1);
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory, page);
+    assert_ptr_equal(mremap(memory, 4 * page, 12 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
+                     target);
+    assert_int_equal(munmap(target, 6 * page), 0);
+    assert_true(monitor_settle(bed.lib->monitor));
+    get_and_put(&bed, other, page); /* a region's end, at which moves are looked at */
+    forget(&bed);
+    assert_false(is_watched(&bed, target + 8 * page));
+    munmap(target, 16 * page);
+    munmap(other, page);
+    bed_close(&bed);
+}
+
 /* Never cached; and a watch would make the kernel map fewer pages at a fault. */
 static void file__private_and_beside_a_region__not_watched(void **state)
 {
@@ -442,6 +462,7 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(split__by_mprotect_and_joined__left_whole),
           TEST(split__a_region_in_one_part__joined_again),
           TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
+          TEST(moved__grown_and_unmapped_in_part__rest_left),
           TEST(file__private_and_beside_a_region__not_watched),
           TEST(neighbours__one_without_a_region__neither_is_split),
           TEST(leave__another_userfaultfd_has_it_by_then__not_undone),
