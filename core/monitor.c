@@ -69,12 +69,36 @@ static int listen_to_kernel(struct monitor *monitor, bool must)
     return 0;
 }
 
+/* False: libc cannot be hooked, which is added to the reasons and no error. */
+static bool hook_libc(struct monitor *monitor)
+{
+    size_t used = strlen(monitor->why);
+    struct hmreg_error before;
+    int rc;
+
+    hmreg_error_save(&before);
+    rc = memhooks_open();
+    if (rc)
+        snprintf(monitor->why + used, sizeof(monitor->why) - used, "; %s",
+                 hmreg_last_error()->text);
+    hmreg_error_restore(&before);
+    return !rc;
+}
+
+/* Most containers forbid userfaultfd: there, hooks in libc are the alternative to no cache. */
 static int start_default(struct monitor *monitor)
 {
     int rc = listen_to_kernel(monitor, false);
 
-    monitor->kind = monitor->userfault ? HMREG_MONITOR_USERFAULTFD : HMREG_MONITOR_DISABLED;
-    return rc;
+    if (rc)
+        return rc;
+    if (monitor->userfault)
+        monitor->kind = HMREG_MONITOR_USERFAULTFD;
+    else if (hook_libc(monitor))
+        monitor->kind = HMREG_MONITOR_MEMHOOKS;
+    else
+        monitor->kind = HMREG_MONITOR_DISABLED;
+    return 0;
 }
 
 static int start_hooks(struct monitor *monitor)

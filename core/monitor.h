@@ -24,7 +24,7 @@ struct listener {
 };
 
 /* Starts the monitor a choice asks for. -EPERM, -ENOSYS: userfaultfd was asked for by name and
- * is not to be had; the default falls back to disabled, memhooks does without. -EOPNOTSUPP:
+ * is not to be had; the default then takes memhooks, or none, and memhooks do without. -EOPNOTSUPP:
  * memhooks were asked for, and this program cannot be hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE.
  */
 int monitor_open(enum hmreg_monitor choice, struct monitor **out);

@@ -175,18 +175,20 @@ const struct finding findings_of_machine[] = {
     {
         .code = "userfaultfd-denied",
         .severity = SEVERITY_DEGRADED,
-        .title = "this process may not watch its memory: host registrations are not cached",
-        .remedy = "In a container, give it the device file (docker run --device /dev/userfaultfd), "
-                  "or a seccomp profile that permits userfaultfd(2). Elsewhere, a kernel of Linux "
-                  "5.15 or later with CONFIG_USERFAULTFD. Or choose another monitor: "
-                  "FI_MR_CACHE_MONITOR=memhooks.",
-        .lesson = "hmreg remembers a registration of host memory only while the kernel tells it "
-                  "when that memory is freed or mapped anew, which userfaultfd does. Without it "
-                  "each hmreg_mr_get() of host memory registers anew: right, but slow. Device "
-                  "memory is checked by its identity and is cached all the same. The verdict is "
-                  "from asking the kernel, not from its settings: the sysctl "
-                  "vm.unprivileged_userfaultfd does not matter, since only faults of user mode are "
-                  "asked for.",
+        .title = "this process may not have userfaultfd: hooks in libc watch host memory instead",
+        .remedy = "Nothing, if the program changes its mappings by libc's functions, as most do: "
+                  "hmreg info says that memhooks serve. Else, in a container, give it the device "
+                  "file (docker run --device /dev/userfaultfd), or a seccomp profile that permits "
+                  "userfaultfd(2). Elsewhere, a kernel of Linux 5.15 or later with "
+                  "CONFIG_USERFAULTFD.",
+        .lesson = "hmreg remembers a registration of host memory only while something tells it "
+                  "when that memory is freed or mapped anew. The kernel does, by userfaultfd. "
+                  "Where it may not, hooks in libc's code do (memhooks), which miss system calls "
+                  "that a program makes past libc. Where libc cannot be hooked either, each "
+                  "hmreg_mr_get() of host memory registers anew: right, but slow. Device memory is "
+                  "checked by its identity and is cached all the same. The verdict is from asking "
+                  "the kernel, not from its settings: the sysctl vm.unprivileged_userfaultfd does "
+                  "not matter, since only faults of user mode are asked for.",
     },
     {
         .code = "numa-balancing",

@@ -138,7 +138,7 @@ const char *hmreg_strerror(int code);
 /* What notices that host memory was freed or remapped. */
 enum hmreg_monitor {
     HMREG_MONITOR_DEFAULT = 0,     /* the environment's choice, else userfaultfd where allowed,
-                                      else disabled */
+                                      else memhooks where libc can be hooked, else disabled */
     HMREG_MONITOR_USERFAULTFD = 1, /* the kernel tells; an error where it is not permitted */
     HMREG_MONITOR_IMPORT = 2,      /* the application tells, by hmreg_invalidate() */
     HMREG_MONITOR_DISABLED = 3,    /* nobody: host memory is registered, never cached */

@@ -316,6 +316,7 @@ static void calloc__fails_in_open__enomem(void **state)
 static int without_userfaultfd(int errnum)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct hmreg *lib = NULL;
     struct bed bed;
 
@@ -332,8 +333,10 @@ static int without_userfaultfd(int errnum)
     if (hmreg_open(&config, &bed.lib) || hmreg_last_error()->code != -EINVAL)
         return 3;
     bed.domain = counter_open(bed.lib, NULL);
-    if (bed_key(&bed, memory[0], LEN) != 1 || bed_key(&bed, memory[0], LEN) != 2)
+    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_MEMHOOKS)
         return 4;
+    if (bed_key(&bed, memory[0], LEN) != 1 || bed_key(&bed, memory[0], LEN) != 1)
+        return 5;
     bed_close(&bed);
     return 0;
 }
@@ -351,13 +354,13 @@ static void run_without_userfaultfd(int errnum)
     assert_int_equal(status, 0);
 }
 
-static void open__userfaultfd_not_permitted__eperm_or_no_monitor(void **state)
+static void open__userfaultfd_not_permitted__eperm_or_memhooks(void **state)
 {
     vendors_reset();
     run_without_userfaultfd(EPERM);
 }
 
-static void open__userfaultfd_not_built_in__enosys_or_no_monitor(void **state)
+static void open__userfaultfd_not_built_in__enosys_or_memhooks(void **state)
 {
     vendors_reset();
     run_without_userfaultfd(ENOSYS);
@@ -455,8 +458,8 @@ TEST_MAIN(TEST(reg__each_error__comes_up_whole_after_one_try),
           TEST(calloc__each_fails_in_turn__enomem_and_nothing_lost),
           TEST(calloc__fails_for_what_threads_remember__hits_all_the_same),
           TEST(calloc__fails_in_domain_open__enomem), TEST(calloc__fails_in_open__enomem),
-          TEST(open__userfaultfd_not_permitted__eperm_or_no_monitor),
-          TEST(open__userfaultfd_not_built_in__enosys_or_no_monitor),
+          TEST(open__userfaultfd_not_permitted__eperm_or_memhooks),
+          TEST(open__userfaultfd_not_built_in__enosys_or_memhooks),
           TEST(open__no_descriptor_left__emfile_and_nothing_lost),
           TEST(watch__anothers_userfaultfd_is_there__served_uncached),
           TEST(resolve__fails__the_error_comes_up_and_nothing_is_registered),

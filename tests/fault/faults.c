@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <hmreg/hmreg.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdarg.h>
@@ -42,6 +43,17 @@ long faults_blocks(void)
 long faults_mappings(void)
 {
     return atomic_load(&mappings);
+}
+
+void faults_hook_libc(void)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .monitor = HMREG_MONITOR_MEMHOOKS,
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM)};
+    struct hmreg *lib = NULL;
+
+    if (!hmreg_open(&config, &lib))
+        hmreg_close(lib);
 }
 
 static bool fails(const char *call, int errnum)

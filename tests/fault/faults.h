@@ -16,5 +16,7 @@ const char *faults_fired(void);
 /* Blocks of memory, and mappings, that were had and not given back, by all threads. */
 long faults_blocks(void);
 long faults_mappings(void);
+/* Maps what the library keeps for the life of the process: the stubs of memhooks. */
+void faults_hook_libc(void);
 
 #endif

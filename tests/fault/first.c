@@ -205,6 +205,8 @@ static void *map(size_t len)
 static void start(enum hmreg_monitor choice)
 {
     vendors_reset();
+    if (choice != HMREG_MONITOR_MEMHOOKS) /* where userfaultfd fails, they are the default */
+        faults_hook_libc();
     vendors[HMREG_IFACE_CUDA].export_code = -EIO;
     monitor = choice;
     memory = map(LEN);
