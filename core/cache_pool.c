@@ -310,6 +310,7 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
     if (entry->mr.zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
     entry->mr.state = CACHE_FREE;
+    atomic_fetch_add(&pool->forgotten, 1);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);

@@ -75,7 +75,8 @@ struct cache_pool {
     struct change_reader changes;
     struct change change; /* the one that is being applied, if there is one */
     bool applying;
-    atomic_bool served; /* the reaper deregisters what is dead: calls need not */
+    atomic_uint forgotten; /* counts entries whose regions were deregistered */
+    atomic_bool served;    /* the reaper deregisters what is dead: calls need not */
 };
 
 struct cache_use {

@@ -228,17 +228,14 @@ static bool end_dead(struct cache_set *set, unsigned most)
     return count;
 }
 
-bool cache_set_reap_dead(struct cache_set *set)
+void cache_set_reap_dead(struct cache_set *set)
 {
-    bool any = false;
-
+    cache_set_settle(set);
     reaper_pause(&set->reaper);
-    cache_drain(&set->pool);
     cache_examine(&set->pool, UINT_MAX);
     while (end_dead(set, REAPED))
-        any = true;
+        ;
     reaper_resume(&set->reaper);
-    return any;
 }
 
 /* Tries those that were busy once more, so many at the most. */
@@ -288,7 +285,7 @@ void cache_set_progress(struct cache_set *set)
 
 unsigned cache_set_flush(struct cache_set *set)
 {
-    cache_drain(&set->pool);
+    cache_set_settle(set); /* what has ended is not counted as evicted */
     retry_busy(set, UINT_MAX);
     cache_empty(&set->pool);
     cache_set_reap_dead(set);

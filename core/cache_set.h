@@ -84,10 +84,8 @@ void cache_set_serve_no_more(struct cache_set *set);
 /* By calls that come by: deregisters some of what has ended, unless the reaper does, and tries once
  * more one that was busy. */
 void cache_set_reap(struct cache_set *set);
-/* All that has ended and is not pinned, also what the reaper was about to. False: there was
- * nothing.
- */
-bool cache_set_reap_dead(struct cache_set *set);
+/* All that has ended and is not pinned, also what the reaper was about to. */
+void cache_set_reap_dead(struct cache_set *set);
 /* The application's call that takes the reaper's place: all of that, and one that was busy. */
 void cache_set_progress(struct cache_set *set);
 

@@ -168,15 +168,23 @@ static int create_once(struct get *get, struct cache *cache, struct cache_entry 
     return rc;
 }
 
+/* Has anything been deregistered since, by whatever thread, that was dead? */
+static bool reap_helps(struct cache_set *set, unsigned forgotten)
+{
+    cache_set_reap_dead(set);
+    return atomic_load(&set->pool.forgotten) != forgotten;
+}
+
 static int create(struct get *get, struct cache_entry *entry)
 {
     struct cache *cache = cache_of(get, entry);
+    unsigned forgotten = atomic_load(&get->set->pool.forgotten);
     struct hmreg_error_guard guard;
     int rc;
 
     hmreg_error_guard(&guard);
     rc = create_once(get, cache, entry);
-    if (eviction_helps(rc) && cache_set_reap_dead(get->set))
+    if (eviction_helps(rc) && reap_helps(get->set, forgotten))
         rc = create_once(get, cache, entry);
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);

