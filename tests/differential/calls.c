@@ -20,7 +20,6 @@
 #define ADVICE_COLLAPSE        25
 #define ADVICE_GUARD_INSTALL   102
 #define ADVICE_GUARD_REMOVE    103
-#define MAP_DROPPABLE_FLAG     0x08
 #define REMAP_DONTUNMAP        4
 
 #define RW   (PROT_READ | PROT_WRITE)
@@ -51,7 +50,6 @@ static const struct map_form {
     {RW, ANON | MAP_LOCKED, NOTHING},
     {RW, ANON | MAP_STACK, NOTHING},
     {RW, ANON | MAP_GROWSDOWN, NOTHING},
-    {RW, MAP_DROPPABLE_FLAG | MAP_ANONYMOUS, NOTHING},
     {RW, ANON | MAP_HUGETLB, NOTHING},
     {RW, MAP_SHARED | MAP_ANONYMOUS, NOTHING},
     {RW, MAP_PRIVATE, THE_FILE},
@@ -221,34 +219,15 @@ void act_protect(const struct step *step, struct outcome *out)
 
 static int draw_advice(const struct step *step)
 {
-    static const int advices[] = {MADV_NORMAL,
-                                  MADV_RANDOM,
-                                  MADV_SEQUENTIAL,
-                                  MADV_WILLNEED,
-                                  MADV_DONTNEED,
-                                  MADV_DONTNEED,
-                                  MADV_DONTNEED,
-                                  MADV_FREE,
-                                  MADV_FREE,
-                                  MADV_REMOVE,
-                                  MADV_DONTFORK,
-                                  MADV_DOFORK,
-                                  MADV_MERGEABLE,
-                                  MADV_UNMERGEABLE,
-                                  MADV_HUGEPAGE,
-                                  MADV_NOHUGEPAGE,
-                                  MADV_DONTDUMP,
-                                  MADV_DODUMP,
-                                  MADV_WIPEONFORK,
-                                  MADV_KEEPONFORK,
-                                  MADV_COLD,
-                                  MADV_PAGEOUT,
-                                  MADV_POPULATE_READ,
-                                  MADV_POPULATE_WRITE,
-                                  ADVICE_DONTNEED_LOCKED,
-                                  ADVICE_GUARD_INSTALL,
-                                  ADVICE_GUARD_REMOVE,
-                                  77};
+    static const int advices[] = {MADV_NORMAL,          MADV_RANDOM,         MADV_SEQUENTIAL,
+                                  MADV_WILLNEED,        MADV_DONTNEED,       MADV_DONTNEED,
+                                  MADV_DONTNEED,        MADV_FREE,           MADV_FREE,
+                                  MADV_REMOVE,          MADV_DONTFORK,       MADV_DOFORK,
+                                  MADV_MERGEABLE,       MADV_UNMERGEABLE,    MADV_HUGEPAGE,
+                                  MADV_NOHUGEPAGE,      MADV_DONTDUMP,       MADV_DODUMP,
+                                  MADV_WIPEONFORK,      MADV_KEEPONFORK,     MADV_COLD,
+                                  MADV_POPULATE_READ,   MADV_POPULATE_WRITE, ADVICE_DONTNEED_LOCKED,
+                                  ADVICE_GUARD_INSTALL, ADVICE_GUARD_REMOVE, 77};
 
     if (step->area == AREA_HUGE && step->form % 2)
         return step->form % 8 == 1 ? ADVICE_COLLAPSE : MADV_HUGEPAGE;
@@ -281,11 +260,16 @@ static int collapse(char *at, size_t len)
     return rc;
 }
 
-/* Pages of MADV_FREE may keep their bytes or lose them, until they are written. */
+/* Pages of MADV_FREE keep their bytes or lose them, as the kernel likes, until they are written. So
+ * it is with MADV_PAGEOUT and MAP_DROPPABLE, which therefore are not here. */
 static void write_all(const struct step *step)
 {
-    for (unsigned i = 0; i < step->pages; i++)
-        space_store(space_start(step) + i * space.page, step->r + i);
+    for (unsigned i = 0; i < step->pages; i++) {
+        char *page = space_start(step) + i * space.page;
+
+        if (space_store(page, step->r + i))
+            madvise(page, space.page, MADV_DONTNEED);
+    }
 }
 
 void act_advise(const struct step *step, struct outcome *out)
@@ -294,8 +278,6 @@ void act_advise(const struct step *step, struct outcome *out)
     char *at = space_start(step);
     size_t len = space_len(step);
 
-    if (advice == MADV_PAGEOUT && space.swaps)
-        advice = MADV_COLD;
     /* Linux 6.18 never comes back from this where a userfaultfd has protected pages. */
     if (advice == ADVICE_GUARD_INSTALL && step->area == AREA_OWN)
         advice = ADVICE_GUARD_REMOVE;
