@@ -181,13 +181,16 @@ static bool is_needed(const struct watching *watching, const struct span *span)
     return watching->needed(watching->arg, span->start, span->end);
 }
 
+/* What is still needed is one span from now on, and left together. */
 static void leave_now(struct watching *watching, const struct span *span)
 {
     struct span whole = *span;
 
     each_mapping(watching, span, widen, &whole);
-    if (is_needed(watching, &whole))
+    if (is_needed(watching, &whole)) {
+        put_span(watching, whole);
         return;
+    }
     each_mapping(watching, span, leave_mapping, NULL);
     take_off(watching, whole.start, whole.end);
 }

@@ -276,6 +276,29 @@ static void split__a_region_in_one_part__joined_again(void **state)
     bed_close(&bed);
 }
 
+/* Of two neighbours, a part of one joins the other: none of them can be left while there is a
+ * region. */
+static void split__a_part_joins_a_neighbour__left_whole(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(16), *other = bed_map(1);
+    struct bed bed;
+
+    open_bed(&bed);
+    assert_int_equal(mprotect(memory + 8 * page, 8 * page, PROT_READ), 0);
+    get_and_put(&bed, memory, page);
+    get_and_put(&bed, memory + 15 * page, page);
+    assert_int_equal(mprotect(memory + 8 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
+    assert_ok(hmreg_invalidate(bed.lib, memory + 15 * page, page));
+    get_and_put(&bed, other, page); /* what has ended is deregistered */
+    forget(&bed);
+    assert_false(is_watched(&bed, memory));
+    assert_false(is_watched(&bed, memory + 15 * page));
+    munmap(memory, 16 * page);
+    munmap(other, page);
+    bed_close(&bed);
+}
+
 static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **state)
 {
     size_t page = bed_page();
@@ -461,6 +484,7 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(realloc__of_a_block_with_a_region__not_copied), TEST(grown__in_place__left_whole),
           TEST(split__by_mprotect_and_joined__left_whole),
           TEST(split__a_region_in_one_part__joined_again),
+          TEST(split__a_part_joins_a_neighbour__left_whole),
           TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
           TEST(moved__grown_and_unmapped_in_part__rest_left),
           TEST(file__private_and_beside_a_region__not_watched),
