@@ -311,6 +311,37 @@ static void leave_moved(struct watching *watching)
     }
 }
 
+/* ---- refusals --------------------------------------------------------------------------- */
+
+/* While a region is being made, what it touches is needed. One that cannot be watched needs nothing
+ * in the end, and no leave follows: the next of another one looks there. */
+static void note_refused(struct watching *watching, const struct span *span)
+{
+    if (watching->refused_count < WATCHING_REFUSED)
+        watching->refused[watching->refused_count++] = *span;
+}
+
+/* Leaves what is watched in a span. */
+static void leave_in(struct watching *watching, const struct span *span)
+{
+    struct span left = {span->start, span->start};
+
+    while (left.end < span->end) {
+        size_t index = first_behind(watching, left.end);
+
+        if (index == watching->count || watching->spans[index].start >= span->end)
+            return;
+        left = watching->spans[index];
+        leave(watching, &left);
+    }
+}
+
+static void leave_refused(struct watching *watching)
+{
+    while (watching->refused_count)
+        leave_in(watching, &watching->refused[--watching->refused_count]);
+}
+
 /* ---- what is called --------------------------------------------------------------------- */
 
 static struct span whole_pages(const struct watching *watching, uint64_t start, uint64_t end)
@@ -326,7 +357,6 @@ static bool add(struct watching *watching, const struct span *span)
     struct span whole;
     int rc;
 
-    take_off_unmapped(watching);
     if (!have_room(watching) || !find_whole(watching, span, &whole))
         return false;
     rc = uffd_watch(watching->fd, whole.start, whole.end);
@@ -346,7 +376,10 @@ bool watching_add(struct watching *watching, uint64_t start, uint64_t end)
     bool done;
 
     pthread_mutex_lock(&watching->lock);
+    take_off_unmapped(watching);
     done = add(watching, &span);
+    if (!done)
+        note_refused(watching, &span);
     pthread_mutex_unlock(&watching->lock);
     return done;
 }
@@ -378,6 +411,7 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
             leave(watching, &left);
     }
     leave_moved(watching);
+    leave_refused(watching);
     pthread_mutex_unlock(&watching->lock);
 }
 

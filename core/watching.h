@@ -20,9 +20,10 @@ struct span {
     uint64_t start, end;
 };
 
-#define WATCHING_KEPT  4            /* large mappings without a region that stay watched */
-#define WATCHING_LARGE (1ull << 20) /* bytes from which on a mapping is large */
-#define WATCHING_MOVES 64           /* a power of two */
+#define WATCHING_KEPT    4            /* large mappings without a region that stay watched */
+#define WATCHING_LARGE   (1ull << 20) /* bytes from which on a mapping is large */
+#define WATCHING_MOVES   64           /* a power of two */
+#define WATCHING_REFUSED 8
 
 struct watching {
     int fd; /* the userfaultfd */
@@ -37,6 +38,8 @@ struct watching {
     size_t count, room;
     struct span kept[WATCHING_KEPT]; /* the oldest first */
     unsigned kept_count;
+    struct span refused[WATCHING_REFUSED]; /* where a region was to be, and is not */
+    unsigned refused_count;
     struct span moves[WATCHING_MOVES]; /* where watched memory went, from the thread that reads */
     atomic_uint moves_end, moves_begin;
 };

@@ -316,6 +316,33 @@ static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **stat
     bed_close(&bed);
 }
 
+/* A get over a hole is not cached, but needs the rest of the mapping until that is known. On
+ * another domain, which does not deregister what has ended here. */
+static void unmapped__a_get_over_a_hole_meanwhile__rest_left(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(12), *other = bed_map(1);
+    struct hmreg_domain *second;
+    struct hmreg_mr *mr;
+    struct bed bed;
+
+    open_bed(&bed);
+    second = counter_open(bed.lib, NULL);
+    get_and_put(&bed, memory, page);
+    assert_int_equal(munmap(memory, 4 * page), 0);
+    assert_int_equal(munmap(memory + 11 * page, page), 0);
+    assert_ok(hmreg_mr_get(second, memory + 10 * page, 2 * page, HMREG_READ, &mr));
+    assert_false(bed_is_cached(mr));
+    hmreg_mr_put(mr);
+    get_and_put(&bed, other, page);
+    forget(&bed);
+    assert_false(is_watched(&bed, memory + 6 * page));
+    munmap(memory, 12 * page);
+    munmap(other, page);
+    assert_ok(hmreg_domain_close(second));
+    bed_close(&bed);
+}
+
 static void moved__grown_and_unmapped_in_part__rest_left(void **state)
 {
     size_t page = bed_page();
@@ -486,6 +513,7 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(split__a_region_in_one_part__joined_again),
           TEST(split__a_part_joins_a_neighbour__left_whole),
           TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
+          TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left),
           TEST(moved__grown_and_unmapped_in_part__rest_left),
           TEST(file__private_and_beside_a_region__not_watched),
           TEST(neighbours__one_without_a_region__neither_is_split),
