@@ -37,7 +37,7 @@
 #include <unistd.h>
 
 #define STEPS         1000000 /* of the program's, in each case */
-#define MORE_MAPPINGS 16
+#define MORE_MAPPINGS (16 + 4) /* with one domain, and by the second */
 #define HANGS         60 /* seconds for an episode */
 #define AGAIN         3 /* times that a difference in pages has to be there, or a signal is tried */
 
