@@ -20,10 +20,12 @@
 #endif
 #endif
 
-/* Gets the process ready. False: there is no such call; who pins must call barrier_here(). */
+/* Gets the process ready. False: there is no such call: both sides must call barrier_here(). */
 bool barrier_start(void);
 
-/* When it returns, each thread of the process has passed a full fence since the call. */
+/* After barrier_start() was true. When it returns, each thread of the process has passed a full
+ * fence since the call, or, where the kernel refuses the call by now, its stores have become
+ * visible all the same: then it takes 10 ms. */
 void barrier_everywhere(void);
 
 /* A full fence of the calling thread. ThreadSanitizer knows no fences, but does know this. */

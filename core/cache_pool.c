@@ -374,7 +374,7 @@ void cache_examine(struct cache_pool *pool, unsigned most)
     if (!atomic_load(&pool->dying.count))
         return;
     if (take_dying(pool, &dying, most))
-        barrier_everywhere();
+        hot_barrier(&pool->hot);
     while (dying.first)
         lay_out_some(pool, &dying);
     reaper_wake();

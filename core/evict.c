@@ -85,7 +85,7 @@ void cache_settle(struct cache_pool *pool, struct cache_search *search)
     if (!search->withdrawn_count)
         return;
     if (search->barrier)
-        barrier_everywhere();
+        hot_barrier(&pool->hot);
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < search->withdrawn_count; i++) {
         struct cache_entry *entry = cache_entry_at(pool, search->withdrawn[i].number);

@@ -146,6 +146,16 @@ static inline uint64_t hot_place_of(uint64_t serial)
 }
 #endif
 
+/* Between making a sequence even and adding up pins. Pairs with the fences of hits and puts, or
+ * takes their place. */
+static inline void hot_barrier(const struct hot_set *set)
+{
+    if (set->fenced)
+        barrier_here();
+    else
+        barrier_everywhere();
+}
+
 /* This thread's cell of an entry, made if need be. NULL: no memory. */
 struct cell *hot_cell(struct hot *hot, uint32_t number);
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,7 @@ static void on_a_thread(void *(*body)(void *), void *arg)
 /* ---- barriers --------------------------------------------------------------------------- */
 
 static _Thread_local unsigned barriers; /* the test's thread's: the reaper has its own */
+static atomic_bool refused;             /* by a sandbox */
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -50,6 +52,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (number == SYS_membarrier)
         barriers++;
+    if (number == SYS_membarrier && atomic_load(&refused)) {
+        errno = EPERM;
+        return -1;
+    }
     return __real_syscall(number, a, b, c, d, e, f);
 }
 
@@ -76,6 +82,50 @@ static void barrier__before_pins_are_added_up__once_for_many(void **state)
     assert_ok(hmreg_domain_flush(bed.domain));
     assert_in_range(barriers, 2, 4);
     assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Ends a region that its thread may hit without a fence. */
+static void assert_waits(const struct bed *bed)
+{
+    uint64_t before;
+
+    bed_key(bed, memory[0], LEN);
+    bed_key(bed, memory[0], LEN);
+    before = now_ns();
+    assert_ok(hmreg_domain_flush(bed->domain));
+    assert_true(now_ns() - before >= 10000000);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+}
+
+/* No call makes threads pass a fence any more, and hits that began before pass none: only after a
+ * while it is certain what they have pinned. A domain that is opened then has hits that fence,
+ * which makes the others no safer. */
+static void barrier__refused_after_opening__waits_until_stores_are_visible(void **state)
+{
+    struct bed bed, later;
+    uint64_t key;
+
+    open_bed(&bed, 32);
+    if (bed.domain->caches->pool.hot.fenced)
+        test_skip("this system has no membarrier(2)");
+    atomic_store(&refused, true);
+    assert_waits(&bed);
+    later = (struct bed){bed.lib, counter_open_more(bed.lib, NULL)};
+    assert_true(later.domain->caches->pool.hot.fenced);
+    key = bed_key(&later, memory[0], LEN);
+    assert_int_equal(bed_key(&later, memory[0], LEN), key);
+    assert_ok(hmreg_domain_close(later.domain));
+    assert_waits(&bed);
+    atomic_store(&refused, false);
     bed_close(&bed);
 }
 
@@ -406,6 +456,7 @@ static void membarrier__refused__threads_fence_for_themselves(void **state)
 }
 
 TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
+          TEST(barrier__refused_after_opening__waits_until_stores_are_visible),
           TEST(table__more_requests_than_it_has_slots__grows),
           TEST(table__many_requests_of_one_region__all_remembered),
           TEST(table__regions_come_and_go__as_large_as_those_that_stay),
