@@ -210,9 +210,9 @@ static void run_counted(const struct test_case *cases, size_t count, size_t *i, 
     pid_t self = getpid();
     enum outcome outcome = run_case(&cases[*i]);
 
-    /* A case's child that has failed: the case goes on in its parent. */
+    /* A case's child that has failed or was skipped: the case goes on in its parent. */
     if (getpid() != self)
-        _exit(1);
+        _exit(outcome == SKIPPED ? 77 : 1);
     results[outcome]++;
     if (outcome == FAILED && *i + 1 < count) {
         start_anew(*i + 1, results);
