@@ -445,6 +445,8 @@ static void check_domain_bind(struct bed *bed, struct hmreg_domain *domain)
     assert_fails(hmreg_domain_bind(domain, bed, 0), -HMREG_EBADFLAGS, "flags");
     assert_fails(hmreg_domain_bind(domain, bed, HMREG_REG_MR | 1), -HMREG_EBADFLAGS, "flags");
     assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
+    assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain");
+    assert_ok(hmreg_domain_progress(domain));
     assert_ok(hmreg_domain_flush(domain));
     assert_ok(hmreg_domain_close(NULL));
 }

@@ -507,6 +507,7 @@ static void child_calls_domain(struct bed *bed)
     PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, &stats));
     PERM(hmreg_domain_dump(domain, NULL, NULL));
     PERM(hmreg_domain_flush(domain));
+    PERM(hmreg_domain_progress(domain));
     PERM(hmreg_domain_bind(domain, bed, HMREG_REG_MR));
     PERM(hmreg_mr_map_raw(domain, 0, raw, sizeof(raw), &key, 0));
     PERM(hmreg_mr_unmap_key(domain, 1));
