@@ -431,21 +431,12 @@ static bool locate(const struct region *region, bool by_address, uint64_t addr, 
     return true;
 }
 
-/* Regions are addresses here: before one is used, every change of memory that has happened must have
- * revoked what it ended. */
-static void settle(const struct loopback *loopback)
-{
-    if (loopback->domain) /* else nothing is cached yet */
-        hmreg_domain_settle(loopback->domain);
-}
-
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len)
 {
     struct region **region;
     bool covers = false;
 
-    settle(loopback);
     pthread_mutex_lock(&loopback->lock);
     region = tfind(desc, &loopback->by_desc, compare_desc);
     if (region)
@@ -500,7 +491,6 @@ static int enter(struct loopback *loopback, const struct loopback_access *access
     struct region *region;
     int rc;
 
-    settle(loopback);
     pthread_mutex_lock(&loopback->lock);
     region = find(loopback, access->key);
     rc = judge(loopback, region, access, index, offset);
