@@ -139,9 +139,6 @@ int hmreg_lib_check(const struct hmreg *lib);
 /* The provider's own part of a domain; NULL if it is not this provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
 
-/* Every change of memory that has happened to cached regions is known: revoke() has been called. */
-void hmreg_domain_settle(struct hmreg_domain *domain);
-
 /* An asynchronous registration is under way: its key is not to be had; and it is complete. */
 void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
