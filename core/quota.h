@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Its lock is a quiet one, inside the caches'. */
+/* Its lock is taken inside the caches'. */
 struct quota {
     pthread_mutex_t lock;
     uint64_t regions, bytes; /* held; above the limit only where that has been lowered */
