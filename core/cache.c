@@ -410,12 +410,3 @@ void cache_drop(struct cache *cache, struct cache_entry *entry)
     }
     cache_unlock(pool);
 }
-
-/* ---- accounts --------------------------------------------------------------------------- */
-
-void cache_stats(struct cache *cache, struct hmreg_stats *out)
-{
-    cache_drain(cache->pool);
-    cache_examine(cache->pool, UINT_MAX);
-    ledger_sum(&cache->ledger, out);
-}

@@ -82,7 +82,4 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
  */
 void cache_drop(struct cache *cache, struct cache_entry *entry);
 
-/* Adds this cache's counts to *out. */
-void cache_stats(struct cache *cache, struct hmreg_stats *out);
-
 #endif

@@ -431,10 +431,27 @@ unsigned cache_set_held(struct cache_set *set)
     return cache_held(&set->pool);
 }
 
+/* Entries that the reaper examines are in no list: the pause lets it finish. */
+static void examine_all(struct cache_set *set)
+{
+    cache_drain(&set->pool);
+    reaper_pause(&set->reaper);
+    cache_examine(&set->pool, UINT_MAX);
+    reaper_resume(&set->reaper);
+}
+
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
 {
+    examine_all(set);
     for (unsigned i = 0; i < set->count; i++)
-        cache_stats(&set->caches[i], out);
+        ledger_sum(&set->caches[i].ledger, out);
+}
+
+void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
+                        struct hmreg_stats *out)
+{
+    examine_all(set);
+    ledger_sum(&cache_set_at(set, iface, device)->ledger, out);
 }
 
 /* A vendor that cannot say is not believed: asking what the memory is now will tell the caller

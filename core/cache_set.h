@@ -55,8 +55,11 @@ void cache_set_leave(struct cache_set *set);
 /* After it was left, and a flush that left none. */
 void cache_set_free(struct cache_set *set);
 
-/* Adds the counts of all its caches to *out. */
+/* Adds the counts of all its caches, or of one as cache_set_at(), to *out. Both wait for the step
+ * of the reaper that is under way. */
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
+void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
+                        struct hmreg_stats *out);
 
 /* Deregisters what a search for room evicted. */
 void cache_set_end_evicted(struct cache_set *set, struct cache_search *search);

@@ -192,7 +192,7 @@ int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int d
         return rc;
     if (iface == HMREG_IFACE_SYSTEM)
         device = -1;
-    cache_stats(cache_set_at(domain->caches, iface, device), &stats);
+    cache_set_stats_of(domain->caches, iface, device, &stats);
     validate_copy_out(out, &stats, sizeof(stats));
     return 0;
 }

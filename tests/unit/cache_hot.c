@@ -44,14 +44,21 @@ static void on_a_thread(void *(*body)(void *), void *arg)
 
 static _Thread_local unsigned barriers; /* the test's thread's: the reaper has its own */
 static atomic_bool refused;             /* by a sandbox */
+static _Thread_local bool is_test;
+static atomic_bool reaper_is_slow, reaper_waits; /* in its barrier */
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (number == SYS_membarrier)
+    if (number == SYS_membarrier) {
         barriers++;
+        if (!is_test && atomic_load(&reaper_is_slow)) {
+            atomic_store(&reaper_waits, true);
+            usleep(20000);
+        }
+    }
     if (number == SYS_membarrier && atomic_load(&refused)) {
         errno = EPERM;
         return -1;
@@ -82,6 +89,28 @@ static void barrier__before_pins_are_added_up__once_for_many(void **state)
     assert_ok(hmreg_domain_flush(bed.domain));
     assert_in_range(barriers, 2, 4);
     assert_int_equal(atomic_load(&counter.regions), 0);
+    bed_close(&bed);
+}
+
+/* What the reaper has in hand at that moment is counted, too. */
+static void stats__the_reaper_examines_a_held_region__a_zombie(void **state)
+{
+    struct hmreg_mr *held;
+    struct bed bed;
+
+    open_bed(&bed, 32);
+    if (bed.domain->caches->pool.hot.fenced)
+        test_skip("this system has no membarrier(2)");
+    is_test = true;
+    held = bed_get(&bed, memory[0], LEN);
+    hmreg_mr_put(bed_get(&bed, memory[0], LEN)); /* a hit: pinned in the thread's cell */
+    atomic_store(&reaper_is_slow, true);
+    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
+    while (!atomic_load(&reaper_waits))
+        usleep(100);
+    assert_int_equal(bed_stats(&bed).zombies, 1);
+    atomic_store(&reaper_is_slow, false);
+    hmreg_mr_put(held);
     bed_close(&bed);
 }
 
@@ -456,6 +485,7 @@ static void membarrier__refused__threads_fence_for_themselves(void **state)
 }
 
 TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
+          TEST(stats__the_reaper_examines_a_held_region__a_zombie),
           TEST(barrier__refused_after_opening__waits_until_stores_are_visible),
           TEST(table__more_requests_than_it_has_slots__grows),
           TEST(table__many_requests_of_one_region__all_remembered),
