@@ -112,6 +112,12 @@ void board_open(struct board *board, bool wanted, enum hmreg_monitor monitor)
     write_header(&board->page->header, monitor);
 }
 
+void board_show_monitor(struct board *board, enum hmreg_monitor monitor)
+{
+    if (board->page)
+        __atomic_store_n(&board->page->header.monitor, (uint32_t)monitor, __ATOMIC_RELAXED);
+}
+
 /* Programs that become daemons close descriptors they do not know, and then the number is another
  * file's. */
 static bool is_ours(const struct board *board)

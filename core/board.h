@@ -29,6 +29,8 @@ struct board {
 
 /* Not wanted: an empty board. The thread's last error stays as it was. */
 void board_open(struct board *board, bool wanted, enum hmreg_monitor monitor);
+/* A default has become this one. */
+void board_show_monitor(struct board *board, enum hmreg_monitor monitor);
 void board_close(struct board *board);
 
 /* Places on it. Each gives NULL where there is none, which the page says. */

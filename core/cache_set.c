@@ -331,6 +331,10 @@ void cache_set_serve(struct cache_set *set)
     hmreg_error_save(&before);
     if (reaper_join(&set->reaper))
         atomic_store(&set->pool.served, set->domain->caps.any_thread);
+    else
+        log_say(&set->domain->lib->settings.log, HMREG_LOG_WARN,
+                "what has ended stays registered until the next call of its domain: %s",
+                hmreg_last_error()->text);
     hmreg_error_restore(&before);
 }
 

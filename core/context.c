@@ -52,6 +52,28 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
         runtime->ops->device(runtime->self, device, out);
 }
 
+/* Once a library, on the thread that chose. */
+static void tell_choice(struct hmreg *lib)
+{
+    struct hmreg_monitor_info info = {0};
+
+    monitor_query(lib->monitor, &info);
+    board_show_monitor(&lib->board, info.active);
+    if (info.active == HMREG_MONITOR_DISABLED)
+        log_must(&lib->settings.log,
+                 "host memory is registered anew by each get, none is cached: %s", info.why);
+    else
+        log_say(&lib->settings.log, HMREG_LOG_INFO, "%s tells of changes of host memory%s%s",
+                hmreg_monitor_name(info.active), info.why[0] ? "; " : "", info.why);
+}
+
+enum hmreg_monitor context_monitor(struct hmreg *lib)
+{
+    if (monitor_choose(lib->monitor))
+        tell_choice(lib);
+    return monitor_kind(lib->monitor);
+}
+
 static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
 {
     uint64_t first = atomic_load(&used[iface].first);
@@ -119,6 +141,18 @@ static void runtime_open(struct runtime *runtime, uint64_t epoch)
     hmreg_error_restore(&saved);
 }
 
+static void tell_runtime(const struct hmreg *lib, enum hmreg_iface iface)
+{
+    const struct runtime *runtime = &lib->runtimes[iface];
+
+    if (runtime->present)
+        log_say(&lib->settings.log, HMREG_LOG_DEBUG, "%s: %d devices", hmreg_iface_name(iface),
+                runtime->devices);
+    else
+        log_say(&lib->settings.log, HMREG_LOG_DEBUG, "%s is not usable: %s",
+                hmreg_iface_name(iface), runtime->why);
+}
+
 static void runtimes_open(struct hmreg *lib)
 {
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
@@ -134,6 +168,8 @@ static void runtimes_open(struct hmreg *lib)
         else
             snprintf(runtime->why, sizeof(runtime->why), "%s was not asked for", (*ops)->name);
     }
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        tell_runtime(lib, i);
 }
 
 static void runtimes_close(struct hmreg *lib)

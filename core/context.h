@@ -58,4 +58,8 @@ struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
 /* The PCI address and simulated flag of a device; zeroes for device -1. */
 void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struct hmem_device *out);
 
+/* What serves host memory that is to be cached, which chooses it if the default is not chosen yet.
+ * DEFAULT: it could not be chosen now. */
+enum hmreg_monitor context_monitor(struct hmreg *lib);
+
 #endif

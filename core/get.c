@@ -263,6 +263,8 @@ static bool notice_changes(struct get *get, struct hmreg_mr *mr)
     bool always = get->domain->check[get->found.iface] == HMREG_CHECK_ALWAYS;
     struct monitor *monitor = get->set->monitor;
 
+    if (is_host(get))
+        context_monitor(get->domain->lib);
     /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     mr->monitored = mr->watched;
@@ -405,8 +407,12 @@ static int resolve_request(struct get *get)
 /* Host memory that no identity tells apart, under its own address, is left to the monitor. */
 static bool is_monitors(const struct get *get)
 {
-    return is_host(get) && get->found.range.host_addr == get->want.start &&
-           monitor_kind(get->set->monitor) != HMREG_MONITOR_DISABLED;
+    enum hmreg_monitor kind;
+
+    if (!is_host(get) || get->found.range.host_addr != get->want.start)
+        return false;
+    kind = context_monitor(get->domain->lib);
+    return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
 }
 
 /* May what was found be remembered at all? */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See monitor.h. Changes come from the kernel (userfault.c), libc's callers (memhooks.c) or the
- * application (hmreg_invalidate). Hooks push a change before it is made, so with them a look-up
- * does not ask the kernel; its events come in addition where they may be had, for those who enter
- * the kernel past libc.
+ * application (hmreg_invalidate); one of them serves a library. Hooks push a change before it is
+ * made, so with them a look-up does not ask the kernel.
  *
- * The lock guards the list of listeners. It is taken by opening and closing domains, and by threads
- * that unwatch memory, which ask the listeners what they need; the caches' locks are taken inside
- * it. Who pushes changes does not know the list: changes reach domains by their gates.
+ * choose_lock serializes the choice of a default; hooks and userfaultfd are opened under it. `lock`
+ * guards the list of listeners and is inside it. It is taken by opening and closing domains, and by
+ * threads that unwatch memory, which ask the listeners what they need; the caches' locks are taken
+ * inside it. Who pushes changes does not know the list: changes reach domains by their gates.
  */
 #include "core/monitor.h"
 
@@ -24,10 +24,12 @@
 
 struct monitor {
     struct userfault_client client; /* first: see on_needs() */
-    enum hmreg_monitor asked, kind;
+    enum hmreg_monitor asked;
+    _Atomic enum hmreg_monitor kind;
     uint32_t serial;             /* names the library's notices */
-    struct userfault *userfault; /* NULL: not listened to */
-    char why[256];               /* not what was asked, or without the kernel's events */
+    struct userfault *userfault; /* with USERFAULTFD */
+    pthread_mutex_t choose_lock;
+    char why[256]; /* of a default: not a better one; under choose_lock */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -54,74 +56,13 @@ static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t e
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* Where it may go without the kernel's events, their lack is noted and no error. */
-static int listen_to_kernel(struct monitor *monitor, bool must)
+static int start(struct monitor *monitor, enum hmreg_monitor kind)
 {
-    struct hmreg_error before;
-    int rc;
-
-    hmreg_error_save(&before);
-    rc = userfault_open(&monitor->client, must, &monitor->userfault);
-    if (must || (rc != -EPERM && rc != -ENOSYS))
-        return rc;
-    snprintf(monitor->why, sizeof(monitor->why), "%s", hmreg_last_error()->text);
-    hmreg_error_restore(&before);
-    return 0;
-}
-
-/* False: libc cannot be hooked, which is added to the reasons and no error. */
-static bool hook_libc(struct monitor *monitor)
-{
-    size_t used = strlen(monitor->why);
-    struct hmreg_error before;
-    int rc;
-
-    hmreg_error_save(&before);
-    rc = memhooks_open();
-    if (rc)
-        snprintf(monitor->why + used, sizeof(monitor->why) - used, "; %s",
-                 hmreg_last_error()->text);
-    hmreg_error_restore(&before);
-    return !rc;
-}
-
-/* Most containers forbid userfaultfd: there, hooks in libc are the alternative to no cache. */
-static int start_default(struct monitor *monitor)
-{
-    int rc = listen_to_kernel(monitor, false);
-
-    if (rc)
-        return rc;
-    if (monitor->userfault)
-        monitor->kind = HMREG_MONITOR_USERFAULTFD;
-    else if (hook_libc(monitor))
-        monitor->kind = HMREG_MONITOR_MEMHOOKS;
-    else
-        monitor->kind = HMREG_MONITOR_DISABLED;
-    return 0;
-}
-
-static int start_hooks(struct monitor *monitor)
-{
-    int rc = memhooks_open();
-
-    if (rc)
-        return rc;
-    rc = listen_to_kernel(monitor, false);
-    if (rc)
-        memhooks_close();
-    return rc;
-}
-
-static int start(struct monitor *monitor)
-{
-    switch (monitor->kind) {
-    case HMREG_MONITOR_DEFAULT:
-        return start_default(monitor);
+    switch (kind) {
     case HMREG_MONITOR_USERFAULTFD:
-        return listen_to_kernel(monitor, true);
+        return userfault_open(&monitor->client, kind == monitor->asked, &monitor->userfault);
     case HMREG_MONITOR_MEMHOOKS:
-        return start_hooks(monitor);
+        return memhooks_open();
     default:
         return 0;
     }
@@ -130,10 +71,11 @@ static int start(struct monitor *monitor)
 static void monitor_free(struct monitor *monitor)
 {
     pthread_mutex_destroy(&monitor->lock);
+    pthread_mutex_destroy(&monitor->choose_lock);
     free(monitor);
 }
 
-int monitor_open(enum hmreg_monitor choice, struct monitor **out)
+int monitor_open(enum hmreg_monitor asked, struct monitor **out)
 {
     static atomic_uint last_serial;
     struct monitor *monitor = calloc(1, sizeof(*monitor));
@@ -143,10 +85,11 @@ int monitor_open(enum hmreg_monitor choice, struct monitor **out)
         return hmreg_fail(-ENOMEM, "no memory for the monitor");
     monitor->client.needs = on_needs;
     monitor->serial = atomic_fetch_add(&last_serial, 1) + 1;
-    monitor->asked = choice;
-    monitor->kind = choice;
+    monitor->asked = asked;
+    atomic_init(&monitor->kind, asked);
     pthread_mutex_init(&monitor->lock, NULL);
-    rc = start(monitor);
+    pthread_mutex_init(&monitor->choose_lock, NULL);
+    rc = start(monitor, asked);
     if (rc) {
         monitor_free(monitor);
         return rc;
@@ -157,28 +100,32 @@ int monitor_open(enum hmreg_monitor choice, struct monitor **out)
 
 void monitor_close(struct monitor *monitor)
 {
-    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
+    if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
         memhooks_close();
-    if (monitor->userfault)
+    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
         userfault_close(monitor->userfault, &monitor->client);
     monitor_free(monitor);
 }
 
+/* Acquire, as all of this file: who finds a kind finds what belongs to it. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 {
-    return monitor->kind;
+    return atomic_load(&monitor->kind);
 }
+
+/* ---- listeners -------------------------------------------------------------------------- */
 
 /* The kernel's events may be being read, and the gate not be marked for it: what is watched for the
  * listener from now on is not among them. */
-static void hear(const struct monitor *monitor, struct gate *gate)
+static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
 {
-    unsigned hears = monitor->kind == HMREG_MONITOR_MEMHOOKS ? CHANGE_HOOKS : 0;
-
     atomic_store(&gate->library, monitor->serial);
-    atomic_store(&gate->hears, hears | (monitor->userfault ? CHANGE_KERNEL : 0));
-    if (monitor->userfault)
-        userfault_await_reading(monitor->userfault);
+    if (kind == HMREG_MONITOR_MEMHOOKS)
+        atomic_store(&gate->hears, CHANGE_HOOKS);
+    if (kind != HMREG_MONITOR_USERFAULTFD)
+        return;
+    atomic_store(&gate->hears, CHANGE_KERNEL);
+    userfault_await_reading(monitor->userfault);
 }
 
 void monitor_attach(struct monitor *monitor, struct listener *listener)
@@ -186,8 +133,8 @@ void monitor_attach(struct monitor *monitor, struct listener *listener)
     pthread_mutex_lock(&monitor->lock);
     listener->next = monitor->listeners;
     monitor->listeners = listener;
+    hear(monitor, monitor_kind(monitor), listener->gate);
     pthread_mutex_unlock(&monitor->lock);
-    hear(monitor, listener->gate);
 }
 
 void monitor_detach(struct monitor *monitor, struct listener *listener)
@@ -209,34 +156,94 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
     changes_push(&change);
 }
 
-/* What hooks tell counts only where the kernel, if it is listened to, tells as well: nothing is
- * remembered with them that would not be without. */
-bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end)
-{
-    bool hooked = monitor->kind == HMREG_MONITOR_MEMHOOKS;
+/* ---- choosing --------------------------------------------------------------------------- */
 
-    if (hooked && !memhooks_watch(start, end))
-        return false;
-    if (!monitor->userfault)
-        return hooked;
-    if (userfault_watch(monitor->userfault, start, end))
-        return true;
-    if (hooked)
-        memhooks_unwatch(start, end);
-    return false;
+/* All gates hear before the first region is watched. */
+static void take_kind(struct monitor *monitor, enum hmreg_monitor kind)
+{
+    pthread_mutex_lock(&monitor->lock);
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
+        hear(monitor, kind, listener->gate);
+    atomic_store(&monitor->kind, kind);
+    pthread_mutex_unlock(&monitor->lock);
 }
 
-void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped)
+/* It may be had at another time. */
+static bool is_passing(int rc)
 {
-    if (monitor->kind == HMREG_MONITOR_MEMHOOKS)
-        memhooks_unwatch(start, end);
-    if (monitor->userfault)
-        userfault_unwatch(monitor->userfault, start, end, unmapped);
+    return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE;
+}
+
+/* Notes why one that would be better cannot be had. */
+static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
+{
+    size_t used = strlen(monitor->why);
+
+    snprintf(monitor->why + used, sizeof(monitor->why) - used, "%s%s: %s", used ? "; " : "",
+             hmreg_monitor_name(kind), hmreg_last_error()->text);
+}
+
+/* False: none could be chosen yet. */
+static bool choose(struct monitor *monitor)
+{
+    static const enum hmreg_monitor order[] = {HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD};
+
+    monitor->why[0] = '\0';
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        int rc = start(monitor, order[i]);
+
+        if (!rc) {
+            take_kind(monitor, order[i]);
+            return true;
+        }
+        note_lack(monitor, order[i]);
+        if (is_passing(rc))
+            return false;
+    }
+    take_kind(monitor, HMREG_MONITOR_DISABLED);
+    return true;
+}
+
+bool monitor_choose(struct monitor *monitor)
+{
+    struct hmreg_error before;
+    bool chosen;
+
+    if (monitor_kind(monitor) != HMREG_MONITOR_DEFAULT)
+        return false;
+    pthread_mutex_lock(&monitor->choose_lock);
+    hmreg_error_save(&before);
+    chosen = monitor_kind(monitor) == HMREG_MONITOR_DEFAULT && choose(monitor);
+    hmreg_error_restore(&before);
+    pthread_mutex_unlock(&monitor->choose_lock);
+    return chosen;
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
+    switch (monitor_kind(monitor)) {
+    case HMREG_MONITOR_MEMHOOKS:
+        return memhooks_watch(start_addr, end);
+    case HMREG_MONITOR_USERFAULTFD:
+        return userfault_watch(monitor->userfault, start_addr, end);
+    default:
+        return false;
+    }
+}
+
+void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end, bool unmapped)
+{
+    if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+        memhooks_unwatch(start_addr, end);
+    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
+        userfault_unwatch(monitor->userfault, start_addr, end, unmapped);
 }
 
 void monitor_tidy(struct monitor *monitor)
 {
-    if (monitor->userfault)
+    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
         userfault_tidy(monitor->userfault);
 }
 
@@ -244,32 +251,32 @@ void monitor_tidy(struct monitor *monitor)
 
 bool monitor_settle(const struct monitor *monitor)
 {
-    if (!monitor->userfault)
-        return true;
-    if (monitor->kind != HMREG_MONITOR_MEMHOOKS)
-        return userfault_settle(monitor->userfault);
-    userfault_await_reading(monitor->userfault);
-    return true;
+    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
+           userfault_settle(monitor->userfault);
 }
 
 bool monitor_is_read(const struct monitor *monitor)
 {
-    return !monitor->userfault || userfault_is_read(monitor->userfault);
+    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
+           userfault_is_read(monitor->userfault);
 }
 
 /* ---- what it is ------------------------------------------------------------------------- */
 
 uint64_t monitor_events(const struct monitor *monitor)
 {
-    return monitor->userfault ? userfault_events(monitor->userfault) : 0;
+    return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD ? userfault_events(monitor->userfault)
+                                                              : 0;
 }
 
-void monitor_query(const struct monitor *monitor, struct hmreg_monitor_info *out)
+void monitor_query(struct monitor *monitor, struct hmreg_monitor_info *out)
 {
-    out->asked = monitor->asked;
-    out->active = monitor->kind;
-    out->userfaultfd = monitor->userfault != NULL;
-    out->events = monitor_events(monitor);
-    out->calls = monitor->kind == HMREG_MONITOR_MEMHOOKS ? memhooks_calls() : 0;
+    pthread_mutex_lock(&monitor->choose_lock);
     memcpy(out->why, monitor->why, sizeof(out->why));
+    out->active = monitor_kind(monitor);
+    pthread_mutex_unlock(&monitor->choose_lock);
+    out->asked = monitor->asked;
+    out->userfaultfd = out->active == HMREG_MONITOR_USERFAULTFD;
+    out->events = monitor_events(monitor);
+    out->calls = out->active == HMREG_MONITOR_MEMHOOKS ? memhooks_calls() : 0;
 }

@@ -23,14 +23,19 @@ struct listener {
     bool (*needs)(struct listener *listener, uint64_t start, uint64_t end, struct span *out);
 };
 
-/* Starts the monitor a choice asks for. -EPERM, -ENOSYS: userfaultfd was asked for by name and
- * is not to be had; the default then takes memhooks, or none, and memhooks do without. -EOPNOTSUPP:
- * memhooks were asked for, and this program cannot be hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE.
- */
-int monitor_open(enum hmreg_monitor choice, struct monitor **out);
-void monitor_close(struct monitor *monitor); /* nobody listens any more */
+/* Starts the monitor that is asked for by name; the default is left for monitor_choose(). -EPERM,
+ * -ENOSYS: the kernel does not permit or have userfaultfd. -EOPNOTSUPP: this program cannot be
+ * hooked. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
+int monitor_open(enum hmreg_monitor asked, struct monitor **out);
+void monitor_close(struct monitor *monitor); /* no domain listens any more */
 
-/* USERFAULTFD, IMPORT, DISABLED or MEMHOOKS. */
+/* Chooses what serves a default, unless that is done: the first of MEMHOOKS and USERFAULTFD that
+ * this process may have, else DISABLED. Where only memory or descriptors are short it stays
+ * DEFAULT, to be chosen at a later call. True: it was this call that chose. The thread's last error
+ * stays. */
+bool monitor_choose(struct monitor *monitor);
+
+/* USERFAULTFD, IMPORT, DISABLED or MEMHOOKS; DEFAULT: not chosen yet. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor);
 
 void monitor_attach(struct monitor *monitor, struct listener *listener);
@@ -42,7 +47,7 @@ void monitor_detach(struct monitor *monitor, struct listener *listener);
 void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end);
 
 /* As userfault_watch(), _unwatch(). Each watch that was true is ended by one unwatch.
- * unmapped: a change has unmapped all of it. With IMPORT and DISABLED nothing is watched: false,
+ * unmapped: a change has unmapped all of it. With any other kind nothing is watched: false,
  * nothing. */
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end);
 void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped);
@@ -54,14 +59,13 @@ void monitor_tidy(struct monitor *monitor);
  * made past libc is known when the call that made it has returned. */
 bool monitor_settle(const struct monitor *monitor);
 
-/* Has every change been read that had happened to watched memory? Does not wait. Not to be asked
- * with MEMHOOKS, where the gate alone says what is not known yet. */
+/* Has every change been read that had happened to watched memory? Does not wait. */
 bool monitor_is_read(const struct monitor *monitor);
 
 /* Events the kernel has told the process so far. */
 uint64_t monitor_events(const struct monitor *monitor);
 
 /* All but the size. */
-void monitor_query(const struct monitor *monitor, struct hmreg_monitor_info *out);
+void monitor_query(struct monitor *monitor, struct hmreg_monitor_info *out);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,26 @@ static int read_debug(bool *puts)
     return 0;
 }
 
+static int read_log(int *out)
+{
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    const char *value = getenv("HMREG_LOG");
+
+    if (!value)
+        return 0;
+    if (!strcmp(value, "off")) {
+        *out = LOG_STDERR_OFF;
+        return 0;
+    }
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(value, levels[i]))
+            continue;
+        *out = HMREG_LOG_ERROR + i;
+        return 0;
+    }
+    return hmreg_fail(-EINVAL, "HMREG_LOG=%s: accepted are off, error, warn, info, debug", value);
+}
+
 static int read_number(const char *name, uint64_t *out)
 {
     const char *value = getenv(name);
@@ -181,6 +202,7 @@ static int read_environment(struct settings *out)
     rc = rc ? rc : read_switch("FI_MR_ROCR_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ROCR]);
     rc = rc ? rc : read_switch("FI_MR_ZE_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ZE]);
     rc = rc ? rc : read_stats(&out->stats);
+    rc = rc ? rc : read_log(&out->log.level);
     rc = rc ? rc : read_debug(&out->check_puts);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
@@ -190,10 +212,13 @@ static int read_environment(struct settings *out)
     return rc;
 }
 
+/* Callers built before `log` end here. */
+#define FIRST_CONFIG_SIZE offsetof(struct hmreg_config, log)
+
 static int check_config(const struct hmreg_config *callers, struct hmreg_config *config)
 {
-    int rc =
-        validate_copy_in(config, sizeof(*config), callers, sizeof(*config), "struct hmreg_config");
+    int rc = validate_copy_in(config, sizeof(*config), callers, FIRST_CONFIG_SIZE,
+                              "struct hmreg_config");
 
     if (rc)
         return rc;
@@ -229,6 +254,8 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         settings.ifaces = config.ifaces | HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM);
     if (config.monitor)
         settings.monitor = config.monitor;
+    settings.log.callback = config.log;
+    settings.log.context = config.log_context;
     *out = settings;
     return 0;
 }

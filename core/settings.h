@@ -6,6 +6,8 @@
 #ifndef HMREG_CORE_SETTINGS_H
 #define HMREG_CORE_SETTINGS_H
 
+#include "core/log.h"
+
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
@@ -16,8 +18,9 @@ struct settings {
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
     uint64_t all_regions, all_bytes; /* of all caches together */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
-    bool stats;                                /* show counters to other processes */
-    bool check_puts;                           /* find puts of regions that no get holds */
+    struct log log;
+    bool stats;      /* show counters to other processes */
+    bool check_puts; /* find puts of regions that no get holds */
 };
 
 /* Defaults, then the environment, then config (NULL: none). -EINVAL. */

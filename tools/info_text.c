@@ -131,12 +131,13 @@ static void add_monitor(struct table *table, const json_t *userfaultfd)
         table_add(table, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
 }
 
+/* With the reason where a better one could not be had. */
 static void add_active(struct table *table, const json_t *monitor)
 {
-    const char *active = doc_words(monitor, "active");
-    bool behind = doc_is(monitor, "userfaultfd") && strcmp(active, "memhooks") == 0;
+    const char *why = doc_words(monitor, "why");
 
-    table_add(table, "%s%s", active, behind ? ", and userfaultfd behind it" : "");
+    table_add(table, "%s%s%s%s", doc_words(monitor, "active"), *why ? " (" : "", why,
+              *why ? ")" : "");
 }
 
 static void print_limits(const json_t *document)

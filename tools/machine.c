@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <hmreg/loopback.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -151,11 +152,29 @@ json_t *machine_monitor(void)
     return found;
 }
 
+/* A default is chosen when host memory is to be cached for the first time. */
+static void cache_host_memory(struct hmreg *lib)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+
+    if (memory == MAP_FAILED)
+        return;
+    if (!hmreg_domain_open_loopback(lib, NULL, NULL, &domain) &&
+        !hmreg_mr_get(domain, memory, size, HMREG_SEND, &mr))
+        hmreg_mr_put(mr);
+    hmreg_domain_close(domain);
+    munmap(memory, size);
+}
+
 /* What notices changes of host memory for a library opened in this environment. */
 static json_t *active_monitor(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
+    cache_host_memory(lib);
     if (hmreg_monitor_query(lib, &info))
         return json_null();
     return doc_made(json_pack("{s:s, s:s, s:b, s:o}", "asked", hmreg_monitor_name(info.asked),

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -289,7 +290,8 @@ static void print_library(const json_t *library)
         return;
     }
     snprintf(line, sizeof(line), "hmreg %s, monitor %s", doc_words(library, "hmreg"),
-             doc_words(library, "monitor"));
+             strcmp(doc_words(library, "monitor"), "default") ? doc_words(library, "monitor")
+                                                              : "not chosen yet");
     print_paragraph("", line);
     if (!json_array_size(domains))
         print_paragraph("", "no domain is open");

@@ -137,26 +137,42 @@ const char *hmreg_strerror(int code);
 
 /* What notices that host memory was freed or remapped. */
 enum hmreg_monitor {
-    HMREG_MONITOR_DEFAULT = 0,     /* the environment's choice, else userfaultfd where allowed,
-                                      else memhooks where libc can be hooked, else disabled */
+    HMREG_MONITOR_DEFAULT = 0,     /* the environment's choice; else chosen when host memory is to
+                                      be cached for the first time: memhooks where libc can be
+                                      hooked, else userfaultfd where it is permitted, else disabled */
     HMREG_MONITOR_USERFAULTFD = 1, /* the kernel tells; an error where it is not permitted */
     HMREG_MONITOR_IMPORT = 2,      /* the application tells, by hmreg_invalidate() */
     HMREG_MONITOR_DISABLED = 3,    /* nobody: host memory is registered, never cached */
-    HMREG_MONITOR_MEMHOOKS = 4,    /* libc's callers, heard by hooks in its code, and the kernel
-                                      where it is permitted; an error where it cannot be hooked */
+    HMREG_MONITOR_MEMHOOKS = 4,    /* libc's callers, heard by hooks in its code; an error where it
+                                      cannot be hooked */
 };
 
 /* Its name, as in FI_MR_CACHE_MONITOR; "?" for a value that is none. */
 const char *hmreg_monitor_name(enum hmreg_monitor monitor);
 
+/* How urgent a message of the library's log is. */
+enum hmreg_log_level {
+    HMREG_LOG_ERROR = 1,
+    HMREG_LOG_WARN = 2,
+    HMREG_LOG_INFO = 3,
+    HMREG_LOG_DEBUG = 4,
+};
+
 struct hmreg_config {
     size_t size;                /* sizeof(struct hmreg_config) */
     uint32_t ifaces;            /* HMREG_IFACE_BIT()s of the runtimes to look for; 0: all */
     enum hmreg_monitor monitor; /* see there */
+    /* Gets the library's messages, of every level: one line of text each, without its end, valid
+     * during the call. On any thread that is inside a call of the library, or on a thread of the
+     * library's own; it must not call the library. NULL: none; then, unless HMREG_LOG is set, the
+     * library writes a line to stderr only where it cannot cache host memory at all. */
+    void (*log)(enum hmreg_log_level level, const char *text, void *log_context);
+    void *log_context;
 };
 
 /*
- * Opens the library: loads the vendor runtimes that are present, starts the monitor.
+ * Opens the library: loads the vendor runtimes that are present, starts the monitor that was asked
+ * for by name.
  * config: NULL for defaults; read during the call only. *out: closed with hmreg_close().
  * A runtime that is absent or broken is no error; hmreg_runtime_query() says why.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is none of the accepted values, or an
@@ -165,7 +181,8 @@ struct hmreg_config {
  *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
  *   HMREG_CACHE_CHECK (always or notice, or a list such as system=notice,cuda=always),
  *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT, HMREG_CACHE_MAX_SIZE
- *   (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts).
+ *   (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts),
+ *   HMREG_LOG (off, error, warn, info, debug: what stderr gets of the log).
  * -EOPNOTSUPP: memhooks are asked for, and the code of this program's libc, or of what stands
  *   before it, cannot be hooked; the sentence names the function and the reason.
  * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
@@ -183,11 +200,11 @@ int hmreg_close(struct hmreg *lib);
 struct hmreg_monitor_info {
     size_t size;               /* sizeof(struct hmreg_monitor_info) */
     enum hmreg_monitor asked;  /* by the configuration, else by the environment */
-    enum hmreg_monitor active; /* never DEFAULT */
-    int userfaultfd;           /* 1: the kernel tells, alone or behind memhooks */
+    enum hmreg_monitor active; /* DEFAULT: none was needed yet, and none is chosen */
+    int userfaultfd;           /* 1: the kernel tells */
     uint64_t events;           /* the kernel's so far, in the whole process */
     uint64_t calls;            /* what memhooks told so far, in the whole process */
-    char why[256];             /* why the kernel does not tell though it might; "" */
+    char why[256];             /* of a default: why not a better one; "" */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */

@@ -333,10 +333,12 @@ static int without_userfaultfd(int errnum)
     if (hmreg_open(&config, &bed.lib) || hmreg_last_error()->code != -EINVAL)
         return 3;
     bed.domain = counter_open(bed.lib, NULL);
-    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_MEMHOOKS)
+    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_DEFAULT)
         return 4;
     if (bed_key(&bed, memory[0], LEN) != 1 || bed_key(&bed, memory[0], LEN) != 1)
         return 5;
+    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_MEMHOOKS)
+        return 6;
     bed_close(&bed);
     return 0;
 }

@@ -38,29 +38,12 @@ bool bed_filter_userfaultfd(uint32_t call, uint32_t file)
            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* From now on the kernel refuses userfaultfd, to this process and its children, if it has one. */
-static void forbid_userfaultfd(void)
-{
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-
-    if (fd < 0 && errno == ENOSYS)
-        return;
-    close(fd);
-    if (!bed_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
-        test_skip("the kernel does not forbid userfaultfd to us: %s", strerror(errno));
-}
-
 enum hmreg_monitor bed_monitor(void)
 {
     const char *wanted = getenv("HMREG_TEST_MONITOR");
-    static bool forbidden;
 
     if (!wanted || strcmp(wanted, "userfaultfd") == 0)
         return HMREG_MONITOR_USERFAULTFD;
-    if (strcmp(wanted, "memhooks-alone") == 0 && !forbidden) {
-        forbid_userfaultfd();
-        forbidden = true;
-    }
     return HMREG_MONITOR_MEMHOOKS;
 }
 

@@ -30,14 +30,14 @@ struct bed {
     struct hmreg_domain *domain;
 };
 
-/* The monitor of host memory that this run of the tests is for: HMREG_TEST_MONITOR is userfaultfd,
- * memhooks, or memhooks-alone, where the kernel refuses userfaultfd; unset: userfaultfd. */
+/* The monitor of host memory that this run of the tests is for: HMREG_TEST_MONITOR is userfaultfd
+ * or memhooks; unset: userfaultfd. */
 enum hmreg_monitor bed_monitor(void);
 
 /* Skips the test where this machine does not permit the monitor. */
 void bed_open(struct bed *bed, enum hmreg_monitor monitor,
               const struct hmreg_domain_config *config);
-/* With memhooks, and the kernel behind them unless bed_monitor() says that they are alone. */
+/* With memhooks. */
 void bed_open_hooked(struct bed *bed);
 void bed_close(struct bed *bed);
 

@@ -130,6 +130,17 @@ static void document__monitor_is_what_the_environment_asks_for(void **state)
     json_decref(document);
 }
 
+static void document__default_monitor_is_the_one_that_serves(void **state)
+{
+    json_t *document, *monitor;
+
+    document = tool_document(0, "info", "--json");
+    monitor = json_object_get(json_object_get(document, "limits"), "monitor");
+    assert_string_equal(words_at(monitor, "asked"), "default");
+    assert_string_not_equal(words_at(monitor, "active"), "default");
+    json_decref(document);
+}
+
 static void document__environment_is_shown_and_heeded(void **state)
 {
     json_t *document, *cache;
@@ -238,6 +249,7 @@ TEST_MAIN(TEST(document__begins_with_format_and_version),
           TEST(document__every_fabric_is_described_or_says_why_not),
           TEST(document__limits_are_this_process_s),
           TEST(document__monitor_is_what_the_environment_asks_for),
+          TEST(document__default_monitor_is_the_one_that_serves),
           TEST(document__environment_is_shown_and_heeded),
           TEST(document__every_variable_that_is_read__is_shown), TEST(text__has_every_section),
           TEST(text__into_a_file__no_control_characters), TEST(text__on_a_terminal__fits_its_width),

@@ -3,15 +3,19 @@
  * A program that stands before libc: its shmdt() enters the kernel itself, and not in the form that
  * can be hooked. Such a function would be missed in silence.
  */
-#include "tests/support/test.h"
+#include "tests/support/cache_bed.h"
 
 #include <errno.h>
 #include <hmreg/hmreg.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/shm.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 int shmdt(const void *addr)
@@ -51,4 +55,89 @@ static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **s
     assert_ok(hmreg_close(lib));
 }
 
-TEST_MAIN(TEST(open__a_function_that_cannot_be_hooked__opnotsupp_and_which))
+static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **state)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    char *memory = bed_map(1);
+    struct bed bed;
+
+    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL); /* or skips */
+    bed_close(&bed);
+    bed_open(&bed, HMREG_MONITOR_DEFAULT, NULL);
+    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_int_equal(info.active, HMREG_MONITOR_DEFAULT);
+    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_int_equal(info.active, HMREG_MONITOR_USERFAULTFD);
+    assert_int_equal(info.userfaultfd, 1);
+    assert_non_null(strstr(info.why, "memhooks: "));
+    munmap(memory, bed_page());
+    assert_non_null(bed_map_at(memory, 1));
+    assert_int_equal(bed_key(&bed, memory, 10), 2);
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+/* ---- where nothing tells ---------------------------------------------------------------- */
+
+/* What a program leaves on stderr that gets host memory twice. */
+static int without_any_monitor(char *memory)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    struct bed bed;
+
+    if (!bed_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
+        return 77;
+    bed_open(&bed, HMREG_MONITOR_DEFAULT, NULL);
+    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 2)
+        return 1;
+    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_DISABLED)
+        return 2;
+    if (!strstr(info.why, "memhooks: ") || !strstr(info.why, "shmdt()"))
+        return 3;
+    bed_close(&bed);
+    return 0;
+}
+
+static void run_without_any(char *out, size_t size)
+{
+    char *memory = bed_map(1);
+    int status, ends[2];
+    ssize_t len;
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        _exit(without_any_monitor(memory));
+    }
+    close(ends[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    len = read(ends[0], out, size - 1);
+    out[len < 0 ? 0 : len] = '\0';
+    close(ends[0]);
+    munmap(memory, bed_page());
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("this system has no seccomp filters");
+    assert_int_equal(status, 0);
+}
+
+static void get__no_monitor_to_be_had__one_line_unless_it_is_not_wanted(void **state)
+{
+    char text[2048];
+
+    unsetenv("HMREG_LOG");
+    run_without_any(text, sizeof(text));
+    assert_ptr_equal(strstr(text, "hmreg: error: host memory is registered anew"), text);
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    setenv("HMREG_LOG", "off", 1);
+    run_without_any(text, sizeof(text));
+    assert_string_equal(text, "");
+    unsetenv("HMREG_LOG");
+}
+
+TEST_MAIN(TEST(open__a_function_that_cannot_be_hooked__opnotsupp_and_which),
+          TEST(get__default_and_libc_cannot_be_hooked__userfaultfd_and_why),
+          TEST(get__no_monitor_to_be_had__one_line_unless_it_is_not_wanted))

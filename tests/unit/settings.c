@@ -18,7 +18,12 @@ static const char *const names[] = {
     "FI_MR_CACHE_MAX_COUNT",
     "FI_MR_CACHE_MAX_SIZE",
     "HMREG_STATS",
+    "HMREG_LOG",
 };
+
+static void take_line(enum hmreg_log_level level, const char *text, void *context)
+{
+}
 
 static void clear_environment(void)
 {
@@ -60,6 +65,8 @@ static void read__wrong_values__inval_and_the_accepted_ones(void **state)
         {"HMREG_IFACES", "CUDA", "none of"},
         {"HMREG_IFACES", "cud", "none of"},
         {"HMREG_IFACES", "cudas", "none of"},
+        {"HMREG_LOG", "", "off, error, warn, info, debug"},
+        {"HMREG_LOG", "warning", "off, error, warn, info, debug"},
         {"HMREG_STATS", "", "on and off"},
         {"HMREG_STATS", "0", "on and off"},
         {"HMREG_STATS", "offline", "on and off"},
@@ -234,6 +241,33 @@ static void read__config__goes_before_the_environment(void **state)
     clear_environment();
 }
 
+static void read__log__levels_and_the_callers_function(void **state)
+{
+    static const char *const values[] = {"off", "error", "warn", "info", "debug"};
+    static const int levels[] = {LOG_STDERR_OFF, HMREG_LOG_ERROR, HMREG_LOG_WARN, HMREG_LOG_INFO,
+                                 HMREG_LOG_DEBUG};
+    struct hmreg_config config = {.size = offsetof(struct hmreg_config, log)};
+    struct settings settings;
+
+    clear_environment();
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.log.level, LOG_STDERR_UNSET);
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        setenv("HMREG_LOG", values[i], 1);
+        assert_ok(settings_read(NULL, &settings));
+        assert_int_equal(settings.log.level, levels[i]);
+    }
+    clear_environment();
+    config.log = take_line;
+    config.log_context = &config;
+    assert_ok(settings_read(&config, &settings)); /* an older caller's */
+    assert_null(settings.log.callback);
+    config.size = sizeof(config);
+    assert_ok(settings_read(&config, &settings));
+    assert_ptr_equal(settings.log.callback, take_line);
+    assert_ptr_equal(settings.log.context, &config);
+}
+
 static void read__wrong_config__inval(void **state)
 {
     static const struct {
@@ -241,7 +275,7 @@ static void read__wrong_config__inval(void **state)
         const char *words;
     } cases[] = {
         {{.size = 0}, "size of struct hmreg_config is 0"},
-        {{.size = sizeof(struct hmreg_config) - 1}, "size of struct hmreg_config"},
+        {{.size = offsetof(struct hmreg_config, log) - 1}, "size of struct hmreg_config"},
         {{.size = SIZE_MAX}, "size of struct hmreg_config"},
         {{.size = sizeof(struct hmreg_config), .ifaces = 1u << HMREG_IFACE_COUNT}, "ifaces"},
         {{.size = sizeof(struct hmreg_config), .ifaces = UINT32_MAX}, "ifaces"},
@@ -263,4 +297,5 @@ TEST_MAIN(TEST(read__nothing_said__defaults), TEST(read__wrong_values__inval_and
           TEST(read__stats__on_or_off), TEST(read__ifaces__those_and_system),
           TEST(read__long_list_of_ifaces__is_read_to_its_end), TEST(read__monitors),
           TEST(read__switches__each_its_own_iface), TEST(read__limits__from_zero_to_none),
-          TEST(read__config__goes_before_the_environment), TEST(read__wrong_config__inval))
+          TEST(read__config__goes_before_the_environment),
+          TEST(read__log__levels_and_the_callers_function), TEST(read__wrong_config__inval))

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The log: which messages reach stderr and the application's function, and that a line is one line.
+ */
+#include "core/log.h"
+
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    int count;
+    enum hmreg_log_level level;
+    char text[1024];
+    void *context;
+} taken;
+
+static void take(enum hmreg_log_level level, const char *text, void *context)
+{
+    taken.count++;
+    taken.level = level;
+    taken.context = context;
+    snprintf(taken.text, sizeof(taken.text), "%s", text);
+}
+
+/* What the messages leave on stderr. */
+static const char *on_stderr(const struct log *log)
+{
+    static char text[4096];
+    int ends[2], before = dup(STDERR_FILENO);
+    ssize_t len;
+
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    log_must(log, "must %d", 1);
+    for (int level = HMREG_LOG_ERROR; level <= HMREG_LOG_DEBUG; level++)
+        log_say(log, (enum hmreg_log_level)level, "say %d", level);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    close(ends[1]);
+    len = read(ends[0], text, sizeof(text) - 1);
+    close(ends[0]);
+    text[len] = '\0';
+    return text;
+}
+
+static void stderr__each_level__that_and_what_is_more_urgent(void **state)
+{
+    static const struct {
+        int level;
+        const char *text;
+    } cases[] = {
+        {LOG_STDERR_OFF, ""},
+        {LOG_STDERR_UNSET, "hmreg: error: must 1\n"},
+        {HMREG_LOG_ERROR, "hmreg: error: must 1\nhmreg: error: say 1\n"},
+        {HMREG_LOG_WARN, "hmreg: error: must 1\nhmreg: error: say 1\nhmreg: warning: say 2\n"},
+        {HMREG_LOG_DEBUG, "hmreg: error: must 1\nhmreg: error: say 1\nhmreg: warning: say 2\n"
+                          "hmreg: info: say 3\nhmreg: debug: say 4\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct log log = {.level = cases[i].level};
+
+        assert_string_equal(on_stderr(&log), cases[i].text);
+    }
+}
+
+static void callback__whatever_stderr_gets__every_message(void **state)
+{
+    struct log log = {.callback = take, .context = &log, .level = LOG_STDERR_UNSET};
+
+    taken.count = 0;
+    assert_string_equal(on_stderr(&log), "");
+    assert_int_equal(taken.count, 5);
+    assert_int_equal(taken.level, HMREG_LOG_DEBUG);
+    assert_string_equal(taken.text, "say 4");
+    assert_ptr_equal(taken.context, &log);
+    log.level = HMREG_LOG_ERROR;
+    assert_string_equal(on_stderr(&log), "hmreg: error: must 1\nhmreg: error: say 1\n");
+    assert_int_equal(taken.count, 10);
+}
+
+static void stderr__very_long_message__one_line(void **state)
+{
+    struct log log = {.level = HMREG_LOG_ERROR};
+    char text[5000], line[4096];
+    int ends[2], before = dup(STDERR_FILENO);
+    ssize_t len;
+
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    log_say(&log, HMREG_LOG_ERROR, "%s", text);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    close(ends[1]);
+    len = read(ends[0], line, sizeof(line));
+    close(ends[0]);
+    assert_in_range(len, 256, sizeof(line) - 1);
+    assert_int_equal(line[len - 1], '\n');
+    assert_ptr_equal(memchr(line, '\n', (size_t)len), line + len - 1);
+}
+
+TEST_MAIN(TEST(stderr__each_level__that_and_what_is_more_urgent),
+          TEST(callback__whatever_stderr_gets__every_message),
+          TEST(stderr__very_long_message__one_line))
