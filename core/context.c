@@ -2,7 +2,9 @@
  *
  * Opening and closing: every vendor that is built in and wanted is asked to open its runtime; one
  * that cannot is remembered with its reason and is no error. A runtime that a parent process has
- * used is not opened in a forked child: none of them survives a fork.
+ * used is not opened in a forked child: none of them survives a fork. Neither is any other, if a
+ * thread of the parent was loading a runtime at the fork: the dynamic linker and its locks stay in
+ * the child as they were in the middle of it.
  */
 #include "core/context.h"
 
@@ -17,11 +19,10 @@
 #include <time.h>
 
 /* Each iface's runtime, over all libraries of the process. Both are epochs, 0: none. A child finds
- * its parent's in `first`, also when fork() came while another thread was inside the runtime's
- * start; it may find them in `opener`, and takes that over. */
+ * its parent's in `first`, and in `user` if fork() came while another thread was inside. */
 static struct {
-    _Atomic uint64_t first;  /* in which it was first opened */
-    _Atomic uint64_t opener; /* in which a thread is opening it */
+    _Atomic uint64_t first; /* in which it was first opened */
+    _Atomic uint64_t user;  /* in which a thread is opening or closing it */
 } used[HMREG_IFACE_COUNT];
 
 int context_check(const struct hmreg *lib)
@@ -81,23 +82,34 @@ static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
     return iface != HMREG_IFACE_SYSTEM && first && first != epoch;
 }
 
-/* Starts of a runtime follow each other: not every loader bears two at once. They may take seconds,
- * so a thread that waits sleeps. */
-static void opener_lock(enum hmreg_iface iface, uint64_t epoch)
+/* The parent's thread that was loading a runtime at the fork is not in this process. */
+static bool loading_was_cut(uint64_t epoch)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    uint64_t opener = 0;
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        uint64_t user = atomic_load(&used[i].user);
 
-    while (!atomic_compare_exchange_weak(&used[iface].opener, &opener, epoch))
-        if (opener == epoch) {
-            nanosleep(&pause, NULL);
-            opener = 0;
-        }
+        if (user && user != epoch)
+            return true;
+    }
+    return false;
 }
 
-static void opener_unlock(enum hmreg_iface iface)
+/* Starts and ends of a runtime follow each other: not every loader bears two at once. They may take
+ * seconds, so a thread that waits sleeps. */
+static void use_begin(enum hmreg_iface iface, uint64_t epoch)
 {
-    atomic_store(&used[iface].opener, 0);
+    const struct timespec pause = {.tv_nsec = 1000000};
+    uint64_t none = 0;
+
+    while (!atomic_compare_exchange_strong(&used[iface].user, &none, epoch)) {
+        nanosleep(&pause, NULL);
+        none = 0;
+    }
+}
+
+static void use_end(enum hmreg_iface iface)
+{
+    atomic_store(&used[iface].user, 0);
 }
 
 /* Opens the runtime as used from before its start. One that is not installed was not touched, so a
@@ -109,12 +121,12 @@ static int open_noted(struct runtime *runtime, uint64_t epoch)
     bool first;
     int rc;
 
-    opener_lock(iface, epoch);
+    use_begin(iface, epoch);
     first = atomic_compare_exchange_strong(&used[iface].first, &none, epoch);
     rc = runtime->ops->open(&runtime->self);
     if (rc == -ENOENT && first)
         atomic_store(&used[iface].first, 0);
-    opener_unlock(iface);
+    use_end(iface);
     return rc;
 }
 
@@ -128,6 +140,13 @@ static void runtime_open(struct runtime *runtime, uint64_t epoch)
                  "a parent of this process used %s before fork(); its runtime does not work in a "
                  "child: exec first, or open it after fork() only",
                  runtime->ops->name);
+        return;
+    }
+    if (loading_was_cut(epoch)) {
+        snprintf(runtime->why, sizeof(runtime->why),
+                 "a parent of this process was loading a runtime on another thread at fork(); "
+                 "dlopen() does not work in such a child: exec first, or open hmreg before or "
+                 "after fork(), not beside it");
         return;
     }
     hmreg_error_save(&saved);
@@ -174,9 +193,13 @@ static void runtimes_open(struct hmreg *lib)
 
 static void runtimes_close(struct hmreg *lib)
 {
-    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
-        if (lib->runtimes[i].present)
-            lib->runtimes[i].ops->close(lib->runtimes[i].self);
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        if (!lib->runtimes[i].present)
+            continue;
+        use_begin(i, lib->epoch);
+        lib->runtimes[i].ops->close(lib->runtimes[i].self);
+        use_end(i);
+    }
 }
 
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out)

@@ -123,6 +123,13 @@ static void call_names(struct fuzz *fuzz)
     MUST(hmreg_strerror((int)fuzz_random(fuzz)));
 }
 
+static void check_line(enum hmreg_log_level level, const char *text, void *context)
+{
+    struct fuzz *fuzz = context;
+
+    MUST(text[0] && level >= HMREG_LOG_ERROR && level <= HMREG_LOG_DEBUG);
+}
+
 static void call_open(struct fuzz *fuzz)
 {
     STRUCT(hmreg_config, config);
@@ -131,6 +138,8 @@ static void call_open(struct fuzz *fuzz)
     config.it.ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | (fuzz_rarely(fuzz) ? 1u << 31 : 0);
     config.it.monitor = (enum hmreg_monitor)fuzz_small(fuzz);
     config.bytes[fuzz_below(fuzz, FUZZ_BYTES)] |= fuzz_rarely(fuzz);
+    config.it.log = fuzz_rarely(fuzz) ? check_line : NULL;
+    config.it.log_context = fuzz;
     if (CALL(hmreg_open(fuzz_rarely(fuzz) ? NULL : &config.it, &lib), &lib) == 0)
         PLAIN(hmreg_close(lib));
     PLAIN(hmreg_close(fuzz->domains[0] ? fuzz->lib : NULL));

@@ -314,17 +314,22 @@ static void device_query__each_device(void **state)
 
 /* ---- forked children -------------------------------------------------------------------- */
 
-/* What a child that opens its own library is told about cuda. */
-static void child_sees(const char *why)
+/* What a child that opens its own library is told about a runtime. */
+static void child_sees_of(enum hmreg_iface iface, const char *why)
 {
     struct hmreg_runtime_info info = {.size = sizeof(info)};
     struct hmreg *lib;
 
-    if (hmreg_open(NULL, &lib) || hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &info))
+    if (hmreg_open(NULL, &lib) || hmreg_runtime_query(lib, iface, &info))
         _exit(1);
     if (info.present != !why || (why && !strstr(info.why, why)))
         _exit(2);
     _exit(hmreg_close(lib) ? 3 : 0);
+}
+
+static void child_sees(const char *why)
+{
+    child_sees_of(HMREG_IFACE_CUDA, why);
 }
 
 /* In a process of its own, where no runtime was opened before: open, fork, and look. */
@@ -384,8 +389,8 @@ static void *open_and_close(void *unused)
 }
 
 /* In a process of its own: a thread is inside cuda's start when its process forks. What the child
- * saw. */
-static int fork_inside(void)
+ * saw of a runtime. */
+static int fork_inside(enum hmreg_iface iface, const char *why)
 {
     void *result = NULL;
     pthread_t thread;
@@ -402,7 +407,7 @@ static int fork_inside(void)
     child = fork();
     if (child == 0) {
         vendors[HMREG_IFACE_CUDA].on_open = NULL;
-        child_sees("a parent of this process used cuda before fork()");
+        child_sees_of(iface, why);
     }
     waitpid(child, &status, 0);
     sem_post(&go_on);
@@ -410,8 +415,7 @@ static int fork_inside(void)
     return result ? 11 : WIFEXITED(status) ? WEXITSTATUS(status) : 12;
 }
 
-/* The child's copy of the runtime will never leave its start. */
-static void fork__while_a_thread_is_in_the_runtimes_start__is_refused(void **state)
+static void assert_refused_inside(enum hmreg_iface iface, const char *why)
 {
     int status = -1;
     pid_t child;
@@ -419,9 +423,21 @@ static void fork__while_a_thread_is_in_the_runtimes_start__is_refused(void **sta
     test_forks_with_threads();
     child = fork();
     if (child == 0)
-        _exit(fork_inside());
+        _exit(fork_inside(iface, why));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+/* The child's copy of the runtime will never leave its start. */
+static void fork__while_a_thread_is_in_the_runtimes_start__is_refused(void **state)
+{
+    assert_refused_inside(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
+}
+
+/* Nor will the dynamic linker, which that thread may have been in. */
+static void fork__while_a_thread_is_in_another_runtimes_start__is_refused(void **state)
+{
+    assert_refused_inside(HMREG_IFACE_ZE, "was loading a runtime on another thread at fork()");
 }
 
 static atomic_int now_inside, most_inside;
@@ -461,6 +477,7 @@ TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
           TEST(fork__runtime_that_found_no_device__is_refused),
           TEST(fork__runtime_that_is_not_installed__says_so_in_the_child),
           TEST(fork__while_a_thread_is_in_the_runtimes_start__is_refused),
+          TEST(fork__while_a_thread_is_in_another_runtimes_start__is_refused),
           TEST(open__on_threads_at_once__one_start_after_the_other),
           TEST(query__nobody_knows_it__system_after_each_was_asked),
           TEST(query__device_memory__all_that_is_known),
