@@ -428,6 +428,11 @@ int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes
     return 0;
 }
 
+void hmreg_domain_settle(struct hmreg_domain *domain)
+{
+    cache_set_settle(domain->caches);
+}
+
 /* ---- asking ----------------------------------------------------------------------------- */
 
 unsigned cache_set_held(struct cache_set *set)

@@ -92,9 +92,9 @@ int hmreg_domain_close(struct hmreg_domain *domain)
                           "does not deregister them yet",
                           busy);
     }
+    domain->ops.destroy(domain->self); /* first: peers on other threads may ask the caches */
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
-    domain->ops.destroy(domain->self);
     atomic_fetch_sub(&domain->lib->domains, 1);
     if (domain->check_puts)
         put_check_keep(domain);

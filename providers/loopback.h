@@ -43,7 +43,7 @@ struct loopback_auth {
 struct loopback {
     struct loopback *next; /* in the process's list */
     struct hmreg *lib;
-    struct hmreg_domain *domain;
+    struct hmreg_domain *_Atomic domain; /* NULL until it is made */
     uint32_t mr_mode;
     uint64_t max_key;
     uint64_t serial;

@@ -431,12 +431,23 @@ static bool locate(const struct region *region, bool by_address, uint64_t addr, 
     return true;
 }
 
+/* Regions are addresses here: before one is used, each whose memory has changed is revoked. The
+ * domain is open: its own remote is in use, or a peer holds it, which destroy() waits for. */
+static void settle(struct loopback *loopback)
+{
+    struct hmreg_domain *domain = loopback->domain;
+
+    if (domain) /* else it is being opened, and has no region yet */
+        hmreg_domain_settle(domain);
+}
+
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len)
 {
     struct region **region;
     bool covers = false;
 
+    settle(loopback);
     pthread_mutex_lock(&loopback->lock);
     region = tfind(desc, &loopback->by_desc, compare_desc);
     if (region)
@@ -491,6 +502,7 @@ static int enter(struct loopback *loopback, const struct loopback_access *access
     struct region *region;
     int rc;
 
+    settle(loopback);
     pthread_mutex_lock(&loopback->lock);
     region = find(loopback, access->key);
     rc = judge(loopback, region, access, index, offset);

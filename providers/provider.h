@@ -119,7 +119,8 @@ struct provider_ops {
     int (*remote_open)(void *self, const uint8_t *address, size_t size, void **out);
     void (*remote_close)(void *self, void *remote);
 
-    /* The domain is closing; no region is left. Frees self. */
+    /* The domain is closing; no region is left, but the domain may still be asked (hmreg_domain_*)
+     * until this returns: it waits for the provider's threads and peers that do. Frees self. */
     void (*destroy)(void *self);
 };
 
@@ -138,6 +139,12 @@ int hmreg_lib_check(const struct hmreg *lib);
 
 /* The provider's own part of a domain; NULL if it is not this provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
+
+/* For a fabric whose regions are addresses: when it returns, revoke() has been called for each cached
+ * region whose memory had changed before the call. It waits for the kernel's word for some tenths of
+ * a second at the most, and goes on without it then. Any thread, until destroy() has returned; with
+ * no lock that revoke() takes. */
+void hmreg_domain_settle(struct hmreg_domain *domain);
 
 /* An asynchronous registration is under way: its key is not to be had; and it is complete. */
 void hmreg_mr_pending(struct hmreg_mr *mr);

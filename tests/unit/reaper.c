@@ -11,6 +11,7 @@
 #include "core/cache_set.h"
 
 #include <errno.h>
+#include <hmreg/loopback.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -306,6 +307,131 @@ static void progress__of_no_domain__inval(void **state)
     assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain is NULL");
 }
 
+/* ---- loopback, whose registrations are addresses ---------------------------------------- */
+
+struct peer {
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr, *local;
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+    char byte;
+};
+
+static void peer_open(struct peer *peer, const struct bed *bed, char *memory, uint32_t mr_mode)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
+    char token[4096];
+    size_t size = sizeof(token);
+
+    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &peer->domain));
+    assert_ok(hmreg_mr_get(peer->domain, memory, 10, HMREG_ACCESS_REMOTE | HMREG_READ, &peer->mr));
+    assert_ok(hmreg_mr_reg(peer->domain, &peer->byte, 1, HMREG_WRITE | HMREG_READ, 0, 7, 0,
+                           &peer->local, NULL));
+    assert_ok(hmreg_mr_pack(peer->mr, token, &size));
+    assert_ok(hmreg_remote_open(peer->domain, token, size, &peer->remote));
+    assert_ok(hmreg_remote_addr(peer->remote, 0, 1, &peer->addr, &peer->key));
+}
+
+static int peer_write(struct peer *peer, char byte)
+{
+    peer->byte = byte;
+    return hmreg_loopback_write(peer->remote, &peer->byte, 1, hmreg_mr_desc(peer->local),
+                                peer->addr, peer->key);
+}
+
+static void peer_close(struct peer *peer)
+{
+    assert_ok(hmreg_mr_close(peer->local));
+    hmreg_remote_close(peer->remote);
+    assert_ok(hmreg_domain_close(peer->domain));
+}
+
+/* Held or not: what is there now is not what was registered. */
+static void write_to_other_memory(bool held)
+{
+    char *memory = bed_map(1);
+    struct peer peer;
+    struct bed bed;
+    void *desc;
+
+    bed_open(&bed, bed_monitor(), NULL);
+    for (int i = 0; i < 50; i++) {
+        peer_open(&peer, &bed, memory, held ? HMREG_MR_LOCAL : 0);
+        assert_ok(peer_write(&peer, 'x'));
+        assert_int_equal(memory[0], 'x');
+        desc = hmreg_mr_desc(peer.mr);
+        if (!held)
+            hmreg_mr_put(peer.mr);
+        reaper_pause(&peer.domain->caches->reaper); /* it would revoke and deregister in time */
+        assert_int_equal(munmap(memory, bed_page()), 0);
+        assert_ptr_equal(bed_map_at(memory, 1), memory);
+        if (held) /* its desc names other memory, too */
+            assert_fails(hmreg_loopback_read(peer.remote, memory, 1, desc, peer.addr, peer.key),
+                         -EINVAL, "desc is not of an open");
+        assert_fails(peer_write(&peer, 'y'), -EKEYREJECTED, "no region with key");
+        assert_int_equal(memory[0], 0);
+        reaper_resume(&peer.domain->caches->reaper);
+        if (held)
+            hmreg_mr_put(peer.mr);
+        peer_close(&peer);
+    }
+    munmap(memory, bed_page());
+    bed_close(&bed);
+}
+
+static void rma__cached_region_whose_memory_ended__refused_at_once(void **state)
+{
+    write_to_other_memory(false);
+}
+
+static void rma__held_region_whose_memory_ended__refused_at_once(void **state)
+{
+    write_to_other_memory(true);
+}
+
+static void rma__application_told_that_memory_ended__refused_at_once(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    char *memory = bed_map(1);
+    struct peer peer;
+    struct bed bed;
+
+    assert_ok(hmreg_open(&config, &bed.lib));
+    peer_open(&peer, &bed, memory, 0);
+    hmreg_mr_put(peer.mr);
+    reaper_pause(&peer.domain->caches->reaper);
+    assert_ok(hmreg_invalidate(bed.lib, memory, 10));
+    assert_fails(peer_write(&peer, 'x'), -EKEYREJECTED, "no region with key");
+    reaper_resume(&peer.domain->caches->reaper);
+    peer_close(&peer);
+    assert_ok(hmreg_close(bed.lib));
+    munmap(memory, bed_page());
+}
+
+static struct hmreg_domain *closing;
+static struct gate *its_gate;
+
+/* As a peer of loopback on another thread may, until the provider has waited for it. */
+static void ask_while_closing(void *self)
+{
+    hmreg_domain_settle(closing);
+    assert_int_not_equal(atomic_load(&its_gate->hears), 0);
+}
+
+static void close__provider_asks_the_caches_until_it_is_destroyed__they_are_there(void **state)
+{
+    static const struct provider_ops ops = {.name = "test", .destroy = ask_while_closing};
+    static const struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
+    struct bed bed;
+
+    bed_open(&bed, bed_monitor(), NULL);
+    assert_ok(hmreg_domain_create(bed.lib, &ops, &caps, NULL, NULL, &closing));
+    its_gate = closing->caches->pool.hot.gate;
+    assert_ok(hmreg_domain_close(closing));
+    assert_int_equal(atomic_load(&its_gate->hears), 0); /* gates are never freed */
+    bed_close(&bed);
+}
+
 /* ---- its life --------------------------------------------------------------------------- */
 
 static int threads_named(const char *name)
@@ -464,6 +590,10 @@ TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
           TEST(get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicted),
           TEST(get__allocation_replaced__old_region_deregistered),
           TEST(progress__of_no_domain__inval),
+          TEST(rma__cached_region_whose_memory_ended__refused_at_once),
+          TEST(rma__held_region_whose_memory_ended__refused_at_once),
+          TEST(rma__application_told_that_memory_ended__refused_at_once),
+          TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there),
           TEST(reaper__first_region_and_last_close__begins_and_ends),
           TEST(fork__child_has_a_reaper_of_its_own),
           TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class),
