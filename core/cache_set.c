@@ -20,8 +20,9 @@
 /* ---- life ------------------------------------------------------------------------------- */
 
 static bool is_due(struct reaper_client *client);
-static void on_examine(struct reaper_client *client);
+static bool on_examine(struct reaper_client *client);
 static bool on_reap(struct reaper_client *client);
+static bool on_tidy(struct reaper_client *client);
 
 static struct cache_set *set_of(struct listener *listener)
 {
@@ -126,7 +127,8 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     domain->serial = set->pool.hot.serial;
     domain->place = hot_place_of(domain->serial);
     set->listener = (struct listener){.gate = set->pool.hot.gate, .needs = needs};
-    set->reaper = (struct reaper_client){.is_due = is_due, .examine = on_examine, .reap = on_reap};
+    set->reaper = (struct reaper_client){
+        .is_due = is_due, .examine = on_examine, .reap = on_reap, .tidy = on_tidy};
     open_ledgers(set);
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
@@ -136,6 +138,8 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
 void cache_set_free(struct cache_set *set)
 {
     monitor_detach(set->monitor, &set->listener);
+    while (monitor_tidy(set->monitor)) /* the reaper may be gone */
+        ;
     cache_pool_close(&set->pool);
     close_ledgers(set);
     free(set);
@@ -307,19 +311,23 @@ static bool is_due(struct reaper_client *client)
            (atomic_load(&pool->served) && atomic_load(&pool->dead.count));
 }
 
-static void on_examine(struct reaper_client *client)
+static bool on_examine(struct reaper_client *client)
 {
     struct cache_pool *pool = &set_of_reaper(client)->pool;
 
     cache_drain(pool);
     cache_examine(pool, UINT_MAX);
+    return atomic_load(&pool->served);
 }
 
 static bool on_reap(struct reaper_client *client)
 {
-    struct cache_set *set = set_of_reaper(client);
+    return end_dead(set_of_reaper(client), REAPED);
+}
 
-    return atomic_load(&set->pool.served) && end_dead(set, REAPED);
+static bool on_tidy(struct reaper_client *client)
+{
+    return monitor_tidy(set_of_reaper(client)->monitor);
 }
 
 void cache_set_serve(struct cache_set *set)

@@ -241,10 +241,9 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end,
         userfault_unwatch(monitor->userfault, start_addr, end, unmapped);
 }
 
-void monitor_tidy(struct monitor *monitor)
+bool monitor_tidy(struct monitor *monitor)
 {
-    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
-        userfault_tidy(monitor->userfault);
+    return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD && userfault_tidy(monitor->userfault);
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

@@ -51,8 +51,9 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
  * nothing. */
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end);
 void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped);
-/* Ends what is watched with no region in it, to be fast when one comes again. */
-void monitor_tidy(struct monitor *monitor);
+/* Stops watching one mapping that has no region and stayed watched to be fast when one comes again
+ * (watching.h). False: there is none. */
+bool monitor_tidy(struct monitor *monitor);
 
 /* Returns when every change that had happened to watched memory at the call is in the queue. False:
  * that did not come about in a reasonable time. With MEMHOOKS the kernel is not asked: a change

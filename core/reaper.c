@@ -4,9 +4,10 @@
  * it, looks whether anything is due, and only then sleeps on it, while reaper_wake() sets it after
  * something has become due. Both are sequentially consistent, so one of the two sees the other.
  *
- * After a round in which something was due the thread rests for some milliseconds instead, with
- * `awake` set: a program that changes memory all the time pays for one wake in that time, and what
- * it ended is deregistered together.
+ * After a round for which it was woken, or in which something was due, the thread rests for some
+ * milliseconds instead, with `awake` set: a program that changes memory all the time pays for one
+ * wake in that time, and what it ended is deregistered together. The first sleep after that ends in
+ * any case, and the clients tidy.
  *
  * At exit(3) the thread stops before any library's destructor runs: a fabric that has shut down
  * must not be called.
@@ -42,6 +43,7 @@ struct reaper {
 };
 
 static _Atomic(struct reaper *) shared;
+static _Atomic int64_t idle_ns = REAPER_IDLE_NS;
 static atomic_uint awake = 1; /* 1 also where no thread sleeps */
 
 /* ---- sleeping --------------------------------------------------------------------------- */
@@ -54,6 +56,11 @@ static void futex_wait(atomic_uint *word, unsigned value, const struct timespec 
 static void futex_wake(atomic_uint *word)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void reaper_set_idle(int64_t ns)
+{
+    atomic_store(&idle_ns, ns);
 }
 
 void reaper_wake(void)
@@ -89,24 +96,22 @@ static bool goes_on(const struct reaper *reaper, const struct reaper_client *cli
     return !client->paused && !atomic_load(&reaper->stopping);
 }
 
-/* A client that is visited stays in the list. The lock is let go for each step, and a thread that
+/* A client that is visited stays in the list. The lock is let go for each call, and a thread that
  * pauses the client waits for one at the most. */
-static void visit(struct reaper *reaper, struct reaper_client *client)
+static bool call(struct reaper *reaper, struct reaper_client *client,
+                 bool (*function)(struct reaper_client *client))
 {
-    bool more = true, examined = false;
+    bool more;
 
-    while (more && goes_on(reaper, client)) {
-        client->visited = true;
-        pthread_mutex_unlock(&reaper->lock);
-        if (examined)
-            more = client->reap(client);
-        else
-            client->examine(client);
-        examined = true;
-        pthread_mutex_lock(&reaper->lock);
-        client->visited = false;
-        pthread_cond_broadcast(&reaper->left);
-    }
+    if (!goes_on(reaper, client))
+        return false;
+    client->visited = true;
+    pthread_mutex_unlock(&reaper->lock);
+    more = function(client);
+    pthread_mutex_lock(&reaper->lock);
+    client->visited = false;
+    pthread_cond_broadcast(&reaper->left);
+    return more;
 }
 
 /* False: nothing was due. */
@@ -120,31 +125,55 @@ static bool go_round(struct reaper *reaper)
         if (!is_due(client))
             continue;
         due = true;
-        visit(reaper, client);
+        if (call(reaper, client, client->examine))
+            while (call(reaper, client, client->reap))
+                ;
     }
     pthread_mutex_unlock(&reaper->lock);
     return due;
 }
 
-static void sleep_until_woken(struct reaper *reaper)
+/* Ends early if something becomes due. */
+static void tidy(struct reaper *reaper)
 {
-    atomic_store(&awake, 0);
+    struct reaper_client *client;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (client = reaper->clients; client; client = client->next)
+        while (!atomic_load(&awake) && call(reaper, client, client->tidy))
+            ;
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+/* False: it was not woken. The sleep has an end if reaper_wake() was called since the last one. */
+static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle)
+{
+    bool ends = atomic_exchange(&awake, 0);
+
     if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
         atomic_store(&awake, 1);
     else
-        futex_wait(&awake, 0, NULL);
+        futex_wait(&awake, 0, ends ? idle : NULL);
+    return atomic_load(&awake);
 }
 
 static void *run(void *arg)
 {
     static const struct timespec rest = {.tv_nsec = REST_NS};
+    int64_t ns = atomic_load(&idle_ns);
+    struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     struct reaper *reaper = arg;
+    bool woken = false;
 
     while (!atomic_load(&reaper->stopping)) {
-        if (go_round(reaper))
+        if (go_round(reaper) || woken) {
             futex_wait(&reaper->stopping, 0, &rest);
-        else
-            sleep_until_woken(reaper);
+            woken = false;
+            continue;
+        }
+        woken = sleep_until_woken(reaper, &idle);
+        if (!woken)
+            tidy(reaper);
     }
     atomic_store(&awake, 1);
     return NULL;

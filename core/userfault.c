@@ -349,10 +349,9 @@ void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_
         watching_leave(&userfault->watching, start_addr, end, unmapped);
 }
 
-void userfault_tidy(struct userfault *userfault)
+bool userfault_tidy(struct userfault *userfault)
 {
-    if (is_usable(userfault))
-        watching_tidy(&userfault->watching);
+    return is_usable(userfault) && watching_tidy(&userfault->watching);
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

@@ -39,8 +39,8 @@ bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
 /* A client no longer needs [start, end). Stops watching mappings of which no client needs any
  * byte, but for a few large ones (watching.h). unmapped: a change has unmapped all of it. */
 void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped);
-/* Stops watching those, too. */
-void userfault_tidy(struct userfault *userfault);
+/* Stops watching one of those, too. False: there is none. */
+bool userfault_tidy(struct userfault *userfault);
 
 /* Has the application closed the descriptor? Then nothing is watched any more, watches fail, and
  * all memory was told of as changed. */

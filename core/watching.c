@@ -16,12 +16,14 @@
  *
  * Leaving a mapping makes the kernel walk its pages, with the address space locked: 20 us a MiB
  * that is in memory. A large mapping without a region therefore stays watched, until a few others
- * have been left after it; a program that forgets its only region in a large heap again and again
- * pays nothing. Meanwhile munmap(2) in it wakes a thread as if there were a region.
+ * have been left after it, or the reaper finds the time; a program that forgets its only region in
+ * a large heap again and again pays nothing. Meanwhile munmap(2) in it wakes a thread as if there
+ * were a region.
  */
 #include "core/watching.h"
 
 #include "core/maps.h"
+#include "core/reaper.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -209,6 +211,7 @@ static void keep(struct watching *watching, const struct span *span)
         leave_now(watching, &oldest);
     }
     watching->kept[watching->kept_count++] = *span;
+    reaper_wake(); /* it tidies some time after */
 }
 
 static void leave(struct watching *watching, const struct span *span)
@@ -250,10 +253,16 @@ static void take_off_unmapped(struct watching *watching)
         }
 }
 
-static void leave_kept(struct watching *watching)
+/* False: there is none. */
+static bool leave_one_kept(struct watching *watching)
 {
-    while (watching->kept_count)
-        leave_now(watching, &watching->kept[--watching->kept_count]);
+    struct span span;
+
+    if (!watching->kept_count)
+        return false;
+    span = watching->kept[--watching->kept_count];
+    leave_now(watching, &span);
+    return true;
 }
 
 /* They have a region again. */
@@ -415,11 +424,16 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
     pthread_mutex_unlock(&watching->lock);
 }
 
-void watching_tidy(struct watching *watching)
+bool watching_tidy(struct watching *watching)
 {
+    bool left;
+
     pthread_mutex_lock(&watching->lock);
-    leave_kept(watching);
+    take_off_unmapped(watching);
+    leave_moved(watching);
+    left = leave_one_kept(watching);
     pthread_mutex_unlock(&watching->lock);
+    return left;
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -442,7 +456,8 @@ void watching_close(struct watching *watching)
 {
     take_off_unmapped(watching);
     leave_moved(watching);
-    leave_kept(watching);
+    while (leave_one_kept(watching))
+        ;
     while (watching->count) {
         struct span span = watching->spans[watching->count - 1];
 

@@ -60,7 +60,8 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
  * takes no lock. What is found there without a region is left at the next watching_leave(). */
 void watching_note_move(struct watching *watching, uint64_t start, uint64_t end);
 
-/* Ends the watch of large mappings that have no region. */
-void watching_tidy(struct watching *watching);
+/* Ends the watch of one large mapping that has no region, or of what has moved. False: there is
+ * none any more. The kernel walks the mapping's pages, and calls above wait. */
+bool watching_tidy(struct watching *watching);
 
 #endif

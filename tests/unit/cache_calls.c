@@ -7,6 +7,7 @@
 #include "tests/support/cache_bed.h"
 
 #include "core/context.h"
+#include "core/reaper.h"
 
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -30,6 +31,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 
 static void open_bed(struct bed *bed)
 {
+    reaper_set_idle(INT64_MAX); /* it would unwatch, too */
     bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
@@ -119,7 +121,8 @@ static void flush__large_mapping__unwatched_when_tidied(void **state)
         assert_ok(hmreg_domain_flush(bed.domain));
     }
     assert_int_equal(unwatches, 0);
-    monitor_tidy(bed.lib->monitor);
+    assert_true(monitor_tidy(bed.lib->monitor));
+    assert_false(monitor_tidy(bed.lib->monitor));
     assert_int_equal(unwatches, 1);
     munmap(memory, pages * bed_page());
     assert_ok(hmreg_monitor_query(bed.lib, &info));

@@ -8,10 +8,12 @@
 #include "tests/support/cache_bed.h"
 
 #include "core/context.h"
+#include "core/reaper.h"
 #include "core/watching.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,14 +22,24 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define HUGE      ((size_t)2 << 20)
 
+#define PATIENCE_SECONDS 120
+
+/* The reaper tidies once nothing has ended for so long. */
+static void open_bed_idle(struct bed *bed, int64_t idle_ns)
+{
+    reaper_set_idle(idle_ns);
+    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+}
+
 static void open_bed(struct bed *bed)
 {
-    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    open_bed_idle(bed, INT64_MAX);
 }
 
 static void get_and_put(const struct bed *bed, char *memory, size_t len)
@@ -55,6 +67,12 @@ static bool is_watched(const struct bed *bed, char *page)
     return events(bed) > before;
 }
 
+static void tidy(const struct bed *bed)
+{
+    while (monitor_tidy(bed->lib->monitor))
+        ;
+}
+
 /* What smaps says of the mapping that begins there, in KiB; 0: no mapping begins there. */
 static unsigned long smaps_value(const char *addr, const char *name)
 {
@@ -74,6 +92,35 @@ static unsigned long smaps_value(const char *addr, const char *name)
     }
     fclose(smaps);
     return value;
+}
+
+/* The same of the mapping that holds the page, which is left alone. */
+static bool is_shown_as_watched(const char *page)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)page, start, end;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+    bool found = false, watched = false;
+    char line[512];
+
+    assert_non_null(smaps);
+    while (fgets(line, sizeof(line), smaps)) {
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &start, &end) == 2)
+            found = start <= addr && addr < end;
+        watched |= found && !strncmp(line, "VmFlags:", 8) && strstr(line, " uw");
+    }
+    fclose(smaps);
+    return watched;
+}
+
+/* No call of the library's, and no change. */
+static void await_unwatched(const char *page)
+{
+    static const struct timespec pause = {.tv_nsec = 10000000};
+    time_t until = time(NULL) + PATIENCE_SECONDS;
+
+    while (is_shown_as_watched(page) && time(NULL) < until)
+        nanosleep(&pause, NULL);
+    assert_false(is_shown_as_watched(page));
 }
 
 static unsigned mappings(void)
@@ -118,7 +165,7 @@ static void huge_pages__a_small_region_in_each__stay(void **state)
         get_and_put(&bed, memory + at + 5 * bed_page(), bed_page());
     with = smaps_value(memory, "AnonHugePages:");
     forget(&bed);
-    monitor_tidy(bed.lib->monitor);
+    tidy(&bed);
     after = smaps_value(memory, "AnonHugePages:");
     munmap(memory, len);
     bed_close(&bed);
@@ -467,13 +514,58 @@ static void large__without_a_region__a_few_stay_watched(void **state)
     for (unsigned i = 1; i <= WATCHING_KEPT; i++)
         assert_true(large_is_watched(&bed, memory[i]));
     get_and_put(&bed, memory[1], bed_page());
-    monitor_tidy(bed.lib->monitor);
+    tidy(&bed);
     assert_true(large_is_watched(&bed, memory[1]));
     for (unsigned i = 2; i <= WATCHING_KEPT; i++)
         assert_false(large_is_watched(&bed, memory[i]));
     for (unsigned i = 0; i <= WATCHING_KEPT; i++)
         munmap(memory[i], pages * bed_page());
     bed_close(&bed);
+}
+
+static void large__without_a_region_and_nothing_ends__not_watched(void **state)
+{
+    size_t pages = 2 * WATCHING_LARGE / bed_page();
+    char *memory = bed_map_at(bed_reserve(pages), pages);
+    struct bed bed;
+
+    open_bed_idle(&bed, 1000000);
+    for (int round = 0; round < 3; round++) {
+        get_and_put(&bed, memory, bed_page());
+        forget(&bed);
+        await_unwatched(memory + WATCHING_LARGE);
+    }
+    munmap(memory, pages * bed_page());
+    bed_close(&bed);
+}
+
+static void moved__without_a_region_and_nothing_ends__not_watched(void **state)
+{
+    char *memory = bed_map(1), *place = bed_reserve(1);
+    struct bed bed;
+
+    open_bed_idle(&bed, 1000000);
+    get_and_put(&bed, memory, bed_page());
+    assert_ptr_equal(mremap(memory, bed_page(), bed_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
+                     place);
+    await_unwatched(place);
+    munmap(place, bed_page());
+    bed_close(&bed);
+}
+
+static void large__domain_is_closed__not_watched(void **state)
+{
+    size_t pages = 2 * WATCHING_LARGE / bed_page();
+    char *memory = bed_map_at(bed_reserve(pages), pages);
+    struct bed bed;
+
+    open_bed(&bed);
+    get_and_put(&bed, memory, bed_page());
+    assert_true(is_shown_as_watched(memory + WATCHING_LARGE));
+    assert_ok(hmreg_domain_close(bed.domain));
+    assert_false(is_shown_as_watched(memory + WATCHING_LARGE));
+    munmap(memory, pages * bed_page());
+    assert_ok(hmreg_close(bed.lib));
 }
 
 /* ---- the stack -------------------------------------------------------------------------- */
@@ -519,4 +611,7 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(neighbours__one_without_a_region__neither_is_split),
           TEST(leave__another_userfaultfd_has_it_by_then__not_undone),
           TEST(large__without_a_region__a_few_stay_watched),
+          TEST(large__without_a_region_and_nothing_ends__not_watched),
+          TEST(moved__without_a_region_and_nothing_ends__not_watched),
+          TEST(large__domain_is_closed__not_watched),
           TEST(stack__of_the_first_thread_with_a_region__as_large_as_before))
