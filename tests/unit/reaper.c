@@ -477,7 +477,7 @@ static void fork__child_has_a_reaper_of_its_own(void **state)
     int status;
     pid_t child;
 
-    test_forks_with_threads();
+    test_forks_while_threads_allocate(); /* as a thread does that has just been started */
     open_counted(&bed, true, NULL);
     bed_key(&bed, memory, 10);
     child = fork();
