@@ -7,14 +7,21 @@
  * are: each hook_stubs_install() that has stubs to make takes new pages. They are never unmapped,
  * since a thread may be interrupted in a stub at any time and go on much later.
  *
- * A site's page is writable for the moment in which its instruction is replaced; it stays
- * executable, as threads run in it. The thread that does this blocks signals meanwhile; forks are
- * kept out by the caller's lock.
+ * Code is writable for the moment in which an instruction of it is replaced. That is done to the
+ * whole mapping at once: the kernel charges the process for what has been writable, and remembers
+ * that by a flag of the mapping, so a page that was made writable on its own would stay a mapping
+ * of its own. Other threads run the code meanwhile. It stays executable: mprotect(2) changes the
+ * mapping's rights in one step, from read and execute to read, write and execute and back; a thread
+ * that meets one of its pages in the middle of this waits in a page fault, and goes on. Only the
+ * site's page is written and so copied, and the copy is complete when the kernel puts it into the
+ * page's place. The thread that does this blocks signals meanwhile; forks are kept out by the
+ * caller's lock.
  */
 #include "core/hook_stubs.h"
 
 #include "core/error.h"
 #include "core/hook_arch.h"
+#include "core/maps.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -205,24 +212,71 @@ static bool can_make_all_fetch(void)
            hook_fetch_anew();
 }
 
-static long protect_site(const struct hooked *hook, int protection)
+/* Of what is changed: the whole mapping that holds a site or, where the kernel's list of mappings
+ * cannot be read, the site's page. */
+struct text {
+    uintptr_t start, end;
+    int protection; /* PROT_*, as it was */
+};
+
+static long protect(const struct text *text, int more)
+{
+    return hook_arch_call_kernel(SYS_mprotect, (long)text->start, (long)(text->end - text->start),
+                                 text->protection | more);
+}
+
+static struct text page_of(const struct hooked *hook)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)hook->site.at & ~(page - 1);
-    uintptr_t end = ((uintptr_t)hook->site.at + HOOK_SITE_SIZE + page - 1) & ~(page - 1);
 
-    return hook_arch_call_kernel(SYS_mprotect, (long)start, (long)(end - start), protection);
+    return (struct text){(uintptr_t)hook->site.at & ~(page - 1),
+                         ((uintptr_t)hook->site.at + HOOK_SITE_SIZE + page - 1) & ~(page - 1),
+                         hook->site.protection};
+}
+
+/* The last mapping that was found, since most sites are in the same: found anew for each install
+ * and removal, as others may have changed it. */
+static struct text mapping;
+
+static bool find_mapping(const struct hooked *hook, struct text *out)
+{
+    uintptr_t site = (uintptr_t)hook->site.at;
+    struct maps maps;
+    struct map map;
+
+    if (site < mapping.start || site >= mapping.end) {
+        mapping = (struct text){.start = 0};
+        maps_begin(&maps, -1);
+        if (maps_next(&maps, site, &map) == 1 && map.start <= site && map.executable)
+            mapping = (struct text){map.start, map.end,
+                                    PROT_EXEC | (map.readable ? PROT_READ : 0) |
+                                        (map.writable ? PROT_WRITE : 0)};
+        maps_end(&maps);
+    }
+    *out = mapping;
+    return mapping.end >= site + HOOK_SITE_SIZE;
+}
+
+/* *out: to be protected again. The kernel may refuse to charge the process for a whole mapping, and
+ * not for a page of it. */
+static long make_writable(const struct hooked *hook, struct text *out)
+{
+    if (find_mapping(hook, out) && !protect(out, PROT_WRITE))
+        return 0;
+    *out = page_of(hook);
+    return protect(out, PROT_WRITE);
 }
 
 /* Puts the bytes there if what is there is still what is expected. */
 static long change_site(const struct hooked *hook, const uint8_t *expected, const uint8_t *bytes)
 {
     sigset_t all, before;
+    struct text text;
     long rc;
 
     if (!reads(hook, expected))
         return -EBUSY;
-    rc = protect_site(hook, hook->site.protection | PROT_WRITE);
+    rc = make_writable(hook, &text);
     if (rc)
         return rc;
     sigfillset(&all);
@@ -230,7 +284,7 @@ static long change_site(const struct hooked *hook, const uint8_t *expected, cons
     hook_arch_replace(hook->site.at, bytes);
     hook_fetch_anew();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return protect_site(hook, hook->site.protection);
+    return protect(&text, 0);
 }
 
 /* ---- all sites -------------------------------------------------------------------------- */
@@ -248,6 +302,7 @@ static int make_stubs(const struct hook_sites *sites, struct hook_state *state)
 
 static void restore_sites(void)
 {
+    mapping = (struct text){.start = 0};
     for (size_t i = 0; i < hooked_count; i++) {
         if (hooked[i].placed)
             change_site(&hooked[i], hooked[i].after, hooked[i].before);
@@ -298,6 +353,7 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
         return hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel's membarrier cannot synchronize "
                                        "code; use userfaultfd or import");
     rc = seal_islands(); /* those of an attempt that failed */
+    mapping = (struct text){.start = 0};
     for (size_t i = 0; !rc && i < sites->count; i++) {
         struct hooked *hook = find_hooked(&sites->site[i]);
 

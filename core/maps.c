@@ -36,6 +36,7 @@ struct procmap_query {
 #define PROCMAP_QUERY_IOCTL            _IOWR('f', 17, struct procmap_query)
 #define PROCMAP_QUERY_VMA_READABLE     0x01
 #define PROCMAP_QUERY_VMA_WRITABLE     0x02
+#define PROCMAP_QUERY_VMA_EXECUTABLE   0x04
 #define PROCMAP_QUERY_VMA_SHARED       0x08
 #define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
 
@@ -90,6 +91,7 @@ static int next_by_asking(int fd, uint64_t addr, struct map *out)
         .end = query.vma_end,
         .readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE,
         .writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE,
+        .executable = query.vma_flags & PROCMAP_QUERY_VMA_EXECUTABLE,
         .anonymous = is_anonymous(fd, &query),
     };
     return 1;
@@ -146,6 +148,7 @@ static bool parse(const char *line, struct map *out)
         return false;
     out->readable = flags[0] == 'r';
     out->writable = flags[1] == 'w';
+    out->executable = flags[2] == 'x';
     out->anonymous = flags[3] == 'p' && (!inode || is_unnamed_hugetlb(line + name));
     return true;
 }

@@ -14,7 +14,7 @@
 
 struct map {
     uint64_t start, end;
-    bool readable, writable;
+    bool readable, writable, executable;
     bool anonymous; /* private, and of no file; huge pages of MAP_ANONYMOUS | MAP_HUGETLB too */
 };
 

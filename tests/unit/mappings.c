@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The mappings that the library adds to a program, which the kernel counts (vm.max_map_count):
+ * hooks split none of libc's, and a domain has few. differential_memory has the sum, under every
+ * monitor; here are the parts of it.
+ */
+#include "tests/support/test.h"
+
+#include "core/error.h"
+#include "core/memhooks.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static int mappings_named(const char *name)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    int count = 0;
+
+    while (fgets(line, sizeof(line), maps))
+        count += strstr(line, name) != NULL;
+    fclose(maps);
+    return count;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------ */
+
+static int mappings_with_sites(void)
+{
+    return mappings_named("/libc.so") + mappings_named("/ld-linux");
+}
+
+static void open_hooks(void)
+{
+    int rc = memhooks_open();
+
+    if (rc == -EOPNOTSUPP)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+}
+
+/* Before anything else has hooked in this process: what was split once stays so. */
+static void hooks__first__split_no_mapping_of_code(void **state)
+{
+    int before = mappings_with_sites();
+
+    open_hooks();
+    assert_int_equal(mappings_with_sites(), before);
+    memhooks_close();
+    assert_int_equal(mappings_with_sites(), before);
+}
+
+enum { CODE = 64 };
+
+static void copy_code(uint8_t *out)
+{
+    memcpy(out, (const void *)(uintptr_t)munmap, CODE);
+    memcpy(out + CODE, (const void *)(uintptr_t)madvise, CODE);
+}
+
+/* The list of mappings cannot be read, so whole ones are not known. */
+static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **state)
+{
+    uint8_t before[2 * CODE], during[2 * CODE], after[2 * CODE];
+    struct rlimit limit, none;
+    int opened;
+
+    open_hooks(); /* with descriptors it can be done */
+    memhooks_close();
+    copy_code(before);
+    assert_ok(getrlimit(RLIMIT_NOFILE, &limit));
+    none = (struct rlimit){0, limit.rlim_max};
+    assert_ok(setrlimit(RLIMIT_NOFILE, &none));
+    opened = memhooks_open();
+    copy_code(during);
+    if (!opened)
+        memhooks_close();
+    copy_code(after);
+    assert_ok(setrlimit(RLIMIT_NOFILE, &limit));
+    assert_ok(opened);
+    assert_memory_not_equal(before, during, sizeof(before));
+    assert_memory_equal(before, after, sizeof(before));
+    assert_int_equal(mappings_named(" rwx"), 0);
+}
+
+TEST_MAIN(TEST(hooks__first__split_no_mapping_of_code),
+          TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored))
