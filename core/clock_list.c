@@ -4,9 +4,15 @@
  */
 #include "core/clock_list.h"
 
+#include <stdlib.h>
+
+/* Its part is that of the highest bit of place / CLOCK_FIRST. */
 static uint32_t *item_at(const struct clock_list *list, uint32_t place)
 {
-    return (uint32_t *)(void *)list->items.base + SHELF_FIRST + place;
+    uint32_t high = place / CLOCK_FIRST;
+    unsigned bit = high ? 31 - (unsigned)__builtin_clz(high) : 0;
+
+    return high ? &list->parts[bit + 1][place - (CLOCK_FIRST << bit)] : &list->parts[0][place];
 }
 
 static uint32_t *place_of(const struct clock_list *list, uint32_t number)
@@ -31,12 +37,12 @@ static uint32_t after_hand(const struct clock_list *list, uint32_t distance)
 void clock_init(struct clock_list *list, const struct shelf *entries, size_t offset)
 {
     *list = (struct clock_list){.entries = entries, .offset = offset};
-    shelf_init(&list->items, sizeof(uint32_t));
 }
 
 void clock_free(struct clock_list *list)
 {
-    shelf_free(&list->items);
+    for (unsigned i = 0; i < CLOCK_PARTS; i++)
+        free(list->parts[i]);
 }
 
 /* ---- the ring --------------------------------------------------------------------------- */
@@ -46,26 +52,44 @@ static void make_larger(struct clock_list *list, uint32_t size)
 {
     uint32_t old = list->size, end = list->hand + list->count;
 
-    if (size <= old)
-        return;
     for (uint32_t place = old; place < end; place++)
-        put(list, place < size ? place : place - size, *item_at(list, place - old));
+        put(list, place, *item_at(list, place - old));
     list->size = size;
 }
 
+static unsigned count_parts(const struct clock_list *list)
+{
+    unsigned count = 0;
+
+    while (count < CLOCK_PARTS && list->parts[count])
+        count++;
+    return count;
+}
+
+/* Threads that grow it at once add one part. */
 bool clock_grow(struct clock_list *list, pthread_mutex_t *lock)
 {
-    uint32_t end;
-    bool grown;
+    unsigned parts;
+    uint32_t *made, places;
 
     pthread_mutex_lock(lock);
-    end = list->items.end;
+    parts = count_parts(list);
     pthread_mutex_unlock(lock);
-    grown = shelf_grow(&list->items, end, lock);
+    if (parts == CLOCK_PARTS)
+        return false;
+    places = parts ? CLOCK_FIRST << (parts - 1) : CLOCK_FIRST;
+    made = malloc(places * sizeof(*made));
+    if (!made)
+        return false;
     pthread_mutex_lock(lock);
-    make_larger(list, list->items.end - SHELF_FIRST);
+    if (!list->parts[parts]) {
+        list->parts[parts] = made;
+        made = NULL;
+        make_larger(list, list->size + places);
+    }
     pthread_mutex_unlock(lock);
-    return grown;
+    free(made); /* another thread was faster */
+    return true;
 }
 
 /* ---- entries ---------------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
 #include "core/error.h"
 #include "core/memhooks.h"
 
+#include <hmreg/loopback.h>
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,5 +89,44 @@ static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **st
     assert_int_equal(mappings_named(" rwx"), 0);
 }
 
+/* ---- domains ---------------------------------------------------------------------------- */
+
+/* Of entries, those in use and those to come. */
+#define A_DOMAIN 2
+
+static char memory[1 << 16];
+
+static struct hmreg_domain *open_domain(struct hmreg *lib)
+{
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_get(domain, memory, sizeof(memory), HMREG_REMOTE_READ, &mr));
+    hmreg_mr_put(mr);
+    return domain;
+}
+
+static void domain__another__two_mappings(void **state)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
+                                  .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_domain *domains[4];
+    struct hmreg *lib;
+    int before;
+
+    assert_ok(hmreg_open(&config, &lib));
+    domains[0] = open_domain(lib);
+    before = mappings_named("");
+    for (int i = 1; i < 4; i++)
+        domains[i] = open_domain(lib);
+    assert_in_range(mappings_named("") - before, 0, 3 * A_DOMAIN);
+    for (int i = 0; i < 4; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    assert_ok(hmreg_close(lib));
+}
+
 TEST_MAIN(TEST(hooks__first__split_no_mapping_of_code),
-          TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored))
+          TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored),
+          TEST(domain__another__two_mappings))
