@@ -99,17 +99,60 @@ static bool wipe_ourselves(void *page)
     return true;
 }
 
-void *process_page(void)
+static void *map_pages(size_t count)
 {
-    void *page =
-        mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *pages =
+        mmap(NULL, count * page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (page == MAP_FAILED)
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+static bool make_wiped(void *pages, size_t count)
+{
+    return madvise(pages, count * page_size(), MADV_WIPEONFORK) == 0;
+}
+
+/* The first pages lie together, so that they are one mapping: beside other memory, which is not
+ * wiped, each would be one of its own. They cost nothing until they are used. */
+#define TOGETHER 16
+
+static struct {
+    _Atomic(char *) pages;
+    atomic_size_t taken;
+} together;
+
+/* NULL: no memory, or this kernel does not wipe. */
+static char *pages_together(void)
+{
+    char *made = atomic_load(&together.pages), *other = NULL;
+
+    if (made)
+        return made;
+    made = map_pages(TOGETHER);
+    if (!made)
         return NULL;
-    if (!madvise(page, page_size(), MADV_WIPEONFORK) || wipe_ourselves(page))
+    if (make_wiped(made, TOGETHER) && atomic_compare_exchange_strong(&together.pages, &other, made))
+        return made;
+    munmap(made, TOGETHER * page_size());
+    return other;
+}
+
+static void *page_alone(void)
+{
+    void *page = map_pages(1);
+
+    if (!page || make_wiped(page, 1) || wipe_ourselves(page))
         return page;
     munmap(page, page_size());
     return NULL;
+}
+
+void *process_page(void)
+{
+    char *pages = pages_together();
+    size_t index = pages ? atomic_fetch_add(&together.taken, 1) : TOGETHER;
+
+    return index < TOGETHER ? pages + index * page_size() : page_alone();
 }
 
 static void forget_unwiped(void *page)
@@ -126,8 +169,19 @@ static void forget_unwiped(void *page)
         *link_of(at) = *link_of(page);
 }
 
+static bool is_together(const void *page)
+{
+    uintptr_t pages = (uintptr_t)atomic_load(&together.pages);
+
+    return pages && (uintptr_t)page - pages < TOGETHER * page_size();
+}
+
+/* One of those that lie together is not used again: who frees it was the slower of two threads,
+ * which happens once. */
 void process_page_free(void *page)
 {
+    if (is_together(page))
+        return;
     /* Where the kernel wipes there is none, and a child need not find the lock free. */
     if (atomic_load(&unwiped.first)) {
         pthread_mutex_lock(&unwiped.lock);

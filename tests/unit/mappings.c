@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The mappings that the library adds to a program, which the kernel counts (vm.max_map_count):
- * hooks split none of libc's, and a domain has few. differential_memory has the sum, under every
- * monitor; here are the parts of it.
+ * hooks split none of libc's, pages that are wiped at fork are one, and a domain has few.
+ * differential_memory has the sum, under every monitor; here are the parts of it.
  */
 #include "tests/support/test.h"
 
 #include "core/error.h"
 #include "core/memhooks.h"
+#include "core/process.h"
 
 #include <hmreg/loopback.h>
 
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int mappings_named(const char *name)
@@ -89,6 +91,44 @@ static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **st
     assert_int_equal(mappings_named(" rwx"), 0);
 }
 
+/* ---- pages that are wiped at fork ------------------------------------------------------- */
+
+static void pages__of_a_process__lie_together(void **state)
+{
+    char *first = process_page(), *second = process_page();
+
+    assert_non_null(first);
+    assert_ptr_equal(second, first + sysconf(_SC_PAGESIZE));
+}
+
+/* More than lie together: each is a page still. */
+static void pages__very_many__each_is_wiped(void **state)
+{
+    enum { PAGES = 40 };
+    char *pages[PAGES];
+    int status = -1;
+    pid_t child;
+
+    for (int i = 0; i < PAGES; i++) {
+        pages[i] = process_page();
+        assert_non_null(pages[i]);
+        assert_int_equal(*pages[i], 0);
+        *pages[i] = (char)(i + 1);
+    }
+    for (int i = 0; i < PAGES; i++)
+        assert_int_equal(*pages[i], i + 1);
+    child = fork();
+    if (child == 0) {
+        int left = 0;
+
+        for (int i = 0; i < PAGES; i++)
+            left += *pages[i] != 0;
+        _exit(left);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 /* ---- domains ---------------------------------------------------------------------------- */
 
 /* Of entries, those in use and those to come. */
@@ -129,4 +169,5 @@ static void domain__another__two_mappings(void **state)
 
 TEST_MAIN(TEST(hooks__first__split_no_mapping_of_code),
           TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored),
+          TEST(pages__of_a_process__lie_together), TEST(pages__very_many__each_is_wiped),
           TEST(domain__another__two_mappings))
