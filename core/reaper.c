@@ -246,8 +246,8 @@ static bool start(struct reaper *reaper)
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    reaper->running =
-        !thread_start(&reaper->thread, "hmreg-reaper", run, reaper, "to deregister what has ended");
+    reaper->running = !thread_start(&reaper->thread, "hmreg-reaper", NULL, run, reaper,
+                                    "to deregister what has ended");
     return reaper->running;
 }
 

@@ -37,28 +37,31 @@ static int set_attributes(pthread_attr_t *attr)
 
 /* A program may keep more thread-local data than the stack has room for: then it is as large as
  * any. */
-static int create(pthread_t *out, void *(*run)(void *), void *arg)
+static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg)
 {
     pthread_attr_t attr;
     int rc;
 
     pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (stack)
+        pthread_attr_setstack(&attr, stack->base, stack->size);
+    else
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
     rc = set_attributes(&attr);
     rc = rc ? rc : pthread_create(out, &attr, run, arg);
     pthread_attr_destroy(&attr);
     return rc ? pthread_create(out, NULL, run, arg) : 0;
 }
 
-int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg,
-                 const char *what)
+int thread_start(pthread_t *out, const char *name, const struct thread_stack *stack,
+                 void *(*run)(void *), void *arg, const char *what)
 {
     sigset_t all, before;
     int rc;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = create(out, run, arg);
+    rc = create(out, stack, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc)
         return hmreg_fail_os(rc, "no thread %s", what);

@@ -48,12 +48,14 @@
 #define SETTLE_NS    20000 /* an event takes about 100 us */
 #define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
 #define BATCH        16    /* events read at once */
+#define STACK_BYTES  ((size_t)128 << 10) /* the least that libc takes on arm64 */
 
 struct userfault {
     struct owned_fd file;
     uint64_t epoch; /* of the process that watches */
-    void *bell;     /* see hang_bell() */
-    size_t bell_size;
+    char *memory;   /* the thread's stack, and above it a page, the bell: see hang_bell() */
+    char *bell;
+    size_t page;
     pthread_t thread;
     bool rung; /* the thread's */
     atomic_bool lost;
@@ -153,41 +155,51 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
 }
 
 /* A page of our own that is always watched: who discards it ends the thread. An eventfd would be
- * one more descriptor that the application may close. */
+ * one more descriptor that the application may close. The thread's stack is watched with it, which
+ * means nothing as long as nobody discards that: so both are one mapping. No guard is below the
+ * stack: nothing but this file and watching_note_move() runs on it. */
 static int hang_bell(struct userfault *userfault)
 {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    uint64_t at;
-    void *bell = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES + page;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int rc;
 
-    if (bell == MAP_FAILED)
+    if (memory == MAP_FAILED)
         return hmreg_fail_os(errno, "no memory for the monitor");
-    at = (uintptr_t)bell;
-    rc = uffd_watch(userfault->file.fd, at, at + size);
+    rc = uffd_watch(userfault->file.fd, (uintptr_t)memory, (uintptr_t)memory + size);
     if (rc) {
-        munmap(bell, size);
+        munmap(memory, size);
         return hmreg_fail_os(-rc, "no memory for the monitor");
     }
-    userfault->bell = bell;
-    userfault->bell_size = size;
+    userfault->memory = memory;
+    userfault->bell = userfault->memory + STACK_BYTES;
+    userfault->page = page;
     return 0;
 }
 
 /* Returns when the thread has read the event, or the descriptor is closed. */
 static void ring_bell(const struct userfault *userfault)
 {
-    madvise(userfault->bell, userfault->bell_size, MADV_DONTNEED);
+    madvise(userfault->bell, userfault->page, MADV_DONTNEED);
 }
 
-/* The page must not be watched any more when it goes: munmap(2) would wait. */
+/* The memory must not be watched any more when it goes: munmap(2) would wait. */
 static void take_bell_down(struct userfault *userfault)
 {
-    uint64_t at = (uintptr_t)userfault->bell;
+    size_t size = STACK_BYTES + userfault->page;
+    uint64_t at = (uintptr_t)userfault->memory;
 
     if (owned_fd_is_open(&userfault->file))
-        uffd_unwatch(userfault->file.fd, at, at + userfault->bell_size);
-    munmap(userfault->bell, userfault->bell_size);
+        uffd_unwatch(userfault->file.fd, at, at + size);
+    munmap(userfault->memory, size);
+}
+
+static int start_thread(struct userfault *userfault)
+{
+    struct thread_stack stack = {userfault->memory, STACK_BYTES};
+
+    return thread_start(&userfault->thread, "hmreg-monitor", &stack, listen_to_events, userfault,
+                        "to monitor host memory");
 }
 
 static int start(bool by_name, struct userfault **out)
@@ -206,8 +218,7 @@ static int start(bool by_name, struct userfault **out)
         goto close_descriptor;
     pthread_mutex_init(&userfault->client_lock, NULL);
     watching_open(&userfault->watching, userfault->file.fd, is_needed, userfault);
-    rc = thread_start(&userfault->thread, "hmreg-monitor", listen_to_events, userfault,
-                      "to monitor host memory");
+    rc = start_thread(userfault);
     if (rc)
         goto close_watching;
     *out = userfault;
@@ -257,12 +268,14 @@ static void in_parent(void)
 static atomic_int forks_handled;
 
 /* The parent's userfaultfd must not stay open here: it would go on watching for a parent that
- * has closed it, whose threads would sleep for ever. Nothing here is watched, the page included. */
+ * has closed it, whose threads would sleep for ever. Nothing here is watched. The stack stays: in a
+ * child that was made without fork handlers libc still has the thread in its list, by what it keeps
+ * there. */
 static void forget_parents(void)
 {
     watching_forget(&shared->watching);
     owned_fd_close(&shared->file);
-    munmap(shared->bell, shared->bell_size);
+    munmap(shared->bell, shared->page);
     shared = NULL;
 }
 
