@@ -52,6 +52,26 @@ int uffd_unwatch(int fd, uint64_t start, uint64_t end)
     return ioctl(fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
 }
 
+/* No call says so but in passing: a copy to memory that nobody watches is refused as such, before
+ * the kernel finds that what is to be copied cannot be read. Nothing is ever copied. */
+bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size)
+{
+    void *from = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_copy copy = {
+        .dst = addr,
+        .src = (uintptr_t)from,
+        .len = page_size,
+        .mode = UFFDIO_COPY_MODE_DONTWAKE,
+    };
+    bool watched;
+
+    if (from == MAP_FAILED)
+        return false;
+    watched = ioctl(fd, UFFDIO_COPY, &copy) && (errno == EFAULT || errno == EEXIST);
+    munmap(from, page_size);
+    return watched;
+}
+
 /* A copy of nothing is an error, which the kernel finds after it has looked whether it is changing.
  * No other ioctl is as cheap, and this one takes no lock of the address space. */
 int uffd_ask_changing(int fd)

@@ -20,6 +20,9 @@ int uffd_open(bool by_name, struct owned_fd *out);
  * another userfaultfd has. */
 int uffd_watch(int fd, uint64_t start, uint64_t end);
 int uffd_unwatch(int fd, uint64_t start, uint64_t end);
+/* Is the page at addr watched, by this userfaultfd or another? False also where that is not known.
+ */
+bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size);
 
 /* 0: every event is read. -EAGAIN: one is to come. Else there is no telling. */
 int uffd_ask_changing(int fd);

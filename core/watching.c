@@ -4,7 +4,9 @@
  * mapping that is watched (mprotect, a hole) and join it again: unless all its parts were left
  * together they could not join. So a span is left when no region needs any of it, nor anything of
  * the mappings as they are now that lie in it: those may have grown, or have merged with watched
- * neighbours. What was unmapped is taken off the spans by the kernel's own changes.
+ * neighbours. What was unmapped is taken off the spans by the kernel's own changes. Watched memory
+ * that grew in its place and was split from its span since is in none: so what lies beside is asked
+ * about, where the list of mappings answers questions (Linux 6.11).
  *
  * The mappings are found first and registered then. If another thread replaces a part of one in
  * between, the new mapping there may be split at the old one's border: watched too far, never too
@@ -183,18 +185,92 @@ static bool is_needed(const struct watching *watching, const struct span *span)
     return watching->needed(watching->arg, span->start, span->end);
 }
 
-/* What is still needed is one span from now on, and left together. */
-static void leave_now(struct watching *watching, const struct span *span)
+static bool is_kept(const struct watching *watching, const struct span *span)
+{
+    for (unsigned i = 0; i < watching->kept_count; i++)
+        if (touch(&watching->kept[i], span))
+            return true;
+    return false;
+}
+
+/* What is still needed is one span from now on, and left together: false. *span: out, what was
+ * left.
+ */
+static bool leave_whole(struct watching *watching, struct span *span)
 {
     struct span whole = *span;
 
     each_mapping(watching, span, widen, &whole);
     if (is_needed(watching, &whole)) {
         put_span(watching, whole);
-        return;
+        return false;
     }
     each_mapping(watching, span, leave_mapping, NULL);
     take_off(watching, whole.start, whole.end);
+    *span = whole;
+    return true;
+}
+
+/* The mapping that holds an address, if it is watched and no span says so: watched memory may grow
+ * in its place, which no event tells, and be split then. */
+static bool find_grown(struct watching *watching, uint64_t addr, struct span *out)
+{
+    size_t index = first_behind(watching, addr);
+    struct maps maps;
+    struct map map;
+    bool found;
+
+    if (watching->maps.fd < 0 || (index < watching->count && watching->spans[index].start <= addr))
+        return false;
+    maps_begin(&maps, watching->maps.fd);
+    found = maps_next(&maps, addr, &map) == 1 && map.start <= addr && map.anonymous;
+    maps_end(&maps);
+    *out = (struct span){map.start, map.end};
+    return found &&
+           uffd_is_watched(watching->fd, addr & ~(watching->page_size - 1), watching->page_size);
+}
+
+/* The span that holds an address, the last or the first of its bytes; else what has grown. */
+static bool find_beside(struct watching *watching, uint64_t addr, struct span *out)
+{
+    size_t index = first_behind(watching, addr);
+
+    if (index < watching->count && watching->spans[index].start <= addr) {
+        *out = watching->spans[index];
+        return out->start == addr || out->end == addr + 1;
+    }
+    return find_grown(watching, addr, out) && have_room(watching);
+}
+
+/* Leaves what lies beside, but for what is to be kept for being large. */
+static bool leave_next(struct watching *watching, struct span *span)
+{
+    if (is_needed(watching, span) || is_kept(watching, span))
+        return false;
+    if (span->end - span->start < WATCHING_LARGE || watching->kept_count == WATCHING_KEPT)
+        return leave_whole(watching, span);
+    watching->kept[watching->kept_count++] = *span;
+    return false;
+}
+
+/* What is left of spans on both sides of what was left or unmapped: its region may be gone with
+ * that. And so on, outwards. */
+static void leave_beside(struct watching *watching, uint64_t start, uint64_t end)
+{
+    struct span span;
+
+    while (start && find_beside(watching, start - 1, &span) && leave_next(watching, &span))
+        start = span.start;
+    while (find_beside(watching, end, &span) && leave_next(watching, &span))
+        end = span.end;
+}
+
+static void leave_now(struct watching *watching, const struct span *span)
+{
+    struct span whole = *span;
+
+    if (leave_whole(watching, &whole))
+        leave_beside(watching, whole.start, whole.end);
 }
 
 /* The oldest makes room. */
@@ -202,16 +278,17 @@ static void keep(struct watching *watching, const struct span *span)
 {
     struct span oldest = watching->kept[0];
 
-    for (unsigned i = 0; i < watching->kept_count; i++)
-        if (touch(&watching->kept[i], span))
-            return;
-    if (watching->kept_count == WATCHING_KEPT) {
-        memmove(&watching->kept[0], &watching->kept[1],
-                --watching->kept_count * sizeof(watching->kept[0]));
-        leave_now(watching, &oldest);
-    }
-    watching->kept[watching->kept_count++] = *span;
+    if (is_kept(watching, span))
+        return;
     reaper_wake(); /* it tidies some time after */
+    if (watching->kept_count < WATCHING_KEPT) {
+        watching->kept[watching->kept_count++] = *span;
+        return;
+    }
+    memmove(&watching->kept[0], &watching->kept[1],
+            (WATCHING_KEPT - 1) * sizeof(watching->kept[0]));
+    watching->kept[WATCHING_KEPT - 1] = *span;
+    leave_now(watching, &oldest);
 }
 
 static void leave(struct watching *watching, const struct span *span)
@@ -222,23 +299,6 @@ static void leave(struct watching *watching, const struct span *span)
         leave_now(watching, span);
     else
         keep(watching, span);
-}
-
-/* What is left of a span on both sides of what was unmapped: its region may be gone with that. */
-static void leave_beside(struct watching *watching, uint64_t start, uint64_t end)
-{
-    size_t index = first_behind(watching, start ? start - 1 : 0);
-    struct span span;
-
-    if (index < watching->count && watching->spans[index].end == start) {
-        span = watching->spans[index];
-        leave(watching, &span);
-    }
-    index = first_behind(watching, end);
-    if (index < watching->count && watching->spans[index].start == end) {
-        span = watching->spans[index];
-        leave(watching, &span);
-    }
 }
 
 /* A reader that has lost changes leaves spans as they are: too large does no harm. */

@@ -8,6 +8,7 @@
 #include "tests/support/cache_bed.h"
 
 #include "core/context.h"
+#include "core/maps.h"
 #include "core/reaper.h"
 #include "core/watching.h"
 
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -284,6 +286,64 @@ static void grown__in_place__left_whole(void **state)
     bed_close(&bed);
 }
 
+/* What grew is found by the kernel's list of mappings, if that can be asked. */
+static void need_questions(void)
+{
+    struct owned_fd list = maps_keep();
+    bool asks = list.fd >= 0;
+
+    owned_fd_close(&list);
+    if (!asks)
+        test_skip("this kernel's list of mappings is read as text (no PROCMAP_QUERY)");
+}
+
+/* Pages from the fifth on have grown to the watched four. */
+static char *map_and_grow(const struct bed *bed)
+{
+    size_t page = bed_page();
+    char *memory = bed_reserve(9);
+
+    assert_non_null(bed_map_at(memory, 4));
+    get_and_put(bed, memory + page, page);
+    assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
+    return memory;
+}
+
+static void grown__in_place_and_split__left_whole(void **state)
+{
+    size_t page = bed_page();
+    struct bed bed;
+    char *memory;
+
+    need_questions();
+    open_bed(&bed);
+    memory = map_and_grow(&bed);
+    assert_int_equal(mprotect(memory + 4 * page, 2 * page, PROT_READ), 0);
+    assert_true(is_watched(&bed, memory + 6 * page));
+    forget(&bed);
+    assert_false(is_watched(&bed, memory + 4 * page));
+    assert_false(is_watched(&bed, memory + 6 * page));
+    munmap(memory, 8 * page);
+    bed_close(&bed);
+}
+
+static void grown__in_place_and_the_rest_unmapped__left(void **state)
+{
+    size_t page = bed_page();
+    struct bed bed;
+    char *memory;
+
+    need_questions();
+    open_bed(&bed);
+    memory = map_and_grow(&bed);
+    assert_int_equal(munmap(memory, 4 * page), 0);
+    assert_true(monitor_settle(bed.lib->monitor));
+    forget(&bed);
+    assert_false(is_watched(&bed, memory + 4 * page));
+    munmap(memory, 8 * page);
+    bed_close(&bed);
+}
+
 /* The program splits a watched mapping and joins it again: left or watched as one. */
 static void split__by_mprotect_and_joined__left_whole(void **state)
 {
@@ -343,6 +403,29 @@ static void split__a_part_joins_a_neighbour__left_whole(void **state)
     assert_false(is_watched(&bed, memory + 15 * page));
     munmap(memory, 16 * page);
     munmap(other, page);
+    bed_close(&bed);
+}
+
+/* Of this no event tells. */
+static void replaced__by_a_segment_over_parts_of_two__rests_left(void **state)
+{
+    size_t page = bed_page();
+    char *memory = bed_map(8);
+    struct bed bed;
+    int segment;
+
+    open_bed(&bed);
+    assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
+    get_and_put(&bed, memory + page, page);
+    get_and_put(&bed, memory + 5 * page, page);
+    segment = shmget(IPC_PRIVATE, 4 * page, 0600);
+    assert_int_not_equal(segment, -1);
+    assert_ptr_equal(shmat(segment, memory + 2 * page, SHM_REMAP), memory + 2 * page);
+    assert_int_equal(shmctl(segment, IPC_RMID, NULL), 0);
+    forget(&bed);
+    assert_false(is_watched(&bed, memory));
+    assert_false(is_watched(&bed, memory + 6 * page));
+    munmap(memory, 8 * page);
     bed_close(&bed);
 }
 
@@ -601,9 +684,12 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(mappings__many_regions_apart__hardly_one_more),
           TEST(mremap__of_the_whole_with_a_region_in_it__as_ever),
           TEST(realloc__of_a_block_with_a_region__not_copied), TEST(grown__in_place__left_whole),
+          TEST(grown__in_place_and_split__left_whole),
+          TEST(grown__in_place_and_the_rest_unmapped__left),
           TEST(split__by_mprotect_and_joined__left_whole),
           TEST(split__a_region_in_one_part__joined_again),
           TEST(split__a_part_joins_a_neighbour__left_whole),
+          TEST(replaced__by_a_segment_over_parts_of_two__rests_left),
           TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
           TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left),
           TEST(moved__grown_and_unmapped_in_part__rest_left),
