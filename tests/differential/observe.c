@@ -48,14 +48,6 @@ static size_t read_all(const char *file)
     return len;
 }
 
-void act_mappings(const struct step *step, struct outcome *out)
-{
-    size_t len = read_all("/proc/self/maps");
-
-    for (const char *at = text; (at = memchr(at, '\n', len - (size_t)(at - text))); at++)
-        out->value++;
-}
-
 /* ---- the layout ------------------------------------------------------------------------- */
 
 struct part {
@@ -67,8 +59,9 @@ struct part {
 };
 
 struct layout {
-    bool watches; /* userfaultfds show */
-    size_t used;  /* of observe_detail */
+    bool everywhere; /* not in the areas only; then parts are counted, and nothing else */
+    bool watches;    /* userfaultfds show */
+    size_t used;     /* of observe_detail */
     struct part last;
     struct outcome *out;
     bool watched; /* by somebody else than the program */
@@ -88,6 +81,11 @@ static void end_part(struct layout *layout)
 
     if (!part->end)
         return;
+    if (layout->everywhere) {
+        layout->out->value++;
+        *part = (struct part){0};
+        return;
+    }
     len = snprintf(
         observe_detail + layout->used, room,
         "  %#" PRIx64 "-%#" PRIx64 " %s+%" PRIx64 "%s: %" PRIu64 " KiB, huge %" PRIu64 "\n",
@@ -181,31 +179,52 @@ static bool is_in_area(const struct part *part)
     return space_offset((void *)(uintptr_t)part->start) != UINT64_MAX;
 }
 
-/* Whether some other area than the program's own is watched. */
-static bool note_layout(bool watches, struct outcome *out)
+static void read_layout(struct layout *layout)
 {
-    struct layout layout = {.watches = watches, .out = out};
     struct part part = {0};
 
     read_all("/proc/self/smaps");
-    observe_detail[0] = '\0';
     for (char *line = text, *next; *line; line = next) {
         next = strchr(line, '\n') + 1;
         if (*line >= 'A' && *line <= 'Z') {
             if (part.end)
-                add_field(&layout, &part, line);
+                add_field(layout, &part, line);
             continue;
         }
         if (part.end)
-            add_part(&layout, &part);
+            add_part(layout, &part);
         part = begin_part(line);
-        if (!is_in_area(&part))
+        if (!layout->everywhere && !is_in_area(&part))
             part.end = 0;
     }
     if (part.end)
-        add_part(&layout, &part);
-    end_part(&layout);
+        add_part(layout, &part);
+    end_part(layout);
+}
+
+/* Whether some other area than the program's own is watched. */
+static bool note_layout(bool watches, struct outcome *out)
+{
+    struct layout layout = {.watches = watches, .out = out};
+
+    observe_detail[0] = '\0';
+    read_layout(&layout);
     return layout.watched;
+}
+
+/* Where a userfaultfd watches, the kernel keeps apart what the program maps beside that, and keeps
+ * it so: such neighbours count as one. The second word is the kernel's count. */
+void act_mappings(const struct step *step, struct outcome *out)
+{
+    struct layout layout = {.everywhere = true, .out = out};
+    size_t len = read_all("/proc/self/maps");
+
+    for (const char *at = text; (at = memchr(at, '\n', len - (size_t)(at - text))); at++)
+        out->more++;
+    if (space.watched)
+        read_layout(&layout);
+    else
+        out->value = out->more;
 }
 
 /* What the library no longer needs it may let go a moment later. */

@@ -189,7 +189,7 @@ static struct step draw_librarys(const struct plan_kind *kind, const struct step
     struct step step = {.act = ACT_GET};
 
     draw_get_range(&step, next, usual, random);
-    if (step.area == AREA_OWN && kind->own_apart)
+    if (step.area == AREA_OWN && kind->watched)
         step = (struct step){.area = AREA_SMALL, .page = step.page, .pages = step.pages};
     step.act = at < 750 ? ACT_GET : at < 990 ? ACT_PUT : at < 995 ? ACT_FLUSH : ACT_LIMITS;
     step.form = (uint8_t)draw(random);

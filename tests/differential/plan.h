@@ -72,11 +72,10 @@ enum plan_fabrics { PLAN_PINNING = 1, PLAN_LOOPBACK = 2, PLAN_BOTH = 3 };
 struct plan_kind {
     const char *name;
     enum hmreg_monitor monitor;
-    bool caches;    /* host memory is expected to be cached */
-    bool own_apart; /* gets leave the area of the program's own userfaultfd alone */
-    bool watched;   /* by userfaultfd: not asked for is what the kernel refuses there */
-    bool tells;     /* the program calls hmreg_invalidate() */
-    bool alone;     /* the kernel refuses userfaultfd(2) */
+    bool caches;  /* host memory is expected to be cached */
+    bool watched; /* by userfaultfd: not asked for is what the kernel refuses there, and gets
+                     leave the area of the program's own userfaultfd alone */
+    bool tells;   /* the program calls hmreg_invalidate() */
 };
 
 struct plan {
