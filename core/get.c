@@ -318,10 +318,12 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
     struct cache *cache = cache_of(get, entry);
     struct cache_search search;
     enum cache_publish result;
+    bool cached;
 
     cache_search_init(&search);
     entry->mr.cached = true;
     result = publish(get, cache, entry, &search);
+    cached = result == CACHE_PUBLISHED;
     if (search.evicted)
         cache_set_end_evicted(get->set, &search);
     if (result == CACHE_DISCARDED) {
@@ -329,9 +331,10 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
         get->discarded++;
         return AGAIN;
     }
-    entry->mr.cached = result == CACHE_PUBLISHED;
-    ledger_add(&cache->ledger, entry->mr.cached ? STATS_MISSES : STATS_UNCACHED, 1);
-    if (entry->mr.cached && !search.evicted)
+    if (!cached) /* else other threads read the flags beside it already */
+        entry->mr.cached = false;
+    ledger_add(&cache->ledger, cached ? STATS_MISSES : STATS_UNCACHED, 1);
+    if (cached && !search.evicted)
         remember(get, entry);
     *out = &entry->mr;
     return 0;

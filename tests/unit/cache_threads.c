@@ -346,6 +346,52 @@ static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **sta
     bed_close(&bed);
 }
 
+/* Gets that came back. Relaxed, so that ThreadSanitizer takes nothing for ordered by it. */
+static atomic_int returned;
+
+static void *get_and_count(void *arg)
+{
+    get_it(arg);
+    atomic_fetch_add_explicit(&returned, 1, memory_order_relaxed);
+    return NULL;
+}
+
+static void await_the_others(uint64_t key)
+{
+    while (atomic_load_explicit(&returned, memory_order_relaxed) < THREADS - 1)
+        sched_yield();
+}
+
+/* They look at the region while its registrar still deregisters what had to go for it. */
+static void limit__others_wait_for_what_evicts__served_before_that_is_deregistered(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
+    struct getter getters[THREADS];
+    struct bed bed;
+
+    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
+    bed_key(&bed, memory[1], LEN);
+    atomic_store(&stops, 1);
+    atomic_store(&returned, 0);
+    counter.dereg_hook = await_the_others;
+    start(&getters[0], &bed, memory[0], LEN);
+    sem_wait(&reached);
+    for (int i = 1; i < THREADS; i++) {
+        getters[i] = (struct getter){.bed = &bed, .addr = memory[0], .len = LEN};
+        assert_int_equal(pthread_create(&getters[i].thread, NULL, get_and_count, &getters[i]), 0);
+    }
+    await_waiting(&bed, THREADS - 1);
+    sem_post(&go_on);
+    for (int i = 0; i < THREADS; i++) {
+        finish(&getters[i]);
+        assert_ptr_equal(getters[i].mr, getters[0].mr);
+    }
+    assert_int_equal(bed_stats(&bed).evictions, 1);
+    assert_int_equal(atomic_load(&counter.regs), 2);
+    counter.dereg_hook = NULL;
+    bed_close(&bed);
+}
+
 /* ---- callbacks -------------------------------------------------------------------------- */
 
 static struct bed *inner;
@@ -409,5 +455,6 @@ TEST_MAIN(TEST(get__same_range_on_four_threads__registered_once),
           TEST(invalidate__at_each_registration__uncached_in_the_end),
           TEST(limit__reached_while_one_registers__counted_when_it_is_published),
           TEST(limit__no_room_for_what_others_wait_for__each_has_its_own),
+          TEST(limit__others_wait_for_what_evicts__served_before_that_is_deregistered),
           TEST(put__deregistration_calls_the_library__no_deadlock),
           TEST(get__identity_calls_the_library__no_deadlock))
