@@ -52,11 +52,12 @@ static bool take_room(void)
 static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
                struct hmreg_reason *why)
 {
+    void (*hook)(const struct provider_request *request) = counter.reg_hook;
     struct counter_region *region;
     unsigned serial = atomic_fetch_add(&counter.regs, 1) + 1;
 
-    if (counter.reg_hook)
-        counter.reg_hook(request);
+    if (hook)
+        hook(request);
     if (fails(&counter.reg_times))
         return hmreg_fail_vendor(atomic_load(&counter.reg_code), "ofi", 4711, "as asked",
                                  "the test's fabric was asked to fail");
@@ -73,12 +74,13 @@ static int reg(void *self, const struct provider_request *request, struct provid
 
 static int dereg(void *self, struct provider_mr *mr)
 {
+    void (*hook)(uint64_t key) = counter.dereg_hook;
     struct counter_region *region = mr->priv;
     int code = atomic_load(&counter.dereg_code);
 
     atomic_fetch_add(&counter.deregs, 1);
-    if (counter.dereg_hook)
-        counter.dereg_hook(region->key);
+    if (hook)
+        hook(region->key);
     if (fails(&counter.dereg_times)) {
         hmreg_fail_vendor(code, "ofi", 4712, "as asked", "the test's fabric was asked to fail");
         if (code == -EBUSY)

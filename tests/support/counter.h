@@ -21,9 +21,10 @@ struct counter {
     atomic_int dereg_times;
     unsigned room; /* more regions are -ENOMEM; 0: no limit */
     bool look;     /* reg looks at the memory, as if it pinned its pages: counter_seen() */
-    /* Called by reg before it looks, and by dereg, with nothing locked. NULL: nothing. */
-    void (*reg_hook)(const struct provider_request *request);
-    void (*dereg_hook)(uint64_t key);
+    /* Called by reg before it looks, and by dereg, with nothing locked. NULL: nothing. A case may
+     * replace them while the reaper deregisters. */
+    void (*_Atomic reg_hook)(const struct provider_request *request);
+    void (*_Atomic dereg_hook)(uint64_t key);
 };
 
 extern struct counter counter;
