@@ -41,7 +41,7 @@
 #define HANGS         60 /* seconds for an episode */
 #define AGAIN         3 /* times that a difference in pages has to be there, or a signal is tried */
 
-#if defined(__SANITIZE_ADDRESS__)
+#if TEST_ASAN
 #define PART 20 /* of the usual number of steps */
 #else
 #define PART 1

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */
 #else
 #define PART 1

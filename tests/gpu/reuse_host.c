@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */
 #else
 #define PART 1

@@ -34,10 +34,10 @@
 #define HOLDS      24 /* regions that wait to be put by some thread */
 #define LIMIT      20
 
-#if defined(__SANITIZE_THREAD__)
+#if TEST_TSAN
 #define PART     20
 #define MAY_FORK 0 /* ThreadSanitizer does not follow forks of a process with threads */
-#elif defined(__SANITIZE_ADDRESS__)
+#elif TEST_ASAN
 #define PART     5
 #define MAY_FORK 1
 #else

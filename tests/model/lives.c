@@ -21,7 +21,7 @@
 
 #define LEN    4096
 #define RANGES 64
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if TEST_TSAN || TEST_ASAN
 #define COUNTS false /* a sanitizer's own memory would count */
 #else
 #define COUNTS true

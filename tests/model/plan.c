@@ -4,11 +4,13 @@
  */
 #include "tests/model/plan.h"
 
+#include "tests/support/sanitizer.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __SANITIZE_THREAD__
+#if TEST_TSAN
 #define MAY_FORK 0 /* ThreadSanitizer does not follow forks of a process with threads */
 #else
 #define MAY_FORK 1

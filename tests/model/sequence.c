@@ -28,9 +28,9 @@
 
 #define HANGS 60 /* seconds for an episode */
 
-#if defined(__SANITIZE_THREAD__)
+#if TEST_TSAN
 #define PART 20 /* of the usual number of steps */
-#elif defined(__SANITIZE_ADDRESS__)
+#elif TEST_ASAN
 #define PART 10
 #else
 #define PART 1

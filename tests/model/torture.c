@@ -17,19 +17,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */
 #else
 #define PART 1
 #endif
 
-#ifdef __SANITIZE_ADDRESS__
+#if TEST_ASAN
 #define HOARDS true /* malloc, what was freed */
 #else
 #define HOARDS false
 #endif
 
-#ifdef __SANITIZE_THREAD__
+#if TEST_TSAN
 #define FOLLOWS_TO_THE_END false /* libc unmaps after ThreadSanitizer has ended a thread */
 #else
 #define FOLLOWS_TO_THE_END true

@@ -14,16 +14,7 @@
 
 /* Built with AddressSanitizer or ThreadSanitizer, whose runtime has libc's place, and which enters
  * the kernel past it. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define BED_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define BED_SANITIZED 1
-#endif
-#endif
-#ifndef BED_SANITIZED
-#define BED_SANITIZED 0
-#endif
+#define BED_SANITIZED (TEST_TSAN || TEST_ASAN)
 
 struct bed {
     struct hmreg *lib;

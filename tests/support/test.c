@@ -58,7 +58,7 @@ void test_skip(const char *format, ...)
 
 void test_forks_with_threads(void)
 {
-#ifdef __SANITIZE_THREAD__
+#if TEST_TSAN
     test_skip("ThreadSanitizer does not follow forks of a process with threads");
 #endif
 }
@@ -66,7 +66,7 @@ void test_forks_with_threads(void)
 void test_forks_while_threads_allocate(void)
 {
     test_forks_with_threads();
-#ifdef __SANITIZE_ADDRESS__
+#if TEST_ASAN
     test_skip("AddressSanitizer's allocator does not bear forks while other threads allocate");
 #endif
 }

@@ -12,6 +12,8 @@
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
+#include "tests/support/sanitizer.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

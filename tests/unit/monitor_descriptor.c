@@ -189,18 +189,6 @@ static void descriptor__closed_by_the_program__noticed_at_the_next_change(void *
 
 /* ---- a child made without fork handlers ------------------------------------------------- */
 
-/* ThreadSanitizer gives up on threads that a forked child starts. */
-static bool child_may_have_threads(void)
-{
-#if defined(__SANITIZE_THREAD__)
-    return false;
-#elif defined(__has_feature)
-    return !__has_feature(thread_sanitizer);
-#else
-    return true;
-#endif
-}
-
 static int childs_part(void)
 {
     size_t page = bed_page();
@@ -225,7 +213,7 @@ static void child__without_handlers__watches_for_itself(void **state)
     int status;
     pid_t child;
 
-    if (!child_may_have_threads())
+    if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
     open_bed(&bed, NULL);
     assert_int_equal(bed_key(&bed, memory, 10), 1);

@@ -52,18 +52,6 @@ static bool has_userfaultfd(void)
     return false;
 }
 
-/* ThreadSanitizer gives up on threads that a forked child starts. */
-static bool child_may_have_threads(void)
-{
-#if defined(__SANITIZE_THREAD__)
-    return false;
-#elif defined(__has_feature)
-    return !__has_feature(thread_sanitizer);
-#else
-    return true;
-#endif
-}
-
 static int childs_part(char *memory)
 {
     struct bed bed;
@@ -89,7 +77,7 @@ static void fork__child_lives_on__parent_is_told_and_child_has_its_own(void **st
     int status;
     pid_t child;
 
-    if (!child_may_have_threads())
+    if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
     open_bed(&bed);
     assert_true(has_userfaultfd());
