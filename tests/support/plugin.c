@@ -5,7 +5,10 @@
  */
 #include "tests/support/plugin.h"
 
+#include "tests/support/sanitizer.h"
+
 #include <hmreg/loopback.h>
+#include <stdlib.h>
 
 #define PAGE 65536
 
@@ -62,3 +65,15 @@ __attribute__((visibility("default"))) const struct plugin plugin = {
     .zeros = zeros + PAGE, /* what is left of a page of .data is behind us */
     .zeros_len = sizeof(zeros) - 2 * PAGE,
 };
+
+#if TEST_TSAN
+/* ThreadSanitizer's atexit(3) forgets which library called it, and so would call the reaper's
+ * handler after dlclose(3). This is libc's. */
+int __cxa_atexit(void (*function)(void *), void *arg, void *library);
+extern __attribute__((visibility("hidden"))) void *__dso_handle;
+
+__attribute__((visibility("hidden"))) int atexit(void (*function)(void))
+{
+    return __cxa_atexit((void (*)(void *))function, NULL, &__dso_handle);
+}
+#endif
