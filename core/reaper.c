@@ -12,9 +12,9 @@
  * At exit(3) the thread stops before any library's destructor runs: a fabric that has shut down
  * must not be called.
  *
- * Locks: life_lock serializes starting and stopping; `lock` guards the list and what is visited,
- * and is inside it. No client is called under either. All is on a page that is wiped in a forked
- * child, where zero is a list of none and a lock that is free.
+ * Locks: life_lock serializes starting and stopping; `lock` guards the list, what is visited and
+ * which thread runs, and is inside it. No client is called under either. All is on a page that is
+ * wiped in a forked child, where zero is a list of none and a lock that is free.
  */
 #include "core/reaper.h"
 
@@ -38,7 +38,7 @@ struct reaper {
     pthread_cond_t left; /* a client is no longer visited */
     struct reaper_client *clients;
     pthread_t thread;
-    bool running;
+    bool running; /* written with both locks held */
     atomic_uint stopping;
 };
 
@@ -211,12 +211,23 @@ static bool is_visited(const struct reaper *reaper)
     return false;
 }
 
-/* Waits for the call that is under way, but not for ever: a fabric may hang. */
+static bool runs_on_another_thread(struct reaper *reaper)
+{
+    bool runs;
+
+    pthread_mutex_lock(&reaper->lock);
+    runs = reaper->running && !pthread_equal(reaper->thread, pthread_self());
+    pthread_mutex_unlock(&reaper->lock);
+    return runs;
+}
+
+/* Waits for the call that is under way, but not for ever: a fabric may hang. Other threads may
+ * start and stop the reaper meanwhile. */
 static void at_exit(void)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
     struct reaper *reaper = atomic_load(&shared);
-    bool visited = reaper && reaper->running && !pthread_equal(reaper->thread, pthread_self());
+    bool visited = reaper && runs_on_another_thread(reaper);
 
     if (visited)
         ask_to_stop(reaper);
@@ -234,10 +245,19 @@ static bool hear_of_exit(void)
     return atexit(at_exit) == 0;
 }
 
-/* With life_lock held. */
+static void set_running(struct reaper *reaper, bool running, pthread_t thread)
+{
+    pthread_mutex_lock(&reaper->lock);
+    reaper->running = running;
+    reaper->thread = thread;
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+/* With life_lock held. No client has joined: the thread visits none before it is known. */
 static bool start(struct reaper *reaper)
 {
     static atomic_int heard;
+    pthread_t thread;
 
     if (reaper->running)
         return true;
@@ -246,9 +266,10 @@ static bool start(struct reaper *reaper)
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    reaper->running = !thread_start(&reaper->thread, "hmreg-reaper", NULL, run, reaper,
-                                    "to deregister what has ended");
-    return reaper->running;
+    if (thread_start(&thread, "hmreg-reaper", NULL, run, reaper, "to deregister what has ended"))
+        return false;
+    set_running(reaper, true, thread);
+    return true;
 }
 
 /* With life_lock held. */
@@ -256,7 +277,7 @@ static void stop(struct reaper *reaper)
 {
     ask_to_stop(reaper);
     pthread_join(reaper->thread, NULL);
-    reaper->running = false;
+    set_running(reaper, false, reaper->thread);
 }
 
 bool reaper_join(struct reaper_client *client)

@@ -579,6 +579,60 @@ static void exit__much_is_dead__the_fabric_is_not_called_after_its_end(void **st
     assert_int_equal(status, 0);
 }
 
+/* A thread of the program's that goes on while others exit. */
+static struct {
+    struct bed bed;
+    pthread_t thread;
+    atomic_bool goes_on;
+    atomic_uint rounds; /* relaxed, so that ThreadSanitizer takes nothing for ordered by it */
+} beside;
+
+/* Each round begins and ends the reaper. */
+static void *open_and_close(void *arg)
+{
+    while (atomic_load(&beside.goes_on)) {
+        struct bed own = {beside.bed.lib, counter_open_more(beside.bed.lib, NULL)};
+
+        bed_key(&own, &beside, 4);
+        assert_ok(hmreg_domain_close(own.domain));
+        atomic_fetch_add_explicit(&beside.rounds, 1, memory_order_relaxed);
+    }
+    return arg;
+}
+
+/* After the exit handlers, the library's among them. */
+static void __attribute__((destructor)) end_beside(void)
+{
+    if (atomic_exchange(&beside.goes_on, false))
+        pthread_join(beside.thread, NULL);
+}
+
+static void exit_while_reapers_come_and_go(void)
+{
+    if (__lsan_disable) /* the library is left open */
+        __lsan_disable();
+    bed_open(&beside.bed, HMREG_MONITOR_IMPORT, NULL);
+    atomic_store(&beside.goes_on, true);
+    assert_int_equal(pthread_create(&beside.thread, NULL, open_and_close, NULL), 0);
+    while (atomic_load_explicit(&beside.rounds, memory_order_relaxed) < 10)
+        sched_yield();
+    exit(0);
+}
+
+/* ThreadSanitizer follows this fork, of a process with one thread. */
+static void exit__another_thread_opens_and_closes_domains__ends(void **state)
+{
+    int status;
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child == 0)
+        exit_while_reapers_come_and_go();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
           TEST(munmap__region_is_held__deregistered_at_its_last_put),
           TEST(invalidate__nothing_is_called_any_more__deregistered),
@@ -597,4 +651,5 @@ TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
           TEST(reaper__first_region_and_last_close__begins_and_ends),
           TEST(fork__child_has_a_reaper_of_its_own),
           TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class),
-          TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end))
+          TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end),
+          TEST(exit__another_thread_opens_and_closes_domains__ends))
