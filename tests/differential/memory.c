@@ -36,15 +36,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STEPS         1000000 /* of the program's, in each case */
-#define MORE_MAPPINGS 16
-#define HANGS         60 /* seconds for an episode */
-#define AGAIN         3 /* times that a difference in pages has to be there, or a signal is tried */
+#define STEPS 1000000 /* of the program's, in each case */
+#define HANGS 60      /* seconds for an episode */
+#define AGAIN 3       /* times that a difference in pages has to be there, or a signal is tried */
 
+/* AddressSanitizer's malloc has some for each size of block. */
 #if TEST_ASAN
-#define PART 20 /* of the usual number of steps */
+#define PART          20 /* of the usual number of steps */
+#define MORE_MAPPINGS 100
 #else
-#define PART 1
+#define PART          1
+#define MORE_MAPPINGS 16
 #endif
 
 /* Of the two runs. */
