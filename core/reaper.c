@@ -133,15 +133,17 @@ static bool go_round(struct reaper *reaper)
     return due;
 }
 
-/* Ends early if something becomes due. */
+/* Ends early if something becomes due. A client that is paused is tidied some time after. */
 static void tidy(struct reaper *reaper)
 {
     struct reaper_client *client;
 
     pthread_mutex_lock(&reaper->lock);
-    for (client = reaper->clients; client; client = client->next)
+    for (client = reaper->clients; client; client = client->next) {
         while (!atomic_load(&awake) && call(reaper, client, client->tidy))
             ;
+        client->untidy = client->paused;
+    }
     pthread_mutex_unlock(&reaper->lock);
 }
 
@@ -294,7 +296,7 @@ bool reaper_join(struct reaper_client *client)
     if (started) {
         pthread_mutex_lock(&reaper->lock);
         client->paused = 0;
-        client->visited = false;
+        client->visited = client->untidy = false;
         client->next = reaper->clients;
         reaper->clients = client;
         pthread_mutex_unlock(&reaper->lock);
@@ -361,7 +363,7 @@ void reaper_resume(struct reaper_client *client)
         return;
     pthread_mutex_lock(&reaper->lock);
     client->paused--;
-    due = is_due(client);
+    due = is_due(client) || client->untidy;
     pthread_mutex_unlock(&reaper->lock);
     if (due)
         reaper_wake();

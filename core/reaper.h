@@ -26,7 +26,7 @@ struct reaper_client {
     /* The reaper's own. */
     struct reaper_client *next;
     unsigned paused;
-    bool visited;
+    bool visited, untidy;
 };
 
 /* To end the watch of a large mapping costs the program as much as 20 us a MiB: so that is not done

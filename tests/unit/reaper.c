@@ -455,6 +455,56 @@ static void reaper__first_region_and_last_close__begins_and_ends(void **state)
     munmap(memory, bed_page());
 }
 
+struct tidier {
+    struct reaper_client client; /* first */
+    atomic_uint tidied;
+};
+
+static bool has_nothing(struct reaper_client *client)
+{
+    return false;
+}
+
+static bool count_tidy(struct reaper_client *client)
+{
+    atomic_fetch_add(&((struct tidier *)client)->tidied, 1);
+    return false;
+}
+
+static void await_tidied(struct tidier *tidier, unsigned before)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    time_t until = time(NULL) + PATIENCE_SECONDS;
+
+    while (atomic_load(&tidier->tidied) == before && time(NULL) < until)
+        nanosleep(&pause, NULL);
+    assert_int_not_equal(atomic_load(&tidier->tidied), before);
+}
+
+/* The reaper asks the last that joined first: it has passed that one when the other is tidied. */
+static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
+{
+    static const struct reaper_client nothing = {
+        .is_due = has_nothing, .examine = has_nothing, .reap = has_nothing, .tidy = count_tidy};
+    struct tidier first = {.client = nothing}, last = {.client = nothing};
+    unsigned before;
+
+    reaper_set_idle(1000000);
+    assert_true(reaper_join(&first.client));
+    assert_true(reaper_join(&last.client));
+    reaper_pause(&last.client);
+    for (int i = 0; i < 2; i++) { /* the first may have begun before the pause */
+        before = atomic_load(&first.tidied);
+        reaper_wake();
+        await_tidied(&first, before);
+    }
+    before = atomic_load(&last.tidied);
+    reaper_resume(&last.client);
+    await_tidied(&last, before);
+    reaper_leave(&last.client);
+    reaper_leave(&first.client);
+}
+
 static int childs_part(void)
 {
     char *memory = bed_map(1);
@@ -649,6 +699,7 @@ TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
           TEST(rma__application_told_that_memory_ended__refused_at_once),
           TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there),
           TEST(reaper__first_region_and_last_close__begins_and_ends),
+          TEST(tidy__client_is_paused_meanwhile__tidied_after),
           TEST(fork__child_has_a_reaper_of_its_own),
           TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class),
           TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end),
