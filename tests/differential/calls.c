@@ -261,15 +261,21 @@ static int collapse(char *at, size_t len)
 }
 
 /* Pages of MADV_FREE keep their bytes or lose them, as the kernel likes, until they are written. So
- * it is with MADV_PAGEOUT and MAP_DROPPABLE, which therefore are not here. */
-static void write_all(const struct step *step)
+ * it is with MADV_PAGEOUT and MAP_DROPPABLE, which therefore are not here. False: some cannot be.
+ */
+static bool write_all(const struct step *step)
 {
+    bool written = true;
+
     for (unsigned i = 0; i < step->pages; i++) {
         char *page = space_start(step) + i * space.page;
 
-        if (space_store(page, step->r + i))
+        if (space_store(page, step->r + i)) {
             madvise(page, space.page, MADV_DONTNEED);
+            written = false;
+        }
     }
+    return written;
 }
 
 void act_advise(const struct step *step, struct outcome *out)
@@ -281,8 +287,9 @@ void act_advise(const struct step *step, struct outcome *out)
     /* Linux 6.18 never comes back from this where a userfaultfd has protected pages. */
     if (advice == ADVICE_GUARD_INSTALL && step->area == AREA_OWN)
         advice = ADVICE_GUARD_REMOVE;
-    if (advice == ADVICE_COLLAPSE && space.watched)
-        write_all(step); /* missing pages of what has a userfaultfd are not filled in */
+    /* Missing pages of what has a userfaultfd are not filled in. */
+    if (advice == ADVICE_COLLAPSE && space.watched && !write_all(step))
+        advice = MADV_HUGEPAGE;
     if (advice == ADVICE_COLLAPSE)
         note(out, collapse(at, len));
     else if (step->form % 16 == 4)
