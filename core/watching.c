@@ -383,11 +383,13 @@ static void leave_moved(struct watching *watching)
 /* ---- refusals --------------------------------------------------------------------------- */
 
 /* While a region is being made, what it touches is needed. One that cannot be watched needs nothing
- * in the end, and no leave follows: the next of another one looks there. */
+ * in the end, and no leave follows: the next of another one looks there. The oldest makes room. */
 static void note_refused(struct watching *watching, const struct span *span)
 {
-    if (watching->refused_count < WATCHING_REFUSED)
-        watching->refused[watching->refused_count++] = *span;
+    if (watching->refused_count == WATCHING_REFUSED)
+        memmove(&watching->refused[0], &watching->refused[1],
+                --watching->refused_count * sizeof(watching->refused[0]));
+    watching->refused[watching->refused_count++] = *span;
 }
 
 /* Leaves what is watched in a span. */
@@ -405,10 +407,19 @@ static void leave_in(struct watching *watching, const struct span *span)
     }
 }
 
+/* What was refused a moment ago may still be needed, by the get that is about to find that out. */
 static void leave_refused(struct watching *watching)
 {
-    while (watching->refused_count)
-        leave_in(watching, &watching->refused[--watching->refused_count]);
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < watching->refused_count; i++) {
+        struct span span = watching->refused[i];
+
+        leave_in(watching, &span);
+        if (is_needed(watching, &span))
+            watching->refused[left++] = span;
+    }
+    watching->refused_count = left;
 }
 
 /* ---- what is called --------------------------------------------------------------------- */

@@ -8,8 +8,10 @@
 #include "tests/support/cache_bed.h"
 
 #include "core/context.h"
+#include "core/error.h"
 #include "core/maps.h"
 #include "core/reaper.h"
+#include "core/uffd.h"
 #include "core/watching.h"
 
 #include <errno.h>
@@ -473,6 +475,43 @@ static void unmapped__a_get_over_a_hole_meanwhile__rest_left(void **state)
     bed_close(&bed);
 }
 
+static bool pending; /* a get of everything, which needs what it touches until it is refused */
+
+static bool needed_if_pending(void *arg, uint64_t start, uint64_t end)
+{
+    return pending;
+}
+
+/* The first leave after a refusal may come while the get that was refused is still pending. */
+static void refused__and_pending_while_another_is_left__left_by_the_next(void **state)
+{
+    uint64_t page = bed_page();
+    char *memory = bed_map(8), *other = bed_map(1);
+    uint64_t at = (uintptr_t)memory, beside = (uintptr_t)other;
+    struct watching watching;
+    struct owned_fd file;
+    int rc = uffd_open(true, &file);
+
+    if (rc == -EPERM || rc == -ENOSYS)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    assert_int_equal(munmap(memory + 4 * page, page), 0);
+    watching_open(&watching, file.fd, needed_if_pending, NULL);
+    assert_true(watching_add(&watching, at, at + page));
+    pending = true;
+    assert_false(watching_add(&watching, at, at + 8 * page));
+    watching_leave(&watching, at, at + page, false);
+    watching_leave(&watching, beside, beside + page, true);
+    assert_true(uffd_is_watched(file.fd, at, page));
+    pending = false;
+    watching_leave(&watching, beside, beside + page, true);
+    assert_false(uffd_is_watched(file.fd, at, page));
+    watching_close(&watching);
+    owned_fd_close(&file);
+    munmap(memory, 8 * page);
+    munmap(other, page);
+}
+
 static void moved__grown_and_unmapped_in_part__rest_left(void **state)
 {
     size_t page = bed_page();
@@ -692,6 +731,7 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(replaced__by_a_segment_over_parts_of_two__rests_left),
           TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
           TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left),
+          TEST(refused__and_pending_while_another_is_left__left_by_the_next),
           TEST(moved__grown_and_unmapped_in_part__rest_left),
           TEST(file__private_and_beside_a_region__not_watched),
           TEST(neighbours__one_without_a_region__neither_is_split),
