@@ -8,8 +8,10 @@
 
 #include "core/error.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,21 +37,31 @@ static int set_attributes(pthread_attr_t *attr)
     return rc ? rc : pthread_attr_setschedparam(attr, &normal);
 }
 
-/* A program may keep more thread-local data than the stack has room for: then it is as large as
- * any. */
-static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg)
+/* own_stack: of the caller's, or of STACK_BYTES; else of the size that any thread has. */
+static int create_normal(pthread_t *out, bool own_stack, const struct thread_stack *stack,
+                         void *(*run)(void *), void *arg)
 {
     pthread_attr_t attr;
     int rc;
 
     pthread_attr_init(&attr);
-    if (stack)
+    if (own_stack && stack)
         pthread_attr_setstack(&attr, stack->base, stack->size);
-    else
+    else if (own_stack)
         pthread_attr_setstacksize(&attr, STACK_BYTES);
     rc = set_attributes(&attr);
     rc = rc ? rc : pthread_create(out, &attr, run, arg);
     pthread_attr_destroy(&attr);
+    return rc;
+}
+
+/* A program may keep more thread-local data than our stack has room for (EINVAL). */
+static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg)
+{
+    int rc = create_normal(out, true, stack, run, arg);
+
+    if (rc == EINVAL)
+        rc = create_normal(out, false, NULL, run, arg);
     return rc ? pthread_create(out, NULL, run, arg) : 0;
 }
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The library's threads in a program that keeps more thread-local data than their stacks have room
+ * for: libc refuses such a stack, and the thread must still take after none of the program's.
+ */
+#include "tests/support/test.h"
+
+#include "core/thread.h"
+
+#include <hmreg/hmreg.h>
+
+#include <sched.h>
+
+static _Thread_local char much[2 << 20];
+
+static void *count_cpus(void *arg)
+{
+    static int count;
+    cpu_set_t cpus;
+
+    much[sizeof(much) - 1] = 1;
+    count = sched_getaffinity(0, sizeof(cpus), &cpus) ? 0 : CPU_COUNT(&cpus);
+    return &count;
+}
+
+static void start__much_thread_local_data__all_cpus(void **state)
+{
+    static _Alignas(65536) char small[128 << 10];
+    const struct thread_stack own = {small, sizeof(small)};
+    const struct thread_stack *stacks[] = {NULL, &own};
+    cpu_set_t before, one;
+    pthread_t thread;
+    void *count;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    if (CPU_COUNT(&before) < 2)
+        test_skip("there is one CPU");
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(thread_start(&thread, "hmreg-test", stacks[i], count_cpus, NULL, "to test"));
+        assert_int_equal(pthread_join(thread, &count), 0);
+        assert_in_range(*(int *)count, CPU_COUNT(&before), CPU_SETSIZE);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+TEST_MAIN(TEST(start__much_thread_local_data__all_cpus))
