@@ -219,7 +219,7 @@ static void mappings__many_regions_apart__hardly_one_more(void **state)
     before = mappings();
     for (size_t i = 0; i < pages; i += 2)
         get_and_put(&bed, memory + i * page, page);
-    assert_in_range(mappings(), 0, before + 16);
+    assert_in_range(mappings(), 0, before + (BED_SANITIZED ? 100 : 16)); /* its own, too */
     assert_int_equal(bed_stats(&bed).regions, pages / 2);
     munmap(memory, pages * page);
     bed_close(&bed);
