@@ -391,10 +391,9 @@ static bool evict_own(struct cache_set *set, struct cache *first)
     return done;
 }
 
-/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper,
- * or to that domain's own calls, to deregister it: its fabric may forbid this thread to
- * (FI_THREAD_DOMAIN). The domain
- * is not closed meanwhile. */
+/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper, or
+ * to that domain's own calls, to deregister it: its fabric may forbid this thread to
+ * (FI_THREAD_DOMAIN). The domain is not closed meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set)
 {
     bool done;

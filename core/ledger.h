@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What one cache did, counted: without locks of its own, and without cost to hits, each of which
- * is counted in a row that only its thread writes. Sums are exact once the counting threads are
- * quiet. The counts are in a book that other processes may see (stats_page.h), or in the ledger's
- * own.
+ * is counted in a row that only its thread writes. Sums are exact while no thread counts. The
+ * counts are on a board that other processes may see (stats_page.h), or in the ledger's own rows.
  */
 #ifndef HMREG_CORE_LEDGER_H
 #define HMREG_CORE_LEDGER_H
