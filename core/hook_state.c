@@ -5,16 +5,13 @@
 #include "core/hook_state.h"
 
 #include "core/error.h"
+#include "core/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 /* As process_vm_readv(2), where a sandbox forbids that or an emulator lacks it. */
 static bool read_by_pipe(uintptr_t from, void *to, size_t size)
@@ -56,21 +53,13 @@ bool hook_stub_number(const uint8_t *stub, long *number)
 struct hook_state *hook_state_get(void)
 {
     static struct hook_state *state;
-    void *made;
 
-    if (state)
-        return state;
-    made = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) {
+    if (!state)
+        state = process_wiped(sizeof(*state));
+    if (!state && errno == ENOMEM)
         hmreg_fail_os(errno, "no memory for memhooks");
-        return NULL;
-    }
-    if (madvise(made, sizeof(*state), MADV_WIPEONFORK)) {
+    else if (!state)
         hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel does not wipe memory at fork "
                                 "(MADV_WIPEONFORK); use userfaultfd or import");
-        munmap(made, sizeof(*state));
-        return NULL;
-    }
-    state = made;
     return state;
 }

@@ -99,49 +99,82 @@ static bool wipe_ourselves(void *page)
     return true;
 }
 
-static void *map_pages(size_t count)
+static void *map_bytes(size_t size)
 {
-    void *pages =
-        mmap(NULL, count * page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    return pages == MAP_FAILED ? NULL : pages;
+    return made == MAP_FAILED ? NULL : made;
 }
 
-static bool make_wiped(void *pages, size_t count)
+static void *map_wiped(size_t size)
 {
-    return madvise(pages, count * page_size(), MADV_WIPEONFORK) == 0;
+    void *made = map_bytes(size);
+    int error;
+
+    if (!made || !madvise(made, size, MADV_WIPEONFORK))
+        return made;
+    error = errno;
+    munmap(made, size);
+    errno = error;
+    return NULL;
 }
 
-/* The first pages lie together, so that they are one mapping: beside other memory, which is not
- * wiped, each would be one of its own. They cost nothing until they are used. */
-#define TOGETHER 16
+/* The first that is asked for lies together, so that it is one mapping: beside other memory, which
+ * is not wiped, each would be one of its own. It costs nothing until it is used. */
+#define TOGETHER_PAGES 16
+#define TOGETHER_LARGE ((size_t)320 << 10) /* for memhooks' table */
 
 static struct {
-    _Atomic(char *) pages;
+    _Atomic(char *) base;
     atomic_size_t taken;
 } together;
 
-/* NULL: no memory, or this kernel does not wipe. */
-static char *pages_together(void)
+static size_t together_size(void)
 {
-    char *made = atomic_load(&together.pages), *other = NULL;
+    return TOGETHER_PAGES * page_size() + TOGETHER_LARGE;
+}
+
+/* NULL: no memory, or this kernel does not wipe. */
+static char *together_base(void)
+{
+    char *made = atomic_load(&together.base), *other = NULL;
 
     if (made)
         return made;
-    made = map_pages(TOGETHER);
-    if (!made)
-        return NULL;
-    if (make_wiped(made, TOGETHER) && atomic_compare_exchange_strong(&together.pages, &other, made))
+    made = map_wiped(together_size());
+    if (!made || atomic_compare_exchange_strong(&together.base, &other, made))
         return made;
-    munmap(made, TOGETHER * page_size());
+    munmap(made, together_size());
     return other;
 }
 
-static void *page_alone(void)
+/* Whole pages; NULL: there is no room. */
+static void *take_together(size_t size)
 {
-    void *page = map_pages(1);
+    char *base = together_base();
+    size_t at = base ? atomic_load(&together.taken) : together_size();
 
-    if (!page || make_wiped(page, 1) || wipe_ourselves(page))
+    do
+        if (together_size() - at < size)
+            return NULL;
+    while (!atomic_compare_exchange_weak(&together.taken, &at, at + size));
+    return base + at;
+}
+
+void *process_wiped(size_t size)
+{
+    void *taken;
+
+    size = (size + page_size() - 1) & ~(page_size() - 1);
+    taken = take_together(size);
+    return taken ? taken : map_wiped(size);
+}
+
+static void *unwiped_page(void)
+{
+    void *page = map_bytes(page_size());
+
+    if (!page || wipe_ourselves(page))
         return page;
     munmap(page, page_size());
     return NULL;
@@ -149,10 +182,9 @@ static void *page_alone(void)
 
 void *process_page(void)
 {
-    char *pages = pages_together();
-    size_t index = pages ? atomic_fetch_add(&together.taken, 1) : TOGETHER;
+    void *page = process_wiped(page_size());
 
-    return index < TOGETHER ? pages + index * page_size() : page_alone();
+    return page ? page : unwiped_page();
 }
 
 static void forget_unwiped(void *page)
@@ -171,9 +203,9 @@ static void forget_unwiped(void *page)
 
 static bool is_together(const void *page)
 {
-    uintptr_t pages = (uintptr_t)atomic_load(&together.pages);
+    uintptr_t base = (uintptr_t)atomic_load(&together.base);
 
-    return pages && (uintptr_t)page - pages < TOGETHER * page_size();
+    return base && (uintptr_t)page - base < together_size();
 }
 
 /* One of those that lie together is not used again: who frees it was the slower of two threads,

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Starts (or, in a child, restarts) the epoch. Returns it: the pid in the upper half, chance in
@@ -38,5 +39,9 @@ void process_once_done(atomic_int *who);
 /* A page, all zero, and zero again in a forked child. NULL: no memory; nothing is recorded. */
 void *process_page(void);
 void process_page_free(void *page);
+
+/* The same of any size, kept for ever, where the kernel wipes: NULL with ENOMEM, or, where it does
+ * not, EINVAL in errno. */
+void *process_wiped(size_t size);
 
 #endif

@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 
 #include "core/error.h"
+#include "core/hook_state.h"
 #include "core/memhooks.h"
 #include "core/process.h"
 
@@ -101,6 +102,17 @@ static void pages__of_a_process__lie_together(void **state)
     assert_ptr_equal(second, first + sysconf(_SC_PAGESIZE));
 }
 
+/* So does the table of the first hooks, which is wiped, too. */
+static void hooks__first__table_lies_with_the_pages(void **state)
+{
+    char *page;
+
+    assert_int_not_equal(process_epoch_start(), 0);
+    page = process_page();
+    assert_non_null(page);
+    assert_ptr_equal(hook_state_get(), page + sysconf(_SC_PAGESIZE));
+}
+
 /* More than lie together: each is a page still. */
 static void pages__very_many__each_is_wiped(void **state)
 {
@@ -183,6 +195,7 @@ static void userfaultfd__domains__two_mappings_each_and_one(void **state)
 
 /* Those that are the first in the process come first. */
 TEST_MAIN(TEST(userfaultfd__domains__two_mappings_each_and_one),
+          TEST(hooks__first__table_lies_with_the_pages),
           TEST(hooks__first__split_no_mapping_of_code),
           TEST(hooks__no_descriptor_is_free__code_is_changed_and_restored),
           TEST(import__domains__two_mappings_each), TEST(pages__of_a_process__lie_together),
