@@ -382,16 +382,6 @@ static void leave_moved(struct watching *watching)
 
 /* ---- refusals --------------------------------------------------------------------------- */
 
-/* While a region is being made, what it touches is needed. One that cannot be watched needs nothing
- * in the end, and no leave follows: the next of another one looks there. The oldest makes room. */
-static void note_refused(struct watching *watching, const struct span *span)
-{
-    if (watching->refused_count == WATCHING_REFUSED)
-        memmove(&watching->refused[0], &watching->refused[1],
-                --watching->refused_count * sizeof(watching->refused[0]));
-    watching->refused[watching->refused_count++] = *span;
-}
-
 /* Leaves what is watched in a span. */
 static void leave_in(struct watching *watching, const struct span *span)
 {
@@ -420,6 +410,19 @@ static void leave_refused(struct watching *watching)
             watching->refused[left++] = span;
     }
     watching->refused_count = left;
+}
+
+/* While a region is being made, what it touches is needed. One that cannot be watched needs nothing
+ * in the end, and no leave follows: the next of another one looks there, or the refusal for which
+ * there is no room. The oldest makes room, if each is still needed. */
+static void note_refused(struct watching *watching, const struct span *span)
+{
+    if (watching->refused_count == WATCHING_REFUSED)
+        leave_refused(watching);
+    if (watching->refused_count == WATCHING_REFUSED)
+        memmove(&watching->refused[0], &watching->refused[1],
+                --watching->refused_count * sizeof(watching->refused[0]));
+    watching->refused[watching->refused_count++] = *span;
 }
 
 /* ---- what is called --------------------------------------------------------------------- */

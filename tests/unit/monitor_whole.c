@@ -512,6 +512,37 @@ static void refused__and_pending_while_another_is_left__left_by_the_next(void **
     munmap(other, page);
 }
 
+/* Many refusals and no region's end, at which their memory would be looked at. */
+static void refused__more_than_are_remembered__left_by_the_next(void **state)
+{
+    uint64_t page = bed_page();
+    char *memory = bed_map(8), *other = bed_map(1);
+    uint64_t at = (uintptr_t)memory, beside = (uintptr_t)other;
+    struct watching watching;
+    struct owned_fd file;
+    int rc = uffd_open(true, &file);
+
+    if (rc == -EPERM || rc == -ENOSYS)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    assert_int_equal(munmap(memory + 4 * page, page), 0);
+    watching_open(&watching, file.fd, needed_if_pending, NULL);
+    assert_true(watching_add(&watching, at, at + page));
+    pending = true;
+    assert_false(watching_add(&watching, at, at + 8 * page));
+    watching_leave(&watching, at, at + page, false);
+    assert_true(uffd_is_watched(file.fd, at, page));
+    pending = false;
+    for (int i = 0; i <= WATCHING_REFUSED; i++)
+        assert_false(watching_add(&watching, at + 4 * page, at + 5 * page));
+    watching_leave(&watching, beside, beside + page, true);
+    assert_false(uffd_is_watched(file.fd, at, page));
+    watching_close(&watching);
+    owned_fd_close(&file);
+    munmap(memory, 8 * page);
+    munmap(other, page);
+}
+
 static void moved__grown_and_unmapped_in_part__rest_left(void **state)
 {
     size_t page = bed_page();
@@ -732,6 +763,7 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(unmapped__a_region_with_a_part_of_its_mapping__rest_left),
           TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left),
           TEST(refused__and_pending_while_another_is_left__left_by_the_next),
+          TEST(refused__more_than_are_remembered__left_by_the_next),
           TEST(moved__grown_and_unmapped_in_part__rest_left),
           TEST(file__private_and_beside_a_region__not_watched),
           TEST(neighbours__one_without_a_region__neither_is_split),
