@@ -56,6 +56,15 @@ static void heat_entry(struct cache_entry *entry)
     entry->mr.cold = false;
 }
 
+/* Pins an entry for a get that found it. */
+static void use(struct cache_entry *entry, bool heat)
+{
+    entry->pins++;
+    entry->mr.used = true;
+    if (heat)
+        heat_entry(entry);
+}
+
 static struct cache_entry *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
                                          const struct cache_want *want)
 {
@@ -84,12 +93,8 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
 
     pthread_mutex_lock(&pool->lock);
     entry = serving_among(pool, from, to, want);
-    if (entry) {
-        entry->pins++;
-        entry->mr.used = true;
-        if (heat)
-            heat_entry(entry);
-    }
+    if (entry)
+        use(entry, heat);
     pthread_mutex_unlock(&pool->lock);
     return entry;
 }
@@ -115,13 +120,12 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
 }
 
 static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
-                              const struct hmreg_mr *like, struct cache_entry **entry)
+                              const struct hmreg_mr *like, bool heat, struct cache_entry **entry)
 {
     *entry = serving(cache, want, true);
     if (*entry) {
-        (*entry)->pins++;
-        (*entry)->mr.used = true;
-        return CACHE_SERVED;
+        use(*entry, heat && (*entry)->mr.state == CACHE_LIVE);
+        return (*entry)->mr.state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
     }
     if (!cache_has_place(cache))
         return CACHE_SHORT;
@@ -135,12 +139,12 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
 }
 
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             const struct hmreg_mr *like, struct cache_entry **entry)
+                             const struct hmreg_mr *like, bool heat, struct cache_entry **entry)
 {
     enum cache_claim result;
 
     pthread_mutex_lock(&cache->pool->lock);
-    result = claim(cache, want, like, entry);
+    result = claim(cache, want, like, heat, entry);
     pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
@@ -161,6 +165,8 @@ static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
     case CACHE_ROOM:
         break;
     }
+    if (!pool->counted)
+        return CACHE_PUBLISHED;
     switch (quota_take(pool->quota, &pool->owed, bytes)) {
     case QUOTA_FULL:
         return CACHE_SQUEEZED;
@@ -170,6 +176,12 @@ static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
         break;
     }
     return CACHE_PUBLISHED;
+}
+
+static void tell_waiters(struct cache_pool *pool)
+{
+    if (pool->waiters)
+        pthread_cond_broadcast(&pool->decided);
 }
 
 static enum cache_publish publish(struct cache *cache, struct cache_entry *entry, bool right,
@@ -182,6 +194,7 @@ static enum cache_publish publish(struct cache *cache, struct cache_entry *entry
     switch (result) {
     case CACHE_PUBLISHED:
         cache_enliven(cache, entry);
+        ledger_count(&cache->ledger, STATS_MISSES, 1);
         if (hot && !search->evicted)
             heat_entry(entry);
         break;
@@ -195,7 +208,7 @@ static enum cache_publish publish(struct cache *cache, struct cache_entry *entry
     default:
         return result; /* not decided */
     }
-    pthread_cond_broadcast(&cache->pool->decided);
+    tell_waiters(cache->pool);
     return result;
 }
 
@@ -215,7 +228,7 @@ static void disown(struct cache *cache, struct cache_entry *entry, bool roomless
     pthread_mutex_lock(&cache->pool->lock);
     entry->mr.roomless = roomless;
     cache_disown(cache, entry);
-    pthread_cond_broadcast(&cache->pool->decided);
+    tell_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
 }
 
@@ -233,8 +246,10 @@ static void wait_for(struct cache *cache, const struct cache_entry *entry)
 {
     ledger_add(&cache->ledger, STATS_WAITS, 1);
     ledger_add(&cache->ledger, STATS_WAITING, 1);
+    cache->pool->waiters++;
     while (entry->mr.state == CACHE_PENDING)
         pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
+    cache->pool->waiters--;
     ledger_add(&cache->ledger, STATS_WAITING, -1);
 }
 
@@ -264,6 +279,7 @@ struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *e
 {
     struct cache_entry *gone;
 
+    barrier_here(); /* see entry_set_unending() */
     pthread_mutex_lock(&pool->lock);
     entry->pins--;
     gone = take_if_unpinned(pool, entry);
@@ -292,7 +308,6 @@ struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *
 {
     struct cache_entry *gone;
 
-    barrier_here(); /* the cell's new value is out before the lock is ours */
     pthread_mutex_lock(&pool->lock);
     gone = take_if_unpinned(pool, entry);
     pthread_mutex_unlock(&pool->lock);

@@ -24,15 +24,16 @@ struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned 
 
 enum cache_claim {
     CACHE_CLAIMED, /* *entry is pending, and the caller's: register, then publish or abandon it */
-    CACHE_SERVED,  /* *entry is another's, live or pending, and pinned */
+    CACHE_FOUND,   /* *entry is live, and pinned */
+    CACHE_SERVED,  /* *entry is another's, pending, and pinned */
     CACHE_FULL,    /* a limit is less than the range alone: *entry is not to be published */
     CACHE_SHORT,   /* no memory is at hand: call cache_grow(), and again */
 };
 
-/* Decides who registers what is wanted, where no live entry serves: of several threads one. like:
- * what is known of the region (domain, iface, device, rights). */
+/* Finds a live entry, or decides who registers what is wanted: of several threads one. like:
+ * what is known of the region (domain, iface, device, rights). heat: as cache_find(). */
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             const struct hmreg_mr *like, struct cache_entry **entry);
+                             const struct hmreg_mr *like, bool heat, struct cache_entry **entry);
 
 /* An entry for the caller alone, pinned, which no other get will find. NULL: call cache_grow() and
  * try again. */
@@ -61,7 +62,8 @@ void cache_forgo(struct cache *cache, struct cache_entry *entry);
  * it is not because there was no room for it. */
 bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless);
 
-/* Gives back a pin that is in the entry; or one that the caller has just given back in its cell.
+/* Gives back a pin that is in the entry; or one that the caller has just given back in its cell,
+ * before a barrier.
  * Not NULL: it was the last one of an entry that serves no more, and the caller deregisters that.
  */
 struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);

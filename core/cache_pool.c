@@ -11,6 +11,9 @@
  *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
  *    have passed a barrier since it became so: nobody can pin it without the lock, and if the sum
  *    of its pins is 0 it is idle. Only cold entries are evicted.
+ *  - A put looks whether it ended an entry whose sequence is even, unless HOT_UNENDING is set there:
+ *    that is set of cold entries that are live, and of free ones, whose pins end nothing.
+ *
  *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
  *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
  *
@@ -111,6 +114,7 @@ void cache_enliven(struct cache *cache, struct cache_entry *entry)
 {
     entry->mr.state = CACHE_LIVE;
     entry->mr.used = false;
+    entry_set_unending(entry, true);
     cache->pending--;
     clock_insert(&cache->live, entry_number(entry));
     cache_use_add(&cache->used, entry);
@@ -121,8 +125,10 @@ void cache_enliven(struct cache *cache, struct cache_entry *entry)
 static void unlink_live(struct cache *cache, struct cache_entry *entry)
 {
     itree_remove(&cache->tree, entry_number(entry));
-    cache->pool->owed.regions++;
-    cache->pool->owed.bytes += mr_len(&entry->mr);
+    if (cache->pool->counted) {
+        cache->pool->owed.regions++;
+        cache->pool->owed.bytes += mr_len(&entry->mr);
+    }
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
 }
@@ -131,6 +137,15 @@ void cache_unlock(struct cache_pool *pool)
 {
     if (pool->owed.regions)
         quota_give(pool->quota, &pool->owed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void cache_count_in(struct cache_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < pool->hot.caches && !pool->counted; i++)
+        quota_add(pool->quota, pool->caches[i].used.regions, pool->caches[i].used.bytes);
+    pool->counted = true;
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -147,6 +162,7 @@ static void lay_out(struct cache *cache, struct cache_entry *entry)
     struct cache_pool *pool = cache->pool;
 
     hot_clear_used(&pool->hot, entry_number(entry)); /* it will be another region's */
+    barrier_here();                                  /* see entry_set_unending() */
     if (entry_pins(pool, entry)) {
         entry->mr.state = CACHE_HELD;
         become_zombie(cache, entry);
@@ -167,12 +183,20 @@ void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry)
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
-void cache_kill(struct cache *cache, struct cache_entry *entry)
+/* Threads do not pin it by their tables any more, and puts look whether they end it. */
+static void unpublish(struct cache *cache, struct cache_entry *entry)
 {
     clock_remove(&cache->live, entry_number(entry));
     unlink_live(cache, entry);
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
+    else
+        entry_set_unending(entry, false);
+}
+
+void cache_kill(struct cache *cache, struct cache_entry *entry)
+{
+    unpublish(cache, entry);
     if (entry->mr.cold) {
         lay_out(cache, entry);
         return;
@@ -185,10 +209,7 @@ void cache_end(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
-    clock_remove(&cache->live, entry_number(entry));
-    unlink_live(cache, entry);
-    if (entry_is_hot(entry))
-        entry_next_sequence(entry);
+    unpublish(cache, entry);
     entry->mr.state = CACHE_DYING;
     list_append(pool, &pool->dying, entry_number(entry));
     reaper_wake();
@@ -224,7 +245,7 @@ void cache_pool_close(struct cache_pool *pool)
 {
     unsigned count = pool->hot.caches;
 
-    assert(!pool->count);
+    assert(!cache_entries(pool));
     hot_set_close(&pool->hot, ledger_of);
     for (unsigned i = 0; i < count; i++)
         clock_free(&pool->caches[i].live);
@@ -251,6 +272,7 @@ bool cache_grow(struct cache *cache)
     bool entries, list;
 
     pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
     end = pool->entries.end;
     entries = !pool->free && pool->fresh == end;
     list = !cache_has_place(cache);
@@ -264,13 +286,17 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
 {
     struct cache_pool *pool = cache->pool;
     struct cache_entry *entry;
-    uint32_t number = pool->free;
+    uint32_t number;
 
+    if (!pool->free)
+        cache_collect(pool);
+    number = pool->free;
     if (!number && pool->fresh == pool->entries.end)
         return NULL;
     entry = cache_entry_at(pool, number ? number : pool->fresh);
     if (number) {
         pool->free = entry->place;
+        entry_set_unending(entry, false);
     } else { /* once and for all: threads read the number of what they remember */
         entry->mr.name = hot_name(pool->fresh++);
         atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
@@ -310,7 +336,7 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
     if (entry->mr.zombie)
         ledger_set(&cache->ledger, STATS_ZOMBIES, --cache->zombies);
     entry->mr.state = CACHE_FREE;
-    atomic_fetch_add(&pool->forgotten, 1);
+    entry_set_unending(entry, true);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
@@ -320,11 +346,51 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
     }
 }
 
+#define NUMBER UINT64_C(0xffffffff) /* of an entry, in pool->forgotten */
+
+void cache_collect(struct cache_pool *pool)
+{
+    uint32_t number, next;
+
+    if (!(atomic_load(&pool->forgotten) & NUMBER))
+        return;
+    number = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
+    for (; number; number = next) {
+        struct cache_entry *entry = cache_entry_at(pool, number);
+
+        next = entry->place;
+        forget(pool, entry);
+    }
+}
+
+/* The entries are the caller's alone until the exchange, and linked by then: only cache_collect()
+ * takes any off, and it takes all. */
+static void push_forgotten(struct cache_pool *pool, struct cache_entry *const *entries,
+                           unsigned count)
+{
+    uint64_t before = atomic_load(&pool->forgotten), after;
+
+    for (unsigned i = 1; i < count; i++)
+        entries[i - 1]->place = entry_number(entries[i]);
+    do {
+        entries[count - 1]->place = (uint32_t)(before & NUMBER);
+        after = ((before & ~NUMBER) + ((uint64_t)count << 32)) | entry_number(entries[0]);
+    } while (!atomic_compare_exchange_weak(&pool->forgotten, &before, after));
+}
+
 void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count)
 {
-    pthread_mutex_lock(&pool->lock);
+    bool zombies = false;
+
+    if (!count)
+        return;
     for (unsigned i = 0; i < count; i++)
-        forget(pool, entries[i]);
+        zombies |= entries[i]->mr.zombie;
+    push_forgotten(pool, entries, count);
+    if (!zombies)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -410,6 +476,7 @@ unsigned cache_entries(struct cache_pool *pool)
     unsigned entries;
 
     pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
     entries = pool->count;
     pthread_mutex_unlock(&pool->lock);
     return entries;

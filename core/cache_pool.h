@@ -64,6 +64,8 @@ struct cache_pool {
     struct cache *caches;
     struct quota *quota;          /* of all domains' caches */
     struct quota_owed owed;       /* to it, while the lock is held: see cache_unlock() */
+    bool counted;                 /* the quota is a limit, and has what these caches hold */
+    unsigned waiters;             /* for `decided` */
     uint32_t free;                /* the first of the entries that can be used again; 0: none */
     bool check_puts;              /* see put_check.h */
     struct cache_list quarantine; /* with check_puts: entries that cannot be used again yet */
@@ -75,7 +77,9 @@ struct cache_pool {
     struct change_reader changes;
     struct change change; /* the one that is being applied, if there is one */
     bool applying;
-    atomic_uint forgotten; /* counts entries whose regions were deregistered */
+    /* Entries whose regions were deregistered: the first of those that are to become free (see
+     * cache_collect()), and, << 32, how many there were in all. */
+    _Atomic uint64_t forgotten;
     atomic_bool served;    /* the reaper deregisters what is dead: calls need not */
 };
 
@@ -137,7 +141,16 @@ static inline uint32_t entry_pins(const struct cache_pool *pool, const struct ca
 
 static inline uint32_t entry_sequence(const struct cache_entry *entry)
 {
-    return atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed);
+    return atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed) & ~HOT_UNENDING;
+}
+
+/* Of one that is not hot: does no put end it? Who says that one may do so, and then adds up pins,
+ * passes a barrier in between: hit.c does, between taking back a pin and reading this. */
+static inline void entry_set_unending(struct cache_entry *entry, bool unending)
+{
+    atomic_store_explicit(&entry->mr.sequence,
+                          entry_sequence(entry) | (unending ? HOT_UNENDING : 0),
+                          memory_order_release);
 }
 
 static inline bool entry_is_hot(const struct cache_entry *entry)
@@ -145,12 +158,18 @@ static inline bool entry_is_hot(const struct cache_entry *entry)
     return entry_sequence(entry) % 2;
 }
 
-/* Hot becomes not hot, and the other way round. Release: a thread that matches the new sequence
- * sees all of the entry. */
+/* Hot becomes not hot, and the other way round; puts look at it again. Release: a thread that matches
+ * the new sequence sees all of the entry. */
 static inline void entry_next_sequence(struct cache_entry *entry)
 {
     atomic_store_explicit(&entry->mr.sequence, hot_next(entry_sequence(entry)),
                           memory_order_release);
+}
+
+/* How many entries' regions were deregistered so far, by whatever thread? */
+static inline uint32_t cache_forgotten(const struct cache_pool *pool)
+{
+    return (uint32_t)(atomic_load(&pool->forgotten) >> 32);
 }
 
 /* For one more entry, in the clock list? */
@@ -177,6 +196,8 @@ static inline void cache_use_subtract(struct cache_use *use, const struct cache_
  */
 struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                      const struct hmreg_mr *like);
+/* Entries that were forgotten become free. */
+void cache_collect(struct cache_pool *pool);
 /* A search by address finds the entry from now on, until it is unlinked. */
 void cache_link(struct cache *cache, struct cache_entry *entry);
 /* A linked entry that is not live serves no more: it is its users' alone. */
@@ -198,8 +219,11 @@ void cache_end(struct cache *cache, struct cache_entry *entry);
 
 /* Makes room for entries, and in the clock list. False: no memory. */
 bool cache_grow(struct cache *cache);
-/* The entries' regions are deregistered, or never were: the entries can be used again. */
+/* The entries' regions are deregistered, or never were: the entries can be used again. Takes the
+ * lock only if one was counted as a zombie. */
 void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count);
+/* From now on the quota has what the caches hold, for it is a limit. */
+void cache_count_in(struct cache_pool *pool);
 
 /* Finds out which of the dying are pinned, so many at the most, by a barrier in every thread; the
  * others become dead. */

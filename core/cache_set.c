@@ -82,6 +82,8 @@ void cache_set_join(struct cache_set *set)
     pthread_mutex_lock(&lib->sets_lock);
     set->next = lib->sets;
     lib->sets = set;
+    if (quota_is_limit(&lib->quota))
+        cache_count_in(&set->pool);
     pthread_mutex_unlock(&lib->sets_lock);
 }
 
@@ -423,13 +425,23 @@ bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct c
     return done;
 }
 
+/* Caches count for the quota from when it first is a limit. */
+static void change_quota(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
+{
+    pthread_mutex_lock(&lib->sets_lock);
+    quota_change(&lib->quota, max_regions, max_bytes);
+    for (struct cache_set *set = lib->sets; set && quota_is_limit(&lib->quota); set = set->next)
+        cache_count_in(&set->pool);
+    pthread_mutex_unlock(&lib->sets_lock);
+}
+
 int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
 {
     int rc = context_check(lib);
 
     if (rc)
         return rc;
-    quota_change(&lib->quota, max_regions, max_bytes);
+    change_quota(lib, max_regions, max_bytes);
     while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL))
         ;
     return 0;

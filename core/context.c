@@ -187,8 +187,10 @@ static void runtimes_open(struct hmreg *lib)
         else
             snprintf(runtime->why, sizeof(runtime->why), "%s was not asked for", (*ops)->name);
     }
-    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        lib->vendors |= i != HMREG_IFACE_SYSTEM && lib->runtimes[i].present;
         tell_runtime(lib, i);
+    }
 }
 
 static void runtimes_close(struct hmreg *lib)

@@ -87,6 +87,7 @@ static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmre
     bool more;
 
     pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
     for (*count = 0; *number < last && *number < pool->fresh; ++*number) {
         const struct cache_entry *entry = cache_entry_at(pool, *number);
 

@@ -80,6 +80,13 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
     return CACHE_NO_ROOM;
 }
 
+/* No thread pins it by its table any more, so no put has to look at it while it lives. */
+static void become_cold(struct cache_entry *entry)
+{
+    entry->mr.cold = true;
+    entry_set_unending(entry, true);
+}
+
 void cache_settle(struct cache_pool *pool, struct cache_search *search)
 {
     if (!search->withdrawn_count)
@@ -91,7 +98,7 @@ void cache_settle(struct cache_pool *pool, struct cache_search *search)
         struct cache_entry *entry = cache_entry_at(pool, search->withdrawn[i].number);
 
         if (entry->mr.state == CACHE_LIVE && entry_sequence(entry) == search->withdrawn[i].sequence)
-            entry->mr.cold = true;
+            become_cold(entry);
     }
     pthread_mutex_unlock(&pool->lock);
     search->withdrawn_count = 0;

@@ -40,6 +40,7 @@ struct get {
     struct request request;
     struct cache_want want;
     struct resolved found; /* in this round */
+    bool at_once;          /* in this round: the claim looks for an entry as well */
     bool settled;          /* in this round: what had happened before is told */
     unsigned discarded;    /* registrations, in all rounds */
 };
@@ -121,6 +122,16 @@ static bool need_not_settle(const struct get *get)
            !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
 }
 
+/* Where no vendor has to be asked what the memory is, and neither the kernel what changed, an entry
+ * is looked for under the same hold of the lock that claims a new one. */
+static bool finds_at_claim(const struct get *get)
+{
+    enum hmreg_monitor kind = monitor_kind(get->set->monitor);
+
+    return !get->domain->lib->vendors && !(get->domain->caps.mr_mode & HMREG_MR_ALLOCATED) &&
+           (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_IMPORT);
+}
+
 /* Devices' caches first: they need not wait for the kernel's word on host memory. *sure: host
  * memory may be remembered. */
 static struct cache_entry *find_anywhere(struct get *get, bool *sure)
@@ -129,7 +140,6 @@ static struct cache_entry *find_anywhere(struct get *get, bool *sure)
 
     cache_drain(&get->set->pool); /* the application's notices may be of devices' memory */
     entry = find_among(get, HOST_CACHES, get->set->count);
-    get->settled = false;
     *sure = true;
     if (entry || need_not_settle(get))
         return entry;
@@ -172,13 +182,13 @@ static int create_once(struct get *get, struct cache *cache, struct cache_entry 
 static bool reap_helps(struct cache_set *set, unsigned forgotten)
 {
     cache_set_reap_dead(set);
-    return atomic_load(&set->pool.forgotten) != forgotten;
+    return cache_forgotten(&set->pool) != forgotten;
 }
 
 static int create(struct get *get, struct cache_entry *entry)
 {
     struct cache *cache = cache_of(get, entry);
-    unsigned forgotten = atomic_load(&get->set->pool.forgotten);
+    unsigned forgotten = cache_forgotten(&get->set->pool);
     struct hmreg_error_guard guard;
     int rc;
 
@@ -331,9 +341,10 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
         get->discarded++;
         return AGAIN;
     }
-    if (!cached) /* else other threads read the flags beside it already */
+    if (!cached) { /* else other threads read the flags beside it already */
         entry->mr.cached = false;
-    ledger_add(&cache->ledger, cached ? STATS_MISSES : STATS_UNCACHED, 1);
+        ledger_add(&cache->ledger, STATS_UNCACHED, 1);
+    }
     if (cached && !search.evicted)
         remember(get, entry);
     *out = &entry->mr;
@@ -378,6 +389,17 @@ static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **o
     return 0;
 }
 
+/* A live entry that this get's claim has found and pinned. */
+static int take_found(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
+{
+    if (!get->at_once)
+        return share(get, entry, out);
+    if (!keep_if_right(get, entry))
+        return AGAIN;
+    *out = &entry->mr;
+    return 0;
+}
+
 static int miss(struct get *get, struct hmreg_mr **out)
 {
     struct cache *cache = cache_for(get);
@@ -386,9 +408,11 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
     region_init(&like, get->domain, &get->request, &get->found);
     for (;;) {
-        switch (cache_claim(cache, &get->want, &like, &entry)) {
+        switch (cache_claim(cache, &get->want, &like, get->hot, &entry)) {
         case CACHE_CLAIMED:
             return register_claimed(get, entry, out);
+        case CACHE_FOUND:
+            return take_found(get, entry, out);
         case CACHE_SERVED:
             return share(get, entry, out);
         case CACHE_FULL:
@@ -428,10 +452,16 @@ static bool is_cacheable(const struct get *get, bool sure)
 
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
+    struct cache_entry *entry = NULL;
     bool sure;
-    struct cache_entry *entry = find_anywhere(get, &sure);
     int rc;
 
+    get->settled = false;
+    get->at_once = finds_at_claim(get);
+    if (get->at_once)
+        sure = settle(get);
+    else
+        entry = find_anywhere(get, &sure);
     if (entry) {
         *out = &entry->mr;
         return 0;

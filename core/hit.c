@@ -91,6 +91,9 @@ static noinline void put_last(const struct hot *hot, struct hmreg_mr *mr)
     struct cache_set *set = cache_set_of(hot->set);
     struct cache_entry *gone;
 
+    barrier_here(); /* the cell's new value is out before what follows is read */
+    if (sequence_of(mr) & HOT_UNENDING)
+        return;
     if (!mr->name || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
     cache_set_reap(set);

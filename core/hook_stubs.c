@@ -149,6 +149,14 @@ static struct hook_jump jumps[HOOK_SITES_MAX];
 static size_t jump_count;
 static bool failed; /* the last hook_stubs_install() */
 
+/* What hook_stubs_look_whole() compares, of both. Where others write it meanwhile it compares some
+ * of the old with some of the new, each of which was right when the other was. */
+static struct {
+    _Atomic(const uint8_t *) at;
+    _Atomic uint64_t bytes;
+} code_now[3 * HOOK_SITES_MAX];
+static atomic_size_t code_count; /* 0: none is */
+
 static int make_stub(struct hooked *hook, struct hook_state *state)
 {
     const struct hook_site *site = &hook->site;
@@ -309,6 +317,7 @@ static void restore_sites(void)
         hooked[i].placed = false;
     }
     jump_count = 0;
+    atomic_store(&code_count, 0);
 }
 
 /* Another copy's stub does what it found at the site: it jumps to ours. Asked of the kernel once.
@@ -323,6 +332,35 @@ static bool leads_to_ours(struct hooked *hook)
     return true;
 }
 
+static uint64_t bytes_at(const uint8_t *at)
+{
+    uint64_t bytes = 0;
+
+    memcpy(&bytes, at, HOOK_SITE_SIZE);
+    return bytes;
+}
+
+static size_t expect(size_t count, const uint8_t *at, const uint8_t *bytes)
+{
+    atomic_store(&code_now[count].at, at);
+    atomic_store(&code_now[count].bytes, bytes_at(bytes));
+    return count + 1;
+}
+
+/* What is there now, where it is known to lead to ours. */
+static void expect_all(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < hooked_count; i++)
+        if (hooked[i].placed)
+            count = expect(count, hooked[i].site.at,
+                           reads(&hooked[i], hooked[i].over) ? hooked[i].over : hooked[i].after);
+    for (size_t i = 0; i < jump_count; i++)
+        count = expect(count, jumps[i].at, jumps[i].bytes);
+    atomic_store(&code_count, count);
+}
+
 /* Where others have put theirs over ours, there is nothing of ours any more. */
 static void rely_on(const struct hook_sites *sites)
 {
@@ -330,6 +368,7 @@ static void rely_on(const struct hook_sites *sites)
         hooked[i].placed = hooked[i].placed && leads_to_ours(&hooked[i]);
     memcpy(jumps, sites->jump, sizeof(jumps));
     jump_count = sites->jumps;
+    expect_all();
 }
 
 static int place_jump(struct hooked *hook)
@@ -379,6 +418,17 @@ bool hook_stubs_are_whole(void)
         if (memcmp(jumps[i].at, jumps[i].bytes, HOOK_SITE_SIZE) != 0)
             return false;
     return !failed;
+}
+
+bool hook_stubs_look_whole(void)
+{
+    size_t count = atomic_load(&code_count);
+
+    for (size_t i = 0; i < count; i++)
+        if (bytes_at(atomic_load_explicit(&code_now[i].at, memory_order_relaxed)) !=
+            atomic_load_explicit(&code_now[i].bytes, memory_order_relaxed))
+            return false;
+    return count;
 }
 
 /* How long it may take a thread to leave the hook, if it is not stopped: then its code is kept

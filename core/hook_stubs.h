@@ -19,6 +19,9 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 
 /* Is the code still as it was after the last hook_stubs_install()? Not at the same time as that. */
 bool hook_stubs_are_whole(void);
+/* The same at any time and without asking the kernel; false also where that has to be looked at
+ * closely, or meanwhile changes. */
+bool hook_stubs_look_whole(void);
 
 /* Restores the sites, and returns when no thread is in the hook, or will be. A site that somebody
  * else has changed meanwhile is left to pass through our stub, which does nothing any more. */

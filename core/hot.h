@@ -53,6 +53,10 @@ static inline struct cell *hot_cell_of(struct cell *cells, uint32_t name)
 
 #define HOT_ASIDE 0x80000000u
 
+/* The same bit in an entry's sequence, which is even then: no put ends the entry. It is live and
+ * cold, or free. */
+#define HOT_UNENDING HOT_ASIDE
+
 /* The next of a sequence's values: 25 bits around those of access rights. It comes to 0 again after
  * 2^25 steps; an entry that has done them all is not used any more, lest a cell be good again. */
 static inline uint32_t hot_next(uint32_t sequence)

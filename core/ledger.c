@@ -64,16 +64,16 @@ void ledger_evicted(struct ledger *ledger, int code, unsigned n)
 {
     switch (-code) {
     case 0:
-        ledger_add(ledger, STATS_EVICTED_LIMIT, n);
+        ledger_count(ledger, STATS_EVICTED_LIMIT, n);
         break;
     case ENOMEM:
-        ledger_add(ledger, STATS_EVICTED_MEMORY, n);
+        ledger_count(ledger, STATS_EVICTED_MEMORY, n);
         break;
     case ENOSPC:
-        ledger_add(ledger, STATS_EVICTED_ROOM, n);
+        ledger_count(ledger, STATS_EVICTED_ROOM, n);
         break;
     default:
-        ledger_add(ledger, STATS_EVICTED_KEYS, n);
+        ledger_count(ledger, STATS_EVICTED_KEYS, n);
     }
 }
 

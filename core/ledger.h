@@ -40,6 +40,15 @@ static inline void ledger_add(struct ledger *ledger, enum stats_count what, int6
     atomic_fetch_add_explicit(&ledger->book->counts[what], (uint64_t)n, memory_order_relaxed);
 }
 
+/* The same of what is counted by one thread at a time. */
+static inline void ledger_count(struct ledger *ledger, enum stats_count what, uint64_t n)
+{
+    _Atomic uint64_t *count = &ledger->book->counts[what];
+
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
 /* Says what is so now; one thread at a time. */
 static inline void ledger_set(struct ledger *ledger, enum stats_count what, uint64_t value)
 {
@@ -50,7 +59,8 @@ static inline void ledger_set(struct ledger *ledger, enum stats_count what, uint
  * time. */
 void ledger_used(struct ledger *ledger, uint64_t regions, uint64_t bytes);
 
-/* So many regions were evicted, for the limit (0) or to help a registration that failed so. */
+/* So many regions were evicted, for the limit (0) or to help a registration that failed so; one
+ * thread at a time. */
 void ledger_evicted(struct ledger *ledger, int code, unsigned n);
 
 /* Times a registration: from _start to _done with what it gave. Where one takes less than a

@@ -4,6 +4,8 @@
  */
 #include "core/quota.h"
 
+#include <hmreg/hmreg.h>
+
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
 {
     *quota = (struct quota){.regions = 0};
@@ -71,6 +73,20 @@ void quota_give(struct quota *quota, struct quota_owed *owed)
     pthread_mutex_lock(&quota->lock);
     settle(quota, owed);
     pthread_mutex_unlock(&quota->lock);
+}
+
+void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes)
+{
+    pthread_mutex_lock(&quota->lock);
+    quota->regions += regions;
+    quota->bytes += bytes;
+    pthread_mutex_unlock(&quota->lock);
+}
+
+bool quota_is_limit(const struct quota *quota)
+{
+    return atomic_load(&quota->max_regions) != HMREG_LIMIT_NONE ||
+           atomic_load(&quota->max_bytes) != HMREG_LIMIT_NONE;
 }
 
 bool quota_is_exceeded(struct quota *quota)

@@ -40,6 +40,12 @@ struct quota_owed {
 enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes);
 void quota_give(struct quota *quota, struct quota_owed *owed);
 
+/* Of caches that were not counted so far. */
+void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes);
+
+/* May anything be too much? Where not, caches are not counted. */
+bool quota_is_limit(const struct quota *quota);
+
 /* Is more held than may be? */
 bool quota_is_exceeded(struct quota *quota);
 

@@ -172,14 +172,21 @@ static int try_system(struct attempt *attempt)
     return call_provider(attempt, NULL);
 }
 
+/* What its texts hold is read only if there is a code. */
+static void begin_reason(struct hmreg_reason *why, enum hmreg_path path)
+{
+    why->path = path;
+    why->code = 0;
+    why->vendor_code = 0;
+    why->slug[0] = why->text[0] = '\0';
+}
+
 static int try_path(struct attempt *attempt, enum hmreg_path path)
 {
     struct hmreg_domain *domain = attempt->domain;
     int rc = 0;
 
-    if (attempt->why.code) /* of the path before */
-        attempt->why = (struct hmreg_reason){.code = 0};
-    attempt->why.path = path;
+    begin_reason(&attempt->why, path);
     if (path != HMREG_PATH_SYSTEM)
         rc = domain->ops.can(domain->self, path, attempt->found->iface,
                              attempt->found->range.device, &attempt->why);
@@ -409,6 +416,18 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
     return mr;
 }
 
+static void attempt_init(struct attempt *attempt, struct hmreg_domain *domain,
+                         const struct request *request, const struct resolved *found,
+                         struct hmreg_mr *mr)
+{
+    attempt->domain = domain;
+    attempt->request = request;
+    attempt->found = found;
+    attempt->mr = mr;
+    attempt->whole = NULL;
+    attempt->key = 0;
+}
+
 static int register_attempt(struct attempt *attempt)
 {
     struct hmreg_error_guard guard;
@@ -424,13 +443,14 @@ static int register_attempt(struct attempt *attempt)
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
 {
-    struct attempt attempt = {.domain = domain, .request = request, .found = found, .whole = whole};
-    struct hmreg_mr *before = *out;
+    struct hmreg_mr *before = *out, *mr = region_new(domain, request, found);
+    struct attempt attempt;
     int rc;
 
-    attempt.mr = region_new(domain, request, found);
-    if (!attempt.mr)
+    if (!mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
+    attempt_init(&attempt, domain, request, found, mr);
+    attempt.whole = whole;
     if (domain->caps.async)
         *out = attempt.mr;
     rc = register_attempt(&attempt);
@@ -478,13 +498,14 @@ static int keep_more(struct hmreg_mr *mr)
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct hmreg_mr *mr)
 {
-    struct attempt attempt = {.domain = domain, .request = request, .found = found, .mr = mr};
+    struct attempt attempt;
     struct {
         struct mr_more more;
         struct iovec iov[2];
     } plain = {.more = {.refused = 0}};
     int rc;
 
+    attempt_init(&attempt, domain, request, found, mr);
     mr->more = &plain.more;
     fill_more(mr->more, request, found);
     rc = register_attempt(&attempt);

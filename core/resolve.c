@@ -52,11 +52,11 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
     return 0;
 }
 
-int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+/* *out is the system's memory before. */
+static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len,
+                                 struct resolved *out)
 {
-    struct resolved best = {
-        .iface = HMREG_IFACE_SYSTEM,
-        .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
+    struct resolved best = *out;
     struct hmreg_error_guard guard;
     struct hmreg_error failure;
     int failed = 0, rc;
@@ -73,6 +73,18 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
     }
     *out = best;
     return 0;
+}
+
+int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+{
+    struct resolved found = {
+        .iface = HMREG_IFACE_SYSTEM,
+        .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
+    int rc = lib->vendors ? resolve_among_vendors(lib, addr, len, &found) : 0;
+
+    if (!rc)
+        *out = found;
+    return rc;
 }
 
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
