@@ -11,8 +11,8 @@
  *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
  *    have passed a barrier since it became so: nobody can pin it without the lock, and if the sum
  *    of its pins is 0 it is idle. Only cold entries are evicted.
- *  - A put looks whether it ended an entry whose sequence is even, unless HOT_UNENDING is set there:
- *    that is set of cold entries that are live, and of free ones, whose pins end nothing.
+ *  - A put looks whether it ended an entry whose sequence is even, unless HOT_UNENDING is set
+ * there: that is set of cold entries that are live, and of free ones, whose pins end nothing.
  *
  *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
  *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.

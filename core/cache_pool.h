@@ -80,7 +80,7 @@ struct cache_pool {
     /* Entries whose regions were deregistered: the first of those that are to become free (see
      * cache_collect()), and, << 32, how many there were in all. */
     _Atomic uint64_t forgotten;
-    atomic_bool served;    /* the reaper deregisters what is dead: calls need not */
+    atomic_bool served; /* the reaper deregisters what is dead: calls need not */
 };
 
 struct cache_use {
@@ -158,8 +158,8 @@ static inline bool entry_is_hot(const struct cache_entry *entry)
     return entry_sequence(entry) % 2;
 }
 
-/* Hot becomes not hot, and the other way round; puts look at it again. Release: a thread that matches
- * the new sequence sees all of the entry. */
+/* Hot becomes not hot, and the other way round; puts look at it again. Release: a thread that
+ * matches the new sequence sees all of the entry. */
 static inline void entry_next_sequence(struct cache_entry *entry)
 {
     atomic_store_explicit(&entry->mr.sequence, hot_next(entry_sequence(entry)),

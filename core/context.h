@@ -38,7 +38,7 @@ struct hmreg {
     uint64_t epoch;
     struct settings settings;
     struct runtime runtimes[HMREG_IFACE_COUNT];
-    bool vendors; /* a runtime is present besides the system's */
+    bool vendors;              /* a runtime is present besides the system's */
     struct monitor *monitor;   /* watches host memory for all caches */
     struct board board;        /* where their counters are shown */
     struct quota quota;        /* what they may hold together */

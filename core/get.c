@@ -37,12 +37,12 @@ struct get {
     struct cache_set *set;
     struct hmreg_domain *domain;
     struct hot *hot; /* the thread's; NULL: no memory */
-    struct request request;
+    const struct request *request;
     struct cache_want want;
-    struct resolved found; /* in this round */
-    bool at_once;          /* in this round: the claim looks for an entry as well */
-    bool settled;          /* in this round: what had happened before is told */
-    unsigned discarded;    /* registrations, in all rounds */
+    struct resolved *found; /* in this round */
+    bool at_once;           /* in this round: the claim looks for an entry as well */
+    bool settled;           /* in this round: what had happened before is told */
+    unsigned discarded;     /* registrations, in all rounds */
 };
 
 /* ---- what the thread remembers ---------------------------------------------------------- */
@@ -171,7 +171,7 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
 static int create_once(struct get *get, struct cache *cache, struct cache_entry *entry)
 {
     uint64_t start = ledger_start(&cache->ledger);
-    int rc = region_make(get->domain, &get->request, &get->found, &entry->mr);
+    int rc = region_make(get->domain, get->request, get->found, &entry->mr);
 
     if (!rc)
         ledger_done(&cache->ledger, start);
@@ -207,7 +207,7 @@ static int create(struct get *get, struct cache_entry *entry)
 
 static bool is_host(const struct get *get)
 {
-    enum hmreg_mem_kind kind = get->found.range.kind;
+    enum hmreg_mem_kind kind = get->found->range.kind;
 
     return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
 }
@@ -216,7 +216,7 @@ static bool is_host(const struct get *get)
  * caches, and so must find it there. */
 static struct cache *cache_for(struct get *get)
 {
-    return cache_set_at(get->set, get->found.iface, is_host(get) ? -1 : get->found.range.device);
+    return cache_set_at(get->set, get->found->iface, is_host(get) ? -1 : get->found->range.device);
 }
 
 static int fail_short(void)
@@ -244,33 +244,77 @@ static int get_anew(struct get *get, struct hmreg_mr **out)
     struct cache_entry *entry;
     struct hmreg_mr like;
 
-    region_init(&like, get->domain, &get->request, &get->found);
+    region_init(&like, get->domain, get->request, get->found);
     while (!(entry = cache_admit(cache, &get->want, &like)))
         if (!cache_grow(cache))
             return fail_short();
     return get_uncached(get, entry, out);
 }
 
-/* Anonymous memory of this process alone: others' ways to change a page's memory (truncating a
- * file, punching holes in it) give no event. Asked while it is watched, so the answer holds. */
-static bool is_anonymous(struct get *get)
+static bool ask_is_anonymous(struct get *get, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
-    struct hmem_range range = {.anonymous = false};
     struct hmreg_error_guard guard;
     int rc;
 
+    range->anonymous = false;
     hmreg_error_guard(&guard);
     rc = system->ops->resolve(system->self, get->want.start,
-                              (size_t)(get->want.end - get->want.start), &range);
+                              (size_t)(get->want.end - get->want.start), range);
     hmreg_error_unguard(&guard, rc);
-    return range.anonymous;
+    return range->anonymous;
+}
+
+static bool is_known_anonymous(const struct get *get)
+{
+    for (unsigned i = 0; i < HOT_MAPPED; i++) {
+        const struct hot_mapped *mapped = &get->hot->mapped[i];
+
+        if (mapped->start <= get->want.start && get->want.end <= mapped->end)
+            return monitor_is_unchanged(get->set->monitor, mapped->when);
+    }
+    return false;
+}
+
+/* In the place of what was known there before. */
+static void know_anonymous(struct hot *hot, const struct hmem_range *range, uint64_t when)
+{
+    struct hot_mapped mapped = {range->alloc_base, range->alloc_base + range->alloc_len, when};
+    unsigned at = hot->mapped_next;
+
+    for (unsigned i = 0; i < HOT_MAPPED; i++)
+        if (hot->mapped[i].start < mapped.end && mapped.start < hot->mapped[i].end)
+            at = i;
+    hot->mapped[at] = mapped;
+    if (at == hot->mapped_next)
+        hot->mapped_next = (at + 1) % HOT_MAPPED;
+}
+
+/* Anonymous memory of this process alone: others' ways to change a page's memory (truncating a
+ * file, punching holes in it) give no event. Asked while it is watched, so the answer holds. The
+ * kernel is not asked about a mapping again until calls have begun that may change what is mapped:
+ * one that began before the question is over, and one that begins after it finds the range watched.
+ */
+static bool is_anonymous(struct get *get)
+{
+    struct hmem_range range;
+    uint64_t when;
+    bool quiet;
+
+    if (get->hot && is_known_anonymous(get))
+        return true;
+    quiet = monitor_is_quiet(get->set->monitor, &when);
+    if (!ask_is_anonymous(get, &range))
+        return false;
+    if (get->hot && quiet)
+        know_anonymous(get->hot, &range, when);
+    return true;
 }
 
 /* Will every change of an entry's memory be noticed? Says what hits have to ask. */
 static bool notice_changes(struct get *get, struct hmreg_mr *mr)
 {
-    bool always = get->domain->check[get->found.iface] == HMREG_CHECK_ALWAYS;
+    bool always = get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     struct monitor *monitor = get->set->monitor;
 
     if (is_host(get))
@@ -280,17 +324,17 @@ static bool notice_changes(struct get *get, struct hmreg_mr *mr)
     mr->monitored = mr->watched;
     /* Hooks have shut the gate before the kernel is asked. */
     mr->ask_monitor = mr->watched && always && monitor_kind(monitor) != HMREG_MONITOR_MEMHOOKS;
-    mr->ask_identity = get->found.range.identity && always;
-    if (get->found.range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
+    mr->ask_identity = get->found->range.identity && always;
+    if (get->found->range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;
     return mr->watched && is_anonymous(get);
 }
 
 static bool is_still_found(struct get *get)
 {
-    const struct hmem_range *range = &get->found.range;
+    const struct hmem_range *range = &get->found->range;
 
-    return !range->identity || cache_set_is_same(get->set, get->found.iface, get->want.start,
+    return !range->identity || cache_set_is_same(get->set, get->found->iface, get->want.start,
                                                  get->want.end, range->identity);
 }
 
@@ -406,7 +450,7 @@ static int miss(struct get *get, struct hmreg_mr **out)
     struct cache_entry *entry = NULL;
     struct hmreg_mr like;
 
-    region_init(&like, get->domain, &get->request, &get->found);
+    region_init(&like, get->domain, get->request, get->found);
     for (;;) {
         switch (cache_claim(cache, &get->want, &like, get->hot, &entry)) {
         case CACHE_CLAIMED:
@@ -428,7 +472,7 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
 static int resolve_request(struct get *get)
 {
-    return request_resolve(get->domain, &get->request, &get->found);
+    return request_resolve(get->domain, get->request, get->found);
 }
 
 /* Host memory that no identity tells apart, under its own address, is left to the monitor. */
@@ -436,7 +480,7 @@ static bool is_monitors(const struct get *get)
 {
     enum hmreg_monitor kind;
 
-    if (!is_host(get) || get->found.range.host_addr != get->want.start)
+    if (!is_host(get) || get->found->range.host_addr != get->want.start)
         return false;
     kind = context_monitor(get->domain->lib);
     return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
@@ -445,9 +489,9 @@ static bool is_monitors(const struct get *get)
 /* May what was found be remembered at all? */
 static bool is_cacheable(const struct get *get, bool sure)
 {
-    if (!get->domain->lib->settings.watch[get->found.iface])
+    if (!get->domain->lib->settings.watch[get->found->iface])
         return false;
-    return get->found.range.identity || (sure && is_monitors(get));
+    return get->found->range.identity || (sure && is_monitors(get));
 }
 
 static int get_round(struct get *get, struct hmreg_mr **out)
@@ -494,9 +538,12 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
                struct hmreg_mr **mr)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
+    struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
+    struct resolved found; /* in each round anew */
     struct get get = {
         .domain = domain,
-        .request = {.iov = &iov, .count = 1, .access = access, .any_key = true},
+        .request = &request,
+        .found = &found,
         .want = {.start = (uint64_t)(uintptr_t)addr,
                  .end = (uint64_t)(uintptr_t)addr + len,
                  .access = access},

@@ -30,6 +30,14 @@
 #define HOOK_REACH     (UINT64_C(2040) << 20)
 #endif
 
+/* Do stubs count the calls that may change what is mapped (struct hook_state: begun, ended)? Then
+ * they make those calls themselves, and know when each is over. */
+#if defined(__x86_64__) && defined(__LP64__)
+#define HOOK_COUNTS_CALLS 1
+#else
+#define HOOK_COUNTS_CALLS 0
+#endif
+
 #define HOOK_ANY_CALL (-1) /* the number is known when the site is reached */
 
 /* A place where code enters the kernel. */

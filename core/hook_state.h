@@ -26,14 +26,16 @@ struct hook_state {
     _Atomic(void (*)(const struct hook_call *)) hook; /* NULL: nobody */
     _Atomic uint64_t inside;                          /* threads that are in the hook */
     _Atomic uint32_t watched;                         /* ranges */
-    uint32_t unused[11];
+    uint32_t unused;
+    _Atomic uint64_t begun, ended; /* calls that may change what is mapped; HOOK_COUNTS_CALLS */
+    uint64_t unused_too[3];
     _Atomic uint32_t granules[HOOK_GRANULES]; /* ranges that touch each */
 };
 
 /* The process's state; NULL with -ENOMEM or -EOPNOTSUPP recorded. */
 struct hook_state *hook_state_get(void);
 
-#define HOOK_STUB_MAGIC 0x31486d68 /* another layout of header or stub has another number */
+#define HOOK_STUB_MAGIC 0x32486d68 /* another layout of header or stub has another number */
 
 /* Directly before a stub's entry. */
 struct hook_stub_header {

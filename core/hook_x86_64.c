@@ -3,7 +3,9 @@
  * See hook_arch.h. On x86-64 a site is the five-byte instruction directly before `syscall`:
  * `mov $number,%eax`, or in syscall(2), whose number is an argument, the one that fetches the last
  * argument. A jump to a stub takes its place. The stub runs the instruction in the end and goes
- * back to the site's `syscall`: no thread is ever inside a stub while it is in the kernel.
+ * back to the site's `syscall`; or, for calls that may change what is mapped, it makes the system
+ * call itself and goes back behind the site's, having counted when the call began and when it was
+ * over.
  *
  * Changing code that other threads run. All five bytes within eight aligned ones: one aligned
  * store, which a processor fetches whole or not at all. Else in three steps: the first two bytes
@@ -110,6 +112,8 @@ bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
 _Static_assert(offsetof(struct hook_state, hook) == 0, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, inside) == 8, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, watched) == 16, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, begun) == 24, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, ended) == 32, "the stubs' offset");
 _Static_assert(offsetof(struct hook_state, granules) == 64, "the stubs' offset");
 _Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stubs' numbers");
 
@@ -121,8 +125,12 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
  * hook_begin: the header, and at the entry %r11 = the state.
  * hook_if_range: goes on where [%rdi, %rdi + %rsi) may be watched: by its granules, or, where they
  *   are more than 512 or the range is none, if anything is. hook_if_any: where anything is.
- * hook_end: calls the hook, and leaves. 7: leaves: the replaced instruction and a jump back, whose
- *   ten bytes are written later. Each filter jumps to 7 where there is nothing to do, to 8 to call.
+ * hook_changes: the call may change what is mapped.
+ * hook_end: calls the hook, and leaves. 5: the replaced instruction and a jump back. 7: the same,
+ *   or, where calls may change what is mapped (changes), the replaced instruction, the system call,
+ *   that it is over, and a jump back behind the site's. The bytes that are skipped are written
+ * later. Each filter jumps to 7 where there is nothing to do, to 8 to call; to 5 before
+ * hook_changes.
  */
 __asm__(".pushsection .rodata\n"
         ".macro hook_begin name\n"
@@ -131,6 +139,9 @@ __asm__(".pushsection .rodata\n"
         "  .quad 0\n"
         "  .long 0, 0, 0, 0\n"
         "  movq hook_\\name(%rip), %r11\n"
+        ".endm\n"
+        ".macro hook_changes\n"
+        "  lock incq 24(%r11)\n"
         ".endm\n"
         ".macro hook_if_any\n"
         "  cmpl $0, 16(%r11)\n"
@@ -154,7 +165,7 @@ __asm__(".pushsection .rodata\n"
         "  jmp 7f\n"
         "2: hook_if_any\n"
         ".endm\n"
-        ".macro hook_end name, number_in_rax\n"
+        ".macro hook_end name, number_in_rax, changes\n"
         "8: leaq -128(%rsp), %rsp\n"
         "  pushq %rbp\n"
         "  movq %rsp, %rbp\n"
@@ -200,26 +211,37 @@ __asm__(".pushsection .rodata\n"
         "  popq %r9\n"
         "  popq %rbp\n"
         "  leaq 128(%rsp), %rsp\n"
-        "7: .skip 10\n"
+        "7:\n"
+        "  .if \\changes\n"
+        "  .skip 5\n"
+        "  syscall\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        "  lock incq 32(%r11)\n"
+        "  .skip 5\n"
+        "  .endif\n"
+        "5: .skip 10\n"
         "  hook_\\name\\()_end:\n"
         ".endm\n"
 
         "hook_begin munmap\n"
+        "hook_changes\n"
         "hook_if_range\n"
-        "hook_end munmap, 0\n"
+        "hook_end munmap, 0, 1\n"
 
         "hook_begin mmap\n" /* MAP_FIXED */
         "testb $0x10, %r10b\n"
-        "jz 7f\n"
+        "jz 5f\n"
+        "hook_changes\n"
         "hook_if_range\n"
-        "hook_end mmap, 0\n"
+        "hook_end mmap, 0, 1\n"
 
         "hook_begin mremap\n" /* MREMAP_FIXED, MREMAP_DONTUNMAP */
+        "hook_changes\n"
         "testb $6, %r10b\n"
         "jnz 3f\n"
         "hook_if_range\n"
         "3: hook_if_any\n"
-        "hook_end mremap, 0\n"
+        "hook_end mremap, 0, 1\n"
 
         "hook_begin madvise\n" /* 4 DONTNEED, 8 FREE, 9 REMOVE, 24 DONTNEED_LOCKED, 102 GUARD */
         "movl $0x01000310, %ecx\n"
@@ -231,17 +253,19 @@ __asm__(".pushsection .rodata\n"
         "3: cmpl $102, %edx\n"
         "jne 7f\n"
         "4: hook_if_range\n"
-        "hook_end madvise, 0\n"
+        "hook_end madvise, 0, 0\n"
 
         "hook_begin shmat\n" /* SHM_REMAP */
         "testl $0x4000, %edx\n"
-        "jz 7f\n"
+        "jz 5f\n"
+        "hook_changes\n"
         "hook_if_any\n"
-        "hook_end shmat, 0\n"
+        "hook_end shmat, 0, 1\n"
 
         "hook_begin other\n"
+        "hook_changes\n"
         "hook_if_any\n"
-        "hook_end other, 0\n"
+        "hook_end other, 0, 1\n"
 
         "hook_begin syscall\n" /* 9, 11, 12, 25, 28, 30; 67; 440 */
         "cmpq $63, %rax\n"
@@ -249,13 +273,14 @@ __asm__(".pushsection .rodata\n"
         "movl $0x52001a00, %ecx\n"
         "btq %rax, %rcx\n"
         "jc 4f\n"
-        "jmp 7f\n"
+        "jmp 5f\n"
         "3: cmpq $67, %rax\n"
         "je 4f\n"
         "cmpq $440, %rax\n"
-        "jne 7f\n"
-        "4: hook_if_any\n"
-        "hook_end syscall, 1\n"
+        "jne 5f\n"
+        "4: hook_changes\n"
+        "hook_if_any\n"
+        "hook_end syscall, 1, 1\n"
         ".popsection\n");
 
 #define TEMPLATE(name)                                                                             \
@@ -273,16 +298,20 @@ TEMPLATE(syscall);
 struct stub_template {
     long number;
     const uint8_t *start, *end;
+    bool stays; /* changes nothing of what is mapped, so its stub does not make the call */
 };
 
 static const struct stub_template *template_of(long number)
 {
     static const struct stub_template templates[] = {
-        {SYS_munmap, hook_munmap, hook_munmap_end}, {SYS_mmap, hook_mmap, hook_mmap_end},
-        {SYS_mremap, hook_mremap, hook_mremap_end}, {SYS_madvise, hook_madvise, hook_madvise_end},
-        {SYS_shmat, hook_shmat, hook_shmat_end},    {HOOK_ANY_CALL, hook_syscall, hook_syscall_end},
+        {SYS_munmap, hook_munmap, hook_munmap_end, false},
+        {SYS_mmap, hook_mmap, hook_mmap_end, false},
+        {SYS_mremap, hook_mremap, hook_mremap_end, false},
+        {SYS_madvise, hook_madvise, hook_madvise_end, true},
+        {SYS_shmat, hook_shmat, hook_shmat_end, false},
+        {HOOK_ANY_CALL, hook_syscall, hook_syscall_end, false},
     };
-    static const struct stub_template other = {0, hook_other, hook_other_end};
+    static const struct stub_template other = {0, hook_other, hook_other_end, false};
 
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
         if (templates[i].number == number)
@@ -343,11 +372,25 @@ static bool move_instruction(uint8_t *to, const uint8_t *from)
     return true;
 }
 
+/* Writes an instruction and a jump back, to so many bytes behind it, `apart` bytes further on. */
+static bool write_leave(uint8_t *leave, size_t apart, const uint8_t *site, size_t behind)
+{
+    uint8_t *back = leave + HOOK_SITE_SIZE + apart;
+
+    return move_instruction(leave, site) &&
+           hook_arch_branch(back, back, site + HOOK_SITE_SIZE + behind);
+}
+
+#define LEAVE   (2 * HOOK_SITE_SIZE) /* the bytes behind 5: in a stub */
+#define SYSCALL 2                    /* the bytes of the instruction */
+#define APART   (SYSCALL + 7 + 5)    /* of the call and what comes after it, behind 7: */
+#define CALL    (LEAVE + APART)
+
 const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
                                 struct hook_state *state)
 {
     size_t size = hook_arch_stub_size(number);
-    uint8_t *leave = to + size - 2 * HOOK_SITE_SIZE, *back = leave + HOOK_SITE_SIZE;
+    uint8_t *leave = to + size - LEAVE;
     struct hook_stub_header header = {
         .state = state, .number = (uint32_t)number, .magic = HOOK_STUB_MAGIC};
 
@@ -355,7 +398,8 @@ const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
         return "this processor does not save its registers (XSAVE)";
     memcpy(to, template_of(number)->start, size);
     memcpy(to, &header, sizeof(header));
-    if (!move_instruction(leave, site) || !hook_arch_branch(back, back, site + HOOK_SITE_SIZE))
+    if (!write_leave(leave, 0, site, 0) ||
+        (!template_of(number)->stays && !write_leave(leave - CALL, APART, site, SYSCALL)))
         return "another hook of it is too far away";
     return NULL;
 }

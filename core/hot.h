@@ -76,8 +76,17 @@ struct hot_desk {
     struct hot *hot;
 };
 
+/* Addresses that are mapped, privately and without a file, unless calls have begun since `when`
+ * that may change what is mapped (monitor_is_unchanged()). */
+struct hot_mapped {
+    uint64_t start, end, when;
+};
+#define HOT_MAPPED 4
+
 struct hot {
     struct hot_desk desk; /* the thread's is a copy, if it has one */
+    struct hot_mapped mapped[HOT_MAPPED];
+    unsigned mapped_next; /* the one to go */
     uint16_t usual;       /* a cache */
     bool fenced;          /* barrier_here() is ours to call */
     bool exact;           /* only the range itself will do */

@@ -293,7 +293,9 @@ static bool hook_again(void)
     pthread_mutex_unlock(&open_lock);
     if (rc)
         hmreg_error_restore(&before);
+    atomic_fetch_add(&hooks.state->begun, 1); /* as one call that may have changed anything */
     push(0, UINT64_MAX);
+    atomic_fetch_add(&hooks.state->ended, 1);
     return !rc;
 }
 
@@ -313,4 +315,21 @@ void memhooks_unwatch(uint64_t start, uint64_t end)
 uint64_t memhooks_calls(void)
 {
     return atomic_load(&hooks.calls);
+}
+
+/* ---- calls that may change what is mapped ----------------------------------------------- */
+
+/* `ended` is read first: it never exceeds `begun`, so if the two are equal, no call was under way
+ * when it was read, and none began until `begun` was. */
+bool memhooks_is_quiet(uint64_t *when)
+{
+    uint64_t ended = atomic_load(&hooks.state->ended);
+
+    *when = atomic_load(&hooks.state->begun);
+    return HOOK_COUNTS_CALLS && *when == ended;
+}
+
+bool memhooks_none_since(uint64_t when)
+{
+    return atomic_load(&hooks.state->begun) == when;
 }

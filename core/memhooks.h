@@ -28,4 +28,9 @@ void memhooks_unwatch(uint64_t start, uint64_t end);
 /* Changes pushed so far. */
 uint64_t memhooks_calls(void);
 
+/* False: calls that may change what is mapped are under way, or such calls are not counted here.
+ * True: *when is to be given to memhooks_none_since(), which says whether any has begun since. */
+bool memhooks_is_quiet(uint64_t *when);
+bool memhooks_none_since(uint64_t when);
+
 #endif

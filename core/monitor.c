@@ -260,6 +260,18 @@ bool monitor_is_read(const struct monitor *monitor)
            userfault_is_read(monitor->userfault);
 }
 
+/* ---- what is mapped --------------------------------------------------------------------- */
+
+bool monitor_is_quiet(const struct monitor *monitor, uint64_t *when)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS && memhooks_is_quiet(when);
+}
+
+bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS && memhooks_none_since(when);
+}
+
 /* ---- what it is ------------------------------------------------------------------------- */
 
 uint64_t monitor_events(const struct monitor *monitor)

@@ -63,6 +63,11 @@ bool monitor_settle(const struct monitor *monitor);
 /* Has every change been read that had happened to watched memory? Does not wait. */
 bool monitor_is_read(const struct monitor *monitor);
 
+/* With MEMHOOKS: *when is a time at which no call was under way that may change what is mapped; and
+ * has none begun since? False: not known. */
+bool monitor_is_quiet(const struct monitor *monitor, uint64_t *when);
+bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when);
+
 /* Events the kernel has told the process so far. */
 uint64_t monitor_events(const struct monitor *monitor);
 

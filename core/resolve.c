@@ -53,8 +53,7 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
 }
 
 /* *out is the system's memory before. */
-static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len,
-                                 struct resolved *out)
+static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
     struct resolved best = *out;
     struct hmreg_error_guard guard;

@@ -465,7 +465,7 @@ static void unwatched(int which, const char *name, unsigned limit)
 
 static void munmap__of_unwatched_memory__costs_few_instructions(void **state)
 {
-    unwatched(0, "munmap", 18);
+    unwatched(0, "munmap", 20);
 }
 
 static void madvise__of_unwatched_memory__costs_few_instructions(void **state)
