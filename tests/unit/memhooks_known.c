@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a thread knows of mappings, so that its misses do not ask the kernel: how long it holds. A
+ * change that is made past libc shows whether the kernel was asked.
+ */
+#include "tests/support/cache_bed.h"
+
+#include "core/hook_arch.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGES 8
+
+struct known {
+    struct bed bed;
+    char *memory; /* PAGES, of which the first is cached */
+    int file;
+};
+
+static void open_known(struct known *known)
+{
+    if (!HOOK_COUNTS_CALLS)
+        test_skip("this processor's stubs do not count calls");
+    known->memory = bed_map(PAGES);
+    known->file = memfd_create("known", MFD_CLOEXEC);
+    assert_true(known->file >= 0);
+    assert_ok(ftruncate(known->file, PAGES * (off_t)bed_page()));
+    bed_open_hooked(&known->bed);
+    bed_key(&known->bed, known->memory, bed_page());
+}
+
+static void close_known(struct known *known)
+{
+    munmap(known->memory, PAGES * bed_page());
+    close(known->file);
+    bed_close(&known->bed);
+}
+
+static char *page_of(const struct known *known, unsigned number)
+{
+    return known->memory + number * bed_page();
+}
+
+/* Another thing than private memory takes the place of a page. */
+static void map_file(const struct known *known, unsigned number)
+{
+    void *at = page_of(known, number);
+
+    assert_ptr_equal(
+        mmap(at, bed_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known->file, 0), at);
+}
+
+/* The same, of which no hook hears. */
+static void map_file_past_libc(const struct known *known, unsigned number)
+{
+#if HOOK_COUNTS_CALLS
+    register long flags __asm__("r10") = MAP_SHARED | MAP_FIXED;
+    register long file __asm__("r8") = known->file;
+    register long offset __asm__("r9") = 0;
+    long result = SYS_mmap;
+
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(page_of(known, number)), "S"(bed_page()),
+                       "d"((long)PROT_READ | PROT_WRITE), "r"(flags), "r"(file), "r"(offset)
+                     : "rcx", "r11", "memory");
+    assert_int_equal(result, (long)(uintptr_t)page_of(known, number));
+#endif
+}
+
+static bool is_cached(const struct known *known, unsigned number)
+{
+    uint64_t key = bed_key(&known->bed, page_of(known, number), bed_page());
+
+    return bed_key(&known->bed, page_of(known, number), bed_page()) == key;
+}
+
+static void get__beside_what_is_cached__kernel_not_asked(void **state)
+{
+    struct known known;
+
+    open_known(&known);
+    map_file_past_libc(&known, 3);
+    assert_true(is_cached(&known, 3));
+    close_known(&known);
+}
+
+static void get__where_a_file_was_mapped_since__not_cached(void **state)
+{
+    struct known known;
+
+    open_known(&known);
+    map_file(&known, 3);
+    assert_false(is_cached(&known, 3));
+    assert_true(is_cached(&known, 2));
+    assert_true(is_cached(&known, 4));
+    close_known(&known);
+}
+
+static void get__after_any_munmap__kernel_asked(void **state)
+{
+    char *other = bed_map(1);
+    struct known known;
+
+    open_known(&known);
+    map_file_past_libc(&known, 3);
+    munmap(other, bed_page());
+    assert_false(is_cached(&known, 3));
+    close_known(&known);
+}
+
+/* As if a thread stood between its hook and the kernel. */
+static void get__while_a_call_is_under_way__nothing_known_of_it(void **state)
+{
+    struct known known;
+    struct hook_state *hooks;
+
+    open_known(&known);
+    hooks = hook_state_get();
+    atomic_fetch_add(&hooks->begun, 1);
+    assert_true(is_cached(&known, 1));
+    map_file_past_libc(&known, 3);
+    atomic_fetch_add(&hooks->ended, 1);
+    assert_false(is_cached(&known, 3));
+    close_known(&known);
+}
+
+static void calls__each_kind__counted_when_they_begin_and_are_over(void **state)
+{
+    char *memory = bed_map(4);
+    size_t page = bed_page();
+    struct hook_state *hooks;
+    struct known known;
+    uint64_t before;
+
+    open_known(&known);
+    hooks = hook_state_get();
+    before = atomic_load(&hooks->begun);
+    assert_int_equal(atomic_load(&hooks->ended), before);
+    assert_ptr_equal(mremap(memory, 4 * page, 3 * page, 0), memory);
+    assert_int_equal(atomic_load(&hooks->ended), before + 1);
+    assert_ptr_equal(mmap(memory, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                     memory);
+    assert_int_equal(atomic_load(&hooks->ended), before + 2);
+    assert_int_equal(syscall(SYS_munmap, memory, page), 0);
+    assert_int_equal(atomic_load(&hooks->ended), before + 3);
+    assert_int_equal(munmap(memory + page, 2 * page), 0);
+    assert_int_equal(atomic_load(&hooks->ended), before + 4);
+    assert_int_equal(munmap(memory + 1, page), -1); /* one that fails is over, too */
+    assert_int_equal(atomic_load(&hooks->ended), before + 5);
+    assert_int_equal(atomic_load(&hooks->begun), before + 5);
+    close_known(&known);
+}
+
+TEST_MAIN(TEST(get__beside_what_is_cached__kernel_not_asked),
+          TEST(get__where_a_file_was_mapped_since__not_cached),
+          TEST(get__after_any_munmap__kernel_asked),
+          TEST(get__while_a_call_is_under_way__nothing_known_of_it),
+          TEST(calls__each_kind__counted_when_they_begin_and_are_over))
