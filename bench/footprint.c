@@ -61,22 +61,22 @@ static void sample_footprint(void *state, int worker, double *values)
 static void footprint_of(size_t regions)
 {
     static const struct job job = {.open = open_task, .sample = sample_footprint};
-    const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
-                                        &subject_hmreg_import, &subject_ucx};
-    struct contestant contestants[4];
-    struct task tasks[4];
+    const struct subject *subjects[] = {&subject_hmreg_default, &subject_hmreg_userfault,
+                                        &subject_hmreg_notice, &subject_hmreg_import, &subject_ucx};
+    struct contestant contestants[5];
+    struct task tasks[5];
     char unused[40], used[40];
     struct measure measures[] = {{unused, "bytes"}, {used, "bytes"}};
 
     snprintf(unused, sizeof(unused), "footprint-unhit-%zu", regions);
     snprintf(used, sizeof(used), "footprint-%zu", regions);
     progress("footprint: %zu regions", regions);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         tasks[i] = (struct task){subjects[i], regions};
         contestants[i] = (struct contestant){
             .who = subjects[i]->who, .job = &job, .arg = &tasks[i], .absent = subjects[i]->absent};
     }
-    contest(measures, 2, contestants, 4, regions >= 1000000 ? 1 : plan.fresh, 1);
+    contest(measures, 2, contestants, 5, regions >= 1000000 ? 1 : plan.fresh, 1);
 }
 
 void measure_footprint(void)

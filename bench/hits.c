@@ -6,6 +6,7 @@
 #include "bench/actor.h"
 #include "bench/bed.h"
 #include "bench/bench.h"
+#include "bench/filter.h"
 #include "bench/subject.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct task {
     const struct subject *subject;
     size_t regions;
     bool distinct; /* the workers' regions are not the same ones */
+    bool filtered; /* as in a container */
 };
 
 struct walk {
@@ -39,6 +41,8 @@ static void *open_walk(const void *arg)
     if (!walk)
         leave("no memory");
     walk->task = task;
+    if (task->filtered)
+        filter_begin();
     walk->cache = task->subject->open(task->subject, all);
     walk->base = bed_reserve(all);
     order_sorted(&sorted, 0, all);
@@ -98,10 +102,30 @@ static void hits_over(size_t regions)
             many ? plan.turns + 2 : plan.turns);
 }
 
+/* Of the default and the peer. */
+static void filtered_hits_over(size_t regions)
+{
+    struct task tasks[] = {{&subject_hmreg_default, regions, false, true},
+                           {&subject_ucx, regions, false, true}};
+    char name[40];
+    struct measure measure = {name, "ns"};
+    struct contestant contestants[] = {
+        {.who = WHO_DEFAULT, .job = &walk_job, .arg = &tasks[0]},
+        {.who = WHO_UCX, .job = &walk_job, .arg = &tasks[1], .absent = subject_ucx.absent},
+        {.who = WHO_USERFAULT, .absent = "a container's filter forbids userfaultfd"},
+    };
+
+    snprintf(name, sizeof(name), "hits-filtered-%zu", regions);
+    progress("hits: %zu regions, in a container's filter", regions);
+    contest(&measure, 1, contestants, 3, plan.fresh, plan.turns);
+}
+
 void measure_hits(void)
 {
     for (size_t regions = 1; regions <= plan.most_regions; regions *= 10)
         hits_over(regions);
+    for (size_t regions = 1; regions <= 1000; regions *= 10)
+        filtered_hits_over(regions);
 }
 
 /* ---- two threads ------------------------------------------------------------------------ */
@@ -115,9 +139,9 @@ static void crews_over(const char *name, size_t regions, bool distinct)
         const char *threads, *processes;
     } crews[] = {
         {&subject_hmreg_notice, WHO_NOTICE ", 2 threads", WHO_NOTICE ", 2 processes"},
-        {&subject_hmreg_default, WHO_DEFAULT ", 2 threads", WHO_DEFAULT ", 2 processes"},
+        {&subject_hmreg_userfault, WHO_USERFAULT ", 2 threads", WHO_USERFAULT ", 2 processes"},
         {&subject_hmreg_import, WHO_IMPORT ", 2 threads", WHO_IMPORT ", 2 processes"},
-        {&subject_hmreg_memhooks, WHO_MEMHOOKS ", 2 threads", WHO_MEMHOOKS ", 2 processes"},
+        {&subject_hmreg_default, WHO_DEFAULT ", 2 threads", WHO_DEFAULT ", 2 processes"},
         {&subject_ucx, WHO_UCX ", 2 threads", WHO_UCX ", 2 processes"},
     };
     struct task tasks[10];
@@ -128,7 +152,7 @@ static void crews_over(const char *name, size_t regions, bool distinct)
     progress("threads: %s", name);
     for (size_t i = 0; i < sizeof(crews) / sizeof(crews[0]); i++)
         for (int processes = 1; processes <= 2; processes++) {
-            tasks[count] = (struct task){crews[i].subject, regions, distinct};
+            tasks[count] = (struct task){crews[i].subject, regions, distinct, false};
             contestants[count] =
                 (struct contestant){.who = processes == 1 ? crews[i].threads : crews[i].processes,
                                     .job = &walk_job,

@@ -28,9 +28,9 @@
 #define APART   0x1234567000
 
 /* The peers last: they run in valgrind. */
-static const struct subject *const subjects[] = {
-    &subject_hmreg_notice,  &subject_hmreg_import, &subject_hmreg_memhooks,
-    &subject_hmreg_default, &subject_ucx,          &subject_ofi_tcp};
+static const struct subject *const subjects[] = {&subject_hmreg_notice,  &subject_hmreg_import,
+                                                 &subject_hmreg_default, &subject_hmreg_userfault,
+                                                 &subject_ucx,           &subject_ofi_tcp};
 #define OURS 4
 #define ALL  6
 

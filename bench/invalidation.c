@@ -162,10 +162,10 @@ void measure_invalidation(void)
         {&subject_hmreg_notice, false},
         {&subject_hmreg_import, false},
         {&subject_hmreg_notice, true},
-        {&subject_hmreg_default, true},
+        {&subject_hmreg_userfault, true},
     };
     static const char *const names[] = {WHO_NOTICE, WHO_IMPORT, WHO_NOTICE ", munmap",
-                                        WHO_DEFAULT ", munmap"};
+                                        WHO_USERFAULT ", munmap"};
     struct contestant contestants[4];
 
     progress("invalidation: %d regions at once", MANY);

@@ -14,7 +14,7 @@
 
 #define MANY 100000
 
-static const struct subject *const subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
+static const struct subject *const subjects[] = {&subject_hmreg_notice, &subject_hmreg_userfault,
                                                  &subject_hmreg_import};
 
 typedef void (*longest_fn)(int64_t *wall, int64_t *own);

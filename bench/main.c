@@ -23,6 +23,7 @@ static const struct {
     {"footprint", measure_footprint},
     {"device", measure_device},
     {"unmap", measure_unmap},
+    {"program", measure_program},
     {"instructions", measure_instructions},
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))

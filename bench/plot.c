@@ -32,7 +32,7 @@ static const struct bars all_bars[] = {
     {"threads",
      "get + put by two threads, beside two processes",
      "ns per get + put",
-     {WHO_NOTICE, WHO_IMPORT, WHO_MEMHOOKS, WHO_DEFAULT, WHO_UCX},
+     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_USERFAULT, WHO_UCX},
      {{"threads-distinct-1000", ", 2 threads", "2 threads, 1,000 regions each"},
       {"threads-distinct-1000", ", 2 processes", "2 processes, 1,000 regions each"},
       {"threads-same-1", ", 2 threads", "2 threads, the same region"},
@@ -40,21 +40,21 @@ static const struct bars all_bars[] = {
     {"misses",
      "A miss beyond what the provider costs, 10,000 regions",
      "ns per get + put",
-     {WHO_NOTICE, WHO_IMPORT, WHO_MEMHOOKS, WHO_DEFAULT, WHO_UCX},
+     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_USERFAULT, WHO_UCX},
      {{"miss-first", "", "into a new cache"},
       {"miss-again", "", "into a flushed cache"},
       {"miss-evicting", "", "evicting one each"}}},
     {"stalls",
      "Hits while another thread registers, 200 us each",
      "ns per get + put, mean",
-     {WHO_NOTICE, WHO_IMPORT, WHO_MEMHOOKS, WHO_DEFAULT, WHO_UCX},
+     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_USERFAULT, WHO_UCX},
      {{"stall-mean-idle", "", "the other thread sleeps"},
       {"stall-mean-spinning", "", "spins"},
       {"stall-mean-registering", "", "registers"}}},
     {"memory",
      "Memory of a cached region, index included",
      "bytes",
-     {WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX},
+     {WHO_DEFAULT, WHO_IMPORT, WHO_USERFAULT, WHO_UCX},
      {{"footprint-100000", "", "100,000 regions"}, {"footprint-1000000", "", "1,000,000 regions"}}},
 };
 
@@ -230,7 +230,7 @@ static void plot_bars(const struct bars *bars, const char *folder, const struct 
 /* ---- hits over the number of regions ------------------------------------------------------ */
 
 static const char *const lines[] = {
-    WHO_NOTICE, WHO_IMPORT, WHO_DEFAULT, WHO_UCX, "libfabric tcp, no cache", WHO_MEMHOOKS};
+    WHO_NOTICE, WHO_IMPORT, WHO_USERFAULT, WHO_UCX, "libfabric tcp, no cache", WHO_DEFAULT};
 #define LINES (sizeof(lines) / sizeof(lines[0]))
 
 static const struct series *hits_of(size_t regions, const char *who)

@@ -88,8 +88,8 @@ void measure_stalls(void)
 {
     static const struct job job = {
         .open = open_stalls, .warm = warm_stalls, .sample = sample_stalls};
-    const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_default,
-                                        &subject_hmreg_import, &subject_hmreg_memhooks,
+    const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_userfault,
+                                        &subject_hmreg_import, &subject_hmreg_default,
                                         &subject_ucx};
     struct contestant contestants[5];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The subjects that are no cache: the cost of the loop itself, and of system calls, so that one sees
- * the floor below a hit that asks the kernel.
+ * The subjects that are no cache: the cost of the loop itself, and of system calls, so that one
+ * sees the floor below a hit that asks the kernel.
  */
 #include "bench/subject.h"
 

@@ -21,6 +21,9 @@ struct subject {
     void (*close)(void *state);
     /* get and put of `count` regions base + order[i] * REGION_BYTES, one after the other. */
     void (*hits)(void *state, char *base, const uint32_t *order, size_t count);
+    /* The same; once there are `room` regions, each get takes the place of the oldest. What each of
+     * these takes, ns. NULL: a limit of the cache does that to hits(). */
+    double (*replace_ns)(void *state, char *base, const uint32_t *order, size_t count, size_t room);
     /* Every get of so many regions was remembered, none evicted: else leave(). NULL: no telling. */
     void (*check)(void *state, size_t regions);
 };
@@ -30,16 +33,17 @@ const struct subject *subject_at(size_t index);
 /* NULL: no such. */
 const struct subject *subject_find(const char *who);
 
-/* hmreg by policy and monitor: the default asks the kernel, or the driver, at each hit; notice
- * trusts what has been told; import is told by the application, memhooks by libc's callers. */
-#define WHO_DEFAULT  "hmreg default"
-#define WHO_NOTICE   "hmreg notice"
-#define WHO_IMPORT   "hmreg import"
-#define WHO_MEMHOOKS "hmreg memhooks"
-#define WHO_UCX      "UCX"
+/* hmreg by monitor and policy: the default is told by libc's callers, and asks a driver at each hit
+ * of device memory; userfaultfd asks the kernel at each hit, notice trusts what it has told; import
+ * is told by the application. */
+#define WHO_USERFAULT "hmreg userfaultfd"
+#define WHO_NOTICE    "hmreg notice"
+#define WHO_IMPORT    "hmreg import"
+#define WHO_DEFAULT   "hmreg default"
+#define WHO_UCX       "UCX"
 
-extern const struct subject subject_hmreg_default, subject_hmreg_notice, subject_hmreg_import,
-    subject_hmreg_memhooks, subject_hmreg_disabled, subject_ucx, subject_ofi_tcp, subject_ofi_shm,
+extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
+    subject_hmreg_default, subject_hmreg_disabled, subject_ucx, subject_ofi_tcp, subject_ofi_shm,
     subject_getpid, subject_ioctl, subject_loop;
 
 /* How long each registration takes below every subject of this process, spinning; 0 at first. */

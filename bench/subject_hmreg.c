@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum variant { DEFAULT, NOTICE, IMPORT, MEMHOOKS, DISABLED };
+enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED };
 
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why)
@@ -72,8 +72,8 @@ struct hmreg_domain *hmreg_another_domain(struct hmreg *lib, size_t regions)
 static void *open_state(const struct subject *self, size_t regions)
 {
     static const enum hmreg_monitor monitors[] = {
-        [DEFAULT] = HMREG_MONITOR_USERFAULTFD, [NOTICE] = HMREG_MONITOR_USERFAULTFD,
-        [IMPORT] = HMREG_MONITOR_IMPORT,       [MEMHOOKS] = HMREG_MONITOR_MEMHOOKS,
+        [USERFAULT] = HMREG_MONITOR_USERFAULTFD, [NOTICE] = HMREG_MONITOR_USERFAULTFD,
+        [IMPORT] = HMREG_MONITOR_IMPORT,         [DEFAULT] = HMREG_MONITOR_DEFAULT,
         [DISABLED] = HMREG_MONITOR_DISABLED,
     };
     struct hmreg_config config = {.size = sizeof(config), .monitor = monitors[self->variant]};
@@ -114,12 +114,16 @@ static void check(void *arg, size_t regions)
 {
     struct hmreg_state *state = arg;
     struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
 
     hmreg_must(hmreg_domain_stats(state->domain, &stats), "hmreg_domain_stats");
     if (stats.uncached || stats.evictions || stats.misses != regions)
         leave("failed: %zu regions, but %llu misses, %llu uncached, %llu evicted", regions,
               (unsigned long long)stats.misses, (unsigned long long)stats.uncached,
               (unsigned long long)stats.evictions);
+    hmreg_must(hmreg_monitor_query(state->lib, &info), "hmreg_monitor_query");
+    if (info.asked == HMREG_MONITOR_DEFAULT && info.active != HMREG_MONITOR_MEMHOOKS)
+        leave("the default is %s here: %s", hmreg_monitor_name(info.active), info.why);
 }
 
 #define SUBJECT(name, kind, why)                                                                   \
@@ -128,7 +132,7 @@ static void check(void *arg, size_t regions)
         .hits = hits, .check = check,                                                              \
     }
 
-const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL);
+const struct subject subject_hmreg_userfault = SUBJECT(WHO_USERFAULT, USERFAULT, NULL);
 #ifdef BENCH_POLICIES
 const struct subject subject_hmreg_notice = SUBJECT(WHO_NOTICE, NOTICE, NULL);
 #else
@@ -136,5 +140,5 @@ const struct subject subject_hmreg_notice =
     SUBJECT(WHO_NOTICE, NOTICE, "this library knows no policy but the default");
 #endif
 const struct subject subject_hmreg_import = SUBJECT(WHO_IMPORT, IMPORT, NULL);
-const struct subject subject_hmreg_memhooks = SUBJECT(WHO_MEMHOOKS, MEMHOOKS, NULL);
+const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL);
 const struct subject subject_hmreg_disabled = SUBJECT("hmreg disabled", DISABLED, NULL);

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the program around the library notices: calls of its own, in a process with the library and
+ * beside it in one without, turn by turn. With the library, a region of a page is cached in the
+ * very mapping that the program moves, touches or unmaps; without it, the same is done to the same
+ * memory.
+ *
+ * - realloc: of 64 MiB that is in memory in pages of 4 KiB, by half, where it has to move
+ * - mremap: of the same, to another address and back
+ * - faults: the first touch of each page of 16 MiB, of which one page is cached
+ * - fork: a child that exits at once, waited for; 64 MiB are in memory
+ * - huge pages: the first touch of 32 MiB that may be huge, a page of each 2 MiB being cached; and
+ *   how many pages hold it then, huge ones and others
+ * - munmap: of 64 KiB, one page touched, that is cached: each call timed by itself; and the same
+ *   while four threads spin on two cores
+ */
+#include "bench/actor.h"
+#include "bench/bed.h"
+#include "bench/bench.h"
+
+#include <hmreg/hmreg.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB      ((size_t)1 << 20)
+#define BIG      (64 * MIB)
+#define FAULTS   (16 * MIB)
+#define HUGE     (32 * MIB)
+#define SMALL    (16 * REGION_BYTES)
+#define SPINNERS 4
+
+enum { REALLOC, MREMAP, FAULT, FORK, HUGE_TOUCH, HUGE_PAGES, UNMAP, UNMAP_BUSY, VALUES };
+
+static const struct measure measures[VALUES] = {
+    {"program-realloc", "us"}, {"program-mremap", "us"},     {"program-fault", "ns"},
+    {"program-fork", "us"},    {"program-huge", "us"},       {"program-huge-pages", "pages"},
+    {"program-unmap", "ns"},   {"program-unmap-busy", "us"},
+};
+
+struct program {
+    const struct subject *subject; /* NULL: without the library */
+    struct hmreg_state *cache;
+};
+
+static void *open_program(const void *arg)
+{
+    struct program *program = calloc(1, sizeof(*program));
+
+    if (!program)
+        leave("no memory");
+    program->subject = arg;
+    if (arg)
+        program->cache = program->subject->open(program->subject, 4096);
+    return program;
+}
+
+/* ---- the program's memory --------------------------------------------------------------- */
+
+static char *map(size_t bytes)
+{
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        leave("no memory");
+    return memory;
+}
+
+static void touch(char *memory, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += REGION_BYTES)
+        ((volatile char *)memory)[at] = 1;
+}
+
+/* In pages of the usual size: to move huge ones takes the kernel a few microseconds. */
+static void touch_small(char *memory, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = ((uintptr_t)memory + page - 1) & ~(page - 1);
+
+    madvise((void *)start, bytes - page, MADV_NOHUGEPAGE);
+    touch(memory, bytes);
+}
+
+static void cache(const struct program *program, char *memory, size_t bytes)
+{
+    struct hmreg_mr *mr = NULL;
+
+    if (!program->cache)
+        return;
+    hmreg_must(hmreg_mr_get(program->cache->domain, memory, bytes, HMREG_SEND, &mr),
+               "hmreg_mr_get");
+    hmreg_mr_put(mr);
+}
+
+/* ---- its calls -------------------------------------------------------------------------- */
+
+/* Something behind it, so that it has to move when it grows; NULL: something is there already. */
+static void *block(char *memory)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t end = ((uintptr_t)memory + malloc_usable_size(memory) + page - 1) & ~(page - 1);
+    void *made = mmap((void *)end, page, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    return made == MAP_FAILED ? NULL : made;
+}
+
+static double realloc_us(const struct program *program)
+{
+    char *memory = malloc(BIG);
+    double sum = 0;
+
+    if (!memory)
+        leave("no memory");
+    touch_small(memory, BIG);
+    for (int i = 0; i < 8 && memory; i++) {
+        void *behind = block(memory);
+        double begun;
+
+        cache(program, memory, REGION_BYTES);
+        begun = now_ns();
+        memory = realloc(memory, BIG + BIG / 2);
+        sum += now_ns() - begun;
+        if (behind)
+            munmap(behind, (size_t)sysconf(_SC_PAGESIZE));
+        memory = memory ? realloc(memory, BIG) : NULL;
+    }
+    if (!memory)
+        leave("no memory");
+    free(memory);
+    return sum / 8 / 1e3;
+}
+
+static double mremap_us(const struct program *program)
+{
+    char *places[2] = {map(BIG), map(BIG)};
+    double sum = 0;
+
+    touch_small(places[0], BIG);
+    for (int i = 0; i < 16; i++) {
+        double begun;
+
+        cache(program, places[i % 2], REGION_BYTES);
+        begun = now_ns();
+        if (mremap(places[i % 2], BIG, BIG, MREMAP_MAYMOVE | MREMAP_FIXED, places[1 - i % 2]) ==
+            MAP_FAILED)
+            leave("mremap fails");
+        sum += now_ns() - begun;
+    }
+    munmap(places[0], BIG);
+    return sum / 16 / 1e3;
+}
+
+static double fault_ns(const struct program *program)
+{
+    char *memory = map(FAULTS);
+    double begun, ns;
+
+    madvise(memory, FAULTS, MADV_NOHUGEPAGE);
+    cache(program, memory, REGION_BYTES);
+    begun = now_ns();
+    touch(memory, FAULTS);
+    ns = (now_ns() - begun) / (double)(FAULTS / REGION_BYTES);
+    munmap(memory, FAULTS);
+    return ns;
+}
+
+static double fork_us(const struct program *program)
+{
+    char *memory = map(BIG);
+    double begun;
+
+    touch(memory, BIG);
+    cache(program, memory, REGION_BYTES);
+    begun = now_ns();
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+
+        if (child < 0)
+            leave("no process");
+        if (!child)
+            _exit(0);
+        waitpid(child, NULL, 0);
+    }
+    begun = now_ns() - begun;
+    munmap(memory, BIG);
+    return begun / 10 / 1e3;
+}
+
+/* ---- huge pages ------------------------------------------------------------------------- */
+
+/* Of the range, in huge pages. */
+static double huge_kib(const char *memory)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    unsigned long start, kib = 0, sum = 0;
+    bool inside = false;
+    char line[300];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "%lx-", &start) == 1 && strchr(line, '-'))
+            inside = start >= (uintptr_t)memory && start < (uintptr_t)memory + HUGE;
+        else if (inside && sscanf(line, "AnonHugePages: %lu kB", &kib) == 1)
+            sum += kib;
+    }
+    if (file)
+        fclose(file);
+    return (double)sum;
+}
+
+static void touch_huge(const struct program *program, double *us, double *pages)
+{
+    char *room = map(HUGE + 2 * MIB);
+    char *memory = (char *)(((uintptr_t)room + 2 * MIB - 1) & ~(2 * MIB - 1));
+    double begun, huge;
+
+    madvise(memory, HUGE, MADV_HUGEPAGE);
+    for (size_t at = 0; at < HUGE; at += 2 * MIB)
+        cache(program, memory + at, REGION_BYTES);
+    begun = now_ns();
+    touch(memory, HUGE);
+    *us = (now_ns() - begun) / 1e3;
+    huge = huge_kib(memory) * 1024;
+    *pages = huge / (double)(2 * MIB) + ((double)HUGE - huge) / REGION_BYTES;
+    munmap(room, HUGE + 2 * MIB);
+}
+
+/* ---- munmap ----------------------------------------------------------------------------- */
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* Of so many calls the one that a share of them is not longer than. */
+static double unmap_ns(const struct program *program, size_t calls, double share)
+{
+    double *took = malloc(calls * sizeof(*took)), result;
+
+    if (!took)
+        leave("no memory");
+    for (size_t i = 0; i < calls; i++) {
+        char *memory = map(SMALL);
+        double begun;
+
+        *memory = 1;
+        cache(program, memory, SMALL);
+        begun = now_ns();
+        munmap(memory, SMALL);
+        took[i] = now_ns() - begun;
+    }
+    qsort(took, calls, sizeof(*took), by_value);
+    result = took[(size_t)((double)(calls - 1) * share)];
+    free(took);
+    return result;
+}
+
+static void *spin(void *arg)
+{
+    atomic_bool *stop = arg;
+    cpu_set_t two;
+
+    CPU_ZERO(&two);
+    for (int cpu = 0; cpu < 2; cpu++)
+        CPU_SET(cpu, &two);
+    pthread_setaffinity_np(pthread_self(), sizeof(two), &two);
+    while (!atomic_load_explicit(stop, memory_order_relaxed))
+        ;
+    return NULL;
+}
+
+static double busy_unmap_us(const struct program *program)
+{
+    pthread_t threads[SPINNERS];
+    atomic_bool stop = false;
+    double ns;
+
+    for (int i = 0; i < SPINNERS; i++)
+        if (pthread_create(&threads[i], NULL, spin, &stop))
+            leave("no thread");
+    ns = unmap_ns(program, plan.quick ? 2000 : 10000, 0.999);
+    atomic_store(&stop, true);
+    for (int i = 0; i < SPINNERS; i++)
+        pthread_join(threads[i], NULL);
+    return ns / 1e3;
+}
+
+/* ---- all -------------------------------------------------------------------------------- */
+
+static void sample_program(void *state, int worker, double *values)
+{
+    const struct program *program = state;
+
+    values[REALLOC] = realloc_us(program);
+    values[MREMAP] = mremap_us(program);
+    values[FAULT] = fault_ns(program);
+    values[FORK] = fork_us(program);
+    touch_huge(program, &values[HUGE_TOUCH], &values[HUGE_PAGES]);
+    values[UNMAP] = unmap_ns(program, 2000, 0.5);
+    values[UNMAP_BUSY] = busy_unmap_us(program);
+}
+
+void measure_program(void)
+{
+    static const struct job job = {.open = open_program, .sample = sample_program};
+    const struct contestant contestants[] = {
+        {.who = "without hmreg", .job = &job},
+        {.who = WHO_DEFAULT, .job = &job, .arg = &subject_hmreg_default},
+        {.who = WHO_USERFAULT, .job = &job, .arg = &subject_hmreg_userfault},
+    };
+
+    progress("program: what its own calls take with the library, and without");
+    contest(measures, VALUES, contestants, 3, plan.fresh, plan.turns);
+}
