@@ -366,6 +366,19 @@ static void more_free(struct mr_more *more)
     free(more);
 }
 
+/* Field by field, for a miss that clears the whole by a string instruction waits for it. */
+static void clear_more(struct mr_more *more)
+{
+    more->refused = 0;
+    more->reasons = NULL;
+    more->taken_key = 0;
+    atomic_init(&more->pending, false);
+    atomic_init(&more->published, false);
+    more->closing = false;
+    more->mappings = NULL;
+    more->pieces = NULL;
+}
+
 static void fill_more(struct mr_more *more, const struct request *request,
                       const struct resolved *found)
 {
@@ -502,11 +515,12 @@ int region_make_plain(struct hmreg_domain *domain, const struct request *request
     struct {
         struct mr_more more;
         struct iovec iov[2];
-    } plain = {.more = {.refused = 0}};
+    } plain;
     int rc;
 
     attempt_init(&attempt, domain, request, found, mr);
     mr->more = &plain.more;
+    clear_more(mr->more);
     fill_more(mr->more, request, found);
     rc = register_attempt(&attempt);
     free(plain.more.reasons);
