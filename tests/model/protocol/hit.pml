@@ -56,6 +56,7 @@
 #define ASK_KERNEL    23 /* kernel     a hit asks the kernel before it reads the gate */
 #define READING_WAIT  24 /* kernel     a get that meets READING waits for its end */
 #define FORK          25 /* kernel     the gate is zero in the child of a fork */
+#define PUTS_LOOK     26 /* pins       puts look at a cold entry again before one ends it */
 #define keeps(rule) (BREAK != rule)
 
 #define LIVE     1
@@ -68,6 +69,7 @@ bool lock, awake; /* the pool's lock; the reaper's futex */
 mtype = { FREE, REGISTERING, SERVING, DYING, EXAMINED, HELD };
 mtype state = START; /* of the entry. EXAMINED: taken from the list of the dying */
 byte sequence = (START == SERVING -> 1 : 2); /* odd: threads may hit the entry */
+bool cold, unending;                         /* no thread hits it; nor ends it by a put */
 byte made;                                   /* `memory` when the region was registered */
 bool changed;                                /* since */
 
@@ -105,7 +107,7 @@ byte memory, changing, unread, users, running;
 #define hit_fence()   skip
 #endif
 
-inline deregister() { assert(users == 0); state = FREE }
+inline deregister() { assert(users == 0); state = FREE; unending = true }
 inline end_or_hold() { if :: sum == 0 -> deregister() :: else -> state = HELD fi }
 inline serve() { assert(made >= began && state != FREE); users++ }
 
@@ -115,7 +117,10 @@ inline unpin(rule) {
     if
     :: sequence % 2 == 0 && keeps(rule) ->
         !keeps(PUT_FENCE) || fence(me);
-        atomic { !lock; if :: state == HELD -> end_or_hold() :: else fi }
+        if
+        :: unending
+        :: else -> atomic { !lock; if :: state == HELD -> end_or_hold() :: else fi }
+        fi
     :: else
     fi
 }
@@ -163,7 +168,9 @@ proctype event(bool ours) { /* the kernel's change; then the thread that reads e
 inline invalidate() {
     if
     :: state == REGISTERING -> changed = true
-    :: state == SERVING -> sequence = sequence + sequence % 2; state = DYING
+    :: state == SERVING ->
+        sequence = sequence + sequence % 2; unending = unending && !keeps(PUTS_LOOK);
+        state = DYING
     :: else
     fi
 }
@@ -269,8 +276,9 @@ aside:
             if
             :: state == SERVING -> /* found by its address; hot from now on */
                 serve(); base++; sequence = sequence + (sequence + 1) % 2; known[me] = sequence;
+                cold = false; unending = false;
                 goto served
-            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false
+            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false; unending = false
             :: else -> goto again /* uncached */
             fi
         }
@@ -300,9 +308,13 @@ proctype evict() {
         membarrier();
         atomic {
             !lock;
+            if :: state == SERVING && sequence == cooled -> cold = true; unending = true :: else fi
+        }
+        atomic {
+            !lock;
             if
             :: state == SERVING && (sequence == cooled || !keeps(COOLED_STILL)) && sum == 0 ->
-                sequence = sequence + sequence % 2; deregister()
+                sequence = sequence + sequence % 2; cold = false; deregister()
             :: else
             fi
         }
@@ -325,8 +337,8 @@ end:
         drain();
         if
         :: atomic { !lock && state == DYING -> state = EXAMINED }
-            membarrier();
-            atomic { !lock; end_or_hold() }
+            if :: cold :: else -> membarrier() fi;
+            atomic { !lock; cold = false; end_or_hold() }
         :: atomic { !lock && state != DYING }
         fi;
         awake = !keeps(LOOK_AGAIN);
