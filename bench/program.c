@@ -6,8 +6,8 @@
  * memory.
  *
  * - realloc: of 64 MiB that is in memory in pages of 4 KiB, by half, where it has to move
- * - mremap: of the same, to another address, where the kernel cannot take the page tables along, and
- *   back
+ * - mremap: of the same, to another address, where the kernel cannot take the page tables along,
+ * and back
  * - faults: the first touch of each page of 16 MiB, of which one page is cached
  * - fork: a child that exits at once, waited for; 64 MiB are in memory
  * - huge pages: the first touch of 32 MiB that may be huge, a page of each 2 MiB being cached; and
@@ -85,8 +85,9 @@ static void touch_small(char *memory, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)memory + bytes) & ~(page - 1);
 
-    madvise((void *)start, bytes - page, MADV_NOHUGEPAGE);
+    madvise((void *)start, end - start, MADV_NOHUGEPAGE);
     touch(memory, bytes);
 }
 
