@@ -121,6 +121,7 @@ static void pages__very_many__each_is_wiped(void **state)
     int status = -1;
     pid_t child;
 
+    test_forks_wipe();
     for (int i = 0; i < PAGES; i++) {
         pages[i] = process_page();
         assert_non_null(pages[i]);
