@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -246,7 +247,8 @@ static uint64_t new_epoch(void)
     uint32_t chance = 0;
     struct timespec now;
 
-    if (getrandom(&chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance)) {
+    /* Not libc's getrandom(), which since glibc 2.41 maps pages for itself. */
+    if (syscall(SYS_getrandom, &chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance)) {
         clock_gettime(CLOCK_REALTIME, &now);
         chance = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec;
     }
