@@ -6,7 +6,7 @@
  * say which.
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 
 #include <dlfcn.h>

@@ -7,7 +7,7 @@
  * never touched.
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void *open_task(const void *arg)
 static void sample_footprint(void *state, int worker, double *values)
 {
     const struct task *task = state;
-    char *base = bed_reserve(task->regions);
+    char *base = fixture_reserve(task->regions);
     void *cache = task->subject->open(task->subject, task->regions);
     struct order sorted, order;
     double before;

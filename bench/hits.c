@@ -4,7 +4,7 @@
  * regions; by two threads of a process, beside two processes that know nothing of each other.
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/filter.h"
 #include "bench/subject.h"
@@ -44,7 +44,7 @@ static void *open_walk(const void *arg)
     if (task->filtered)
         filter_begin();
     walk->cache = task->subject->open(task->subject, all);
-    walk->base = bed_reserve(all);
+    walk->base = fixture_reserve(all);
     order_sorted(&sorted, 0, all);
     walk_once(task->subject, walk->cache, walk->base, &sorted);
     free(sorted.at);

@@ -12,7 +12,7 @@
  */
 #include "bench/actor.h"
 #include "bench/again.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/series.h"
 #include "bench/stepper.h"

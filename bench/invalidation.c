@@ -6,7 +6,7 @@
  * locks are held (locks.c).
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/probe.h"
 
@@ -98,10 +98,10 @@ static void *open_invalidation(const void *arg)
     self->task = arg;
     self->many = self->task->subject->open(self->task->subject, MANY);
     self->hot = (struct hmreg_state){self->many->lib, hmreg_another_domain(self->many->lib, HOT)};
-    self->base = bed_reserve(MANY);
+    self->base = fixture_reserve(MANY);
     order_sorted(&self->sorted, 0, MANY);
     order_shuffle(&self->order, 0, HOT, 1);
-    self->prober = (struct prober){self->task->subject, &self->hot, bed_reserve(HOT), &self->order};
+    self->prober = (struct prober){self->task->subject, &self->hot, fixture_reserve(HOT), &self->order};
     return self;
 }
 

@@ -4,7 +4,7 @@
  * once more with lockwatch.c preloaded, which times every hold of every lock of the process.
  */
 #include "bench/again.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/series.h"
 
@@ -41,7 +41,7 @@ int locks_inside(const char *who)
     if (!subject || !longest)
         die("lockwatch is not preloaded, or no subject is called %s", who);
     state = subject->open(subject, MANY);
-    base = bed_reserve(MANY);
+    base = fixture_reserve(MANY);
     order_sorted(&order, 0, MANY);
     for (int turn = 0; turn < 5; turn++) {
         walk_once(subject, state, base, &order);

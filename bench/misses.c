@@ -10,7 +10,7 @@
  * it is told which region goes, in place of the put
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/subject.h"
 
@@ -88,7 +88,7 @@ static void sample_misses(void *state, int worker, double *values)
     void *cache = misses->subject->open(misses->subject, REGIONS);
     double provider = hmreg_provider_ns();
 
-    misses->base = bed_reserve(2 * REGIONS);
+    misses->base = fixture_reserve(2 * REGIONS);
     values[PROVIDER] = provider;
     values[FIRST] = walk_ns(misses, cache, &misses->once) - provider;
     cache = emptied(misses, cache);
@@ -139,7 +139,7 @@ static void *open_watching(const void *arg)
 static void sample_watching(void *state, int worker, double *values)
 {
     int userfault = *(int *)state;
-    char *base = bed_reserve(2 * REGIONS);
+    char *base = fixture_reserve(2 * REGIONS);
     double begun = now_ns();
 
     watch(userfault, base, 0, REGIONS);

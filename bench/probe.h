@@ -8,7 +8,7 @@
 #ifndef BENCH_PROBE_H
 #define BENCH_PROBE_H
 
-#include "bench/bed.h"
+#include "bench/fixture.h"
 
 #include <stdatomic.h>
 

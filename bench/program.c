@@ -16,7 +16,7 @@
  *   while four threads spin on two cores
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 
 #include <hmreg/hmreg.h>

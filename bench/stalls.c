@@ -6,7 +6,7 @@
  * cost.
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/probe.h"
 
@@ -50,7 +50,7 @@ static void *open_stalls(const void *arg)
     stalls->subject = arg;
     order_shuffle(&stalls->order, 0, HOT, 1);
     stalls->prober = (struct prober){stalls->subject, stalls->subject->open(arg, HOT + FRESH),
-                                     bed_reserve(HOT + FRESH), &stalls->order};
+                                     fixture_reserve(HOT + FRESH), &stalls->order};
     walk_once(stalls->subject, stalls->prober.cache, stalls->prober.base, &stalls->order);
     registration_ns = 200e3;
     stalls->companion = companion_new(register_one, stalls);

@@ -6,7 +6,7 @@
  * the application must tell, that is part of it.
  */
 #include "bench/actor.h"
-#include "bench/bed.h"
+#include "bench/fixture.h"
 #include "bench/bench.h"
 
 #include <hmreg/hmreg.h>
@@ -34,7 +34,7 @@ struct unmap {
 static void *open_unmap(const void *arg)
 {
     struct unmap *unmap = calloc(1, sizeof(*unmap));
-    char *away = bed_reserve(AWAY + 2 * CACHED), *base = away + (size_t)AWAY * REGION_BYTES;
+    char *away = fixture_reserve(AWAY + 2 * CACHED), *base = away + (size_t)AWAY * REGION_BYTES;
     struct order order;
 
     if (!unmap)

@@ -3,10 +3,10 @@
  * The contract of a memory vendor: the whole port on one page.
  *
  * A vendor fills one `struct hmem_ops`, in the source of its name; what is too long for that stands
- * beside it (cuda.c, cuda_look.c, ...). It loads its runtime when opened, is asked about addresses,
+ * beside it (cuda.c, cuda_lookup.c, ...). It loads its runtime when opened, is asked about addresses,
  * exports dmabufs, copies. It keeps no state about addresses between
  * calls but what it allocated itself. The core calls it; it calls the core only for errors
- * (hmreg_fail, in core/error.h).
+ * (hmreg_fail, in core/base/error.h).
  *
  * Rules for every operation, unless its comment says otherwise:
  *  - Called from any thread, on several threads at once, with no lock of ours held; never in a
@@ -20,8 +20,8 @@
  *  - A runtime that has shut down (CUDA_ERROR_DEINITIALIZED and its like) answers -HMEM_NOT_MINE
  *    from resolve, -ENODEV elsewhere, and is not called again.
  */
-#ifndef HMREG_HMEM_H
-#define HMREG_HMEM_H
+#ifndef HMREG_HMEM_HMEM_H
+#define HMREG_HMEM_HMEM_H
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
  */
 #include "hmem/loader.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <dlfcn.h>
 #include <errno.h>

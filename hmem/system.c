@@ -6,8 +6,8 @@
  * grew, pages with another protection); a hole in it is an error. Host memory has no identity:
  * nothing about a mapping says whether its pages are still the same, so monitors watch it instead.
  */
-#include "core/error.h"
-#include "core/maps.h"
+#include "core/base/error.h"
+#include "core/base/maps.h"
 #include "hmem/hmem.h"
 
 #include <errno.h>

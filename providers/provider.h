@@ -14,8 +14,8 @@
  *    saw the failure first, with the fabric's own code; outputs change only on success.
  *  - An operation left NULL answers -EOPNOTSUPP: the core puts a default there.
  */
-#ifndef HMREG_PROVIDER_H
-#define HMREG_PROVIDER_H
+#ifndef HMREG_PROVIDERS_PROVIDER_H
+#define HMREG_PROVIDERS_PROVIDER_H
 
 #include <hmreg/hmreg.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
  *
  * Names in a sentence, as many as can be read.
  */
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 
 #include <stdio.h>
 #include <string.h>

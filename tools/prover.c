@@ -7,7 +7,7 @@
 #include "tools/prover.h"
 
 #include "tools/command.h"
-#include "tools/doctor_proof.h"
+#include "tools/doctor/doctor_proof.h"
 #include "tools/fabrics.h"
 
 #include <errno.h>

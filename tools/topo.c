@@ -3,7 +3,7 @@
  * hmreg topo: how far devices and NICs are from each other.
  */
 #include "tools/command.h"
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 #include "tools/machine.h"
 #include "tools/table.h"
 #include "tools/topology.h"

@@ -15,39 +15,39 @@
 
 static char memory[4096];
 
-struct bed {
+struct fixture {
     struct under under;
     struct hmreg_domain_info info;
     struct hmreg_mr *mr; /* stays NOTHING */
     unsigned regs;
 };
 
-static void open_bed(struct bed *bed, unsigned variant)
+static void open_fixture(struct fixture *fixture, unsigned variant)
 {
-    under_open(&bed->under, variant);
-    bed->info.size = sizeof(bed->info);
-    assert_ok(hmreg_domain_query(bed->under.domain, &bed->info));
-    bed->mr = NOTHING;
-    bed->regs = under_regs();
+    under_open(&fixture->under, variant);
+    fixture->info.size = sizeof(fixture->info);
+    assert_ok(hmreg_domain_query(fixture->under.domain, &fixture->info));
+    fixture->mr = NOTHING;
+    fixture->regs = under_regs();
 }
 
 /* Nothing was written, nothing was asked of the fabric, nothing is left. */
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    assert_ptr_equal(bed->mr, NOTHING);
-    assert_int_equal(under_regs(), bed->regs);
-    under_close(&bed->under);
+    assert_ptr_equal(fixture->mr, NOTHING);
+    assert_int_equal(under_regs(), fixture->regs);
+    under_close(&fixture->under);
 }
 
 /* Runs the checks in every variant. */
-static void in_all(void (*checks)(struct bed *bed, struct hmreg_domain *domain))
+static void in_all(void (*checks)(struct fixture *fixture, struct hmreg_domain *domain))
 {
     for (unsigned variant = 0; variant < under_variants; variant++) {
-        struct bed bed;
+        struct fixture fixture;
 
-        open_bed(&bed, variant);
-        checks(&bed, bed.under.domain);
-        close_bed(&bed);
+        open_fixture(&fixture, variant);
+        checks(&fixture, fixture.under.domain);
+        close_fixture(&fixture);
     }
 }
 
@@ -55,9 +55,9 @@ static void in_all(void (*checks)(struct bed *bed, struct hmreg_domain *domain))
 
 /* ---- hmreg_mr_reg ----------------------------------------------------------------------- */
 
-static void check_reg(struct bed *bed, struct hmreg_domain *domain)
+static void check_reg(struct fixture *fixture, struct hmreg_domain *domain)
 {
-    struct hmreg_mr **mr = &bed->mr;
+    struct hmreg_mr **mr = &fixture->mr;
     void *last = (void *)(UINTPTR_MAX - 15);
 
     assert_fails(hmreg_mr_reg(NULL, memory, 16, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain is NULL");
@@ -77,7 +77,7 @@ static void reg__wrong_argument(void **state)
     in_all(check_reg);
 }
 
-static void check_reg_bits(struct bed *bed, struct hmreg_domain *domain)
+static void check_reg_bits(struct fixture *fixture, struct hmreg_domain *domain)
 {
     const uint64_t flags = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_EVENT |
                            HMREG_RMA_PMEM; /* some domains know them all */
@@ -86,13 +86,13 @@ static void check_reg_bits(struct bed *bed, struct hmreg_domain *domain)
         uint64_t one = UINT64_C(1) << bit;
 
         if (!(one & ALL)) {
-            assert_fails(hmreg_mr_reg(domain, memory, 16, one, 0, 0, 0, &bed->mr, NULL), -EINVAL,
+            assert_fails(hmreg_mr_reg(domain, memory, 16, one, 0, 0, 0, &fixture->mr, NULL), -EINVAL,
                          "access has unknown bits");
-            assert_fails(hmreg_mr_reg(domain, memory, 16, one | ALL, 0, 0, 0, &bed->mr, NULL),
+            assert_fails(hmreg_mr_reg(domain, memory, 16, one | ALL, 0, 0, 0, &fixture->mr, NULL),
                          -EINVAL, "access has unknown bits");
         }
         if (!(one & flags))
-            assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 0, one, &bed->mr, NULL),
+            assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 0, one, &fixture->mr, NULL),
                          -HMREG_EBADFLAGS, "flags has unknown bits");
     }
 }
@@ -102,18 +102,18 @@ static void reg__each_unknown_bit(void **state)
     in_all(check_reg_bits);
 }
 
-static void check_keys(struct bed *bed, struct hmreg_domain *domain)
+static void check_keys(struct fixture *fixture, struct hmreg_domain *domain)
 {
-    uint64_t largest = bed->info.key_size >= 8 ? HMREG_KEY_NOTAVAIL - 1
-                                               : (UINT64_C(1) << 8 * bed->info.key_size) - 1;
+    uint64_t largest = fixture->info.key_size >= 8 ? HMREG_KEY_NOTAVAIL - 1
+                                               : (UINT64_C(1) << 8 * fixture->info.key_size) - 1;
 
-    if (bed->info.mr_mode & HMREG_MR_PROV_KEY)
-        assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 1, 0, &bed->mr, NULL), -EKEYREJECTED,
+    if (fixture->info.mr_mode & HMREG_MR_PROV_KEY)
+        assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 1, 0, &fixture->mr, NULL), -EKEYREJECTED,
                      "chooses keys itself");
     else
-        assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, largest + 1, 0, &bed->mr, NULL),
+        assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, largest + 1, 0, &fixture->mr, NULL),
                      -EKEYREJECTED, "requested_key");
-    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, HMREG_KEY_NOTAVAIL, 0, &bed->mr, NULL),
+    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, HMREG_KEY_NOTAVAIL, 0, &fixture->mr, NULL),
                  -EKEYREJECTED, "requested_key");
 }
 
@@ -122,18 +122,18 @@ static void reg__key_that_cannot_be(void **state)
     in_all(check_keys);
 }
 
-static void check_length(struct bed *bed, struct hmreg_domain *domain)
+static void check_length(struct fixture *fixture, struct hmreg_domain *domain)
 {
-    struct iovec iov[2] = {{memory, bed->info.max_len}, {memory, 1}};
+    struct iovec iov[2] = {{memory, fixture->info.max_len}, {memory, 1}};
 
-    if (bed->info.max_len > UINTPTR_MAX / 4)
+    if (fixture->info.max_len > UINTPTR_MAX / 4)
         return;
-    assert_fails(hmreg_mr_reg(domain, memory, bed->info.max_len + 1, ALL, 0, 0, 0, &bed->mr, NULL),
+    assert_fails(hmreg_mr_reg(domain, memory, fixture->info.max_len + 1, ALL, 0, 0, 0, &fixture->mr, NULL),
                  -EMSGSIZE, "longer");
-    assert_fails(hmreg_mr_get(domain, memory, bed->info.max_len + 1, ALL, &bed->mr), -EMSGSIZE,
+    assert_fails(hmreg_mr_get(domain, memory, fixture->info.max_len + 1, ALL, &fixture->mr), -EMSGSIZE,
                  "longer");
-    if (bed->info.iov_limit > 1)
-        assert_fails(hmreg_mr_regv(domain, iov, 2, ALL, 0, 0, 0, &bed->mr, NULL), -EMSGSIZE,
+    if (fixture->info.iov_limit > 1)
+        assert_fails(hmreg_mr_regv(domain, iov, 2, ALL, 0, 0, 0, &fixture->mr, NULL), -EMSGSIZE,
                      "longer");
 }
 
@@ -144,11 +144,11 @@ static void reg__longer_than_max_len(void **state)
 
 /* ---- hmreg_mr_regv ---------------------------------------------------------------------- */
 
-static void check_regv(struct bed *bed, struct hmreg_domain *domain)
+static void check_regv(struct fixture *fixture, struct hmreg_domain *domain)
 {
     struct iovec iov[65];
-    struct hmreg_mr **mr = &bed->mr;
-    size_t limit = bed->info.iov_limit;
+    struct hmreg_mr **mr = &fixture->mr;
+    size_t limit = fixture->info.iov_limit;
 
     assert_true(limit >= 1 && limit <= 64);
     for (size_t i = 0; i < 65; i++)
@@ -187,10 +187,10 @@ static const struct iovec one_range = {memory, 16};
     do {                                                                                           \
         bad = good;                                                                                \
         bad.member = (value);                                                                      \
-        assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), code, words);                    \
+        assert_fails(hmreg_mr_regattr(domain, &bad, 0, &fixture->mr), code, words);                    \
     } while (0)
 
-static void check_attr_segments(struct bed *bed, struct hmreg_domain *domain,
+static void check_attr_segments(struct fixture *fixture, struct hmreg_domain *domain,
                                 const struct hmreg_segment *segment)
 {
     const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
@@ -206,12 +206,12 @@ static void check_attr_segments(struct bed *bed, struct hmreg_domain *domain,
     WRONG(dmabuf, &dmabuf, -EINVAL, "segments is set, and dmabuf");
     WRONG(access, 0, -EINVAL, "access is 0");
     WRONG(offset, 16, -EINVAL, "offset is 16");
-    assert_fails(hmreg_mr_regattr(domain, &good, HMREG_MR_DMABUF, &bed->mr), -EINVAL,
+    assert_fails(hmreg_mr_regattr(domain, &good, HMREG_MR_DMABUF, &fixture->mr), -EINVAL,
                  "HMREG_MR_DMABUF as well");
-    assert_fails(hmreg_mr_regattr(domain, &good, 1, &bed->mr), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_regattr(domain, &good, 1, &fixture->mr), -HMREG_EBADFLAGS, "flags");
 }
 
-static void check_attr(struct bed *bed, struct hmreg_domain *domain)
+static void check_attr(struct fixture *fixture, struct hmreg_domain *domain)
 {
     const struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY, .u.memory = one_range};
     const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
@@ -236,18 +236,18 @@ static void check_attr(struct bed *bed, struct hmreg_domain *domain)
     WRONG(dmabuf, &dmabuf, -EINVAL, "dmabuf is set");
     WRONG(segments, &segment, -EINVAL, "segments is set, and iov as well");
     WRONG(segment_count, 1, -EINVAL, "segments is set, and iov as well");
-    check_attr_segments(bed, domain, &segment);
+    check_attr_segments(fixture, domain, &segment);
     bad = good;
     bad.claim_iface = 1;
     bad.iface = HMREG_IFACE_COUNT;
-    assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), -EINVAL, "iface is 4");
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, &fixture->mr), -EINVAL, "iface is 4");
     bad.iface = HMREG_IFACE_SYSTEM;
     bad.device = 1;
-    assert_fails(hmreg_mr_regattr(domain, &bad, 0, &bed->mr), -EINVAL, "device is 1");
-    assert_fails(hmreg_mr_regattr(NULL, &good, 0, &bed->mr), -EINVAL, "domain");
-    assert_fails(hmreg_mr_regattr(domain, NULL, 0, &bed->mr), -EINVAL, "attr is NULL");
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, &fixture->mr), -EINVAL, "device is 1");
+    assert_fails(hmreg_mr_regattr(NULL, &good, 0, &fixture->mr), -EINVAL, "domain");
+    assert_fails(hmreg_mr_regattr(domain, NULL, 0, &fixture->mr), -EINVAL, "attr is NULL");
     assert_fails(hmreg_mr_regattr(domain, &good, 0, NULL), -EINVAL, "mr is NULL");
-    assert_fails(hmreg_mr_regattr(domain, &good, 1, &bed->mr), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_regattr(domain, &good, 1, &fixture->mr), -HMREG_EBADFLAGS, "flags");
 #undef WRONG
 }
 
@@ -257,7 +257,7 @@ static void regattr__wrong_attribute(void **state)
 }
 
 /* A caller of the future. */
-static void check_attr_tail(struct bed *bed, struct hmreg_domain *domain)
+static void check_attr_tail(struct fixture *fixture, struct hmreg_domain *domain)
 {
     struct {
         struct hmreg_mr_attr attr;
@@ -268,14 +268,14 @@ static void check_attr_tail(struct bed *bed, struct hmreg_domain *domain)
 
     for (size_t i = 0; i < sizeof(later.more); i += sizeof(later.more) - 1) {
         later.more[i] = 1;
-        assert_fails(hmreg_mr_regattr(domain, &later.attr, 0, &bed->mr), -EINVAL,
+        assert_fails(hmreg_mr_regattr(domain, &later.attr, 0, &fixture->mr), -EINVAL,
                      "has a field set");
         later.more[i] = 0;
     }
-    assert_int_equal(under_regs(), bed->regs);
+    assert_int_equal(under_regs(), fixture->regs);
     assert_ok(hmreg_mr_regattr(domain, &later.attr, 0, &mr));
     assert_ok(hmreg_mr_close(mr));
-    bed->regs = under_regs();
+    fixture->regs = under_regs();
 }
 
 static void regattr__fields_of_the_future__only_if_zero(void **state)
@@ -283,7 +283,7 @@ static void regattr__fields_of_the_future__only_if_zero(void **state)
     in_all(check_attr_tail);
 }
 
-static void check_attr_dmabuf(struct bed *bed, struct hmreg_domain *domain)
+static void check_attr_dmabuf(struct fixture *fixture, struct hmreg_domain *domain)
 {
     int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     int closed = dup(fd);
@@ -291,28 +291,28 @@ static void check_attr_dmabuf(struct bed *bed, struct hmreg_domain *domain)
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = ALL};
 
     close(closed);
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EINVAL,
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EINVAL,
                  "dmabuf is NULL");
     attr.dmabuf = &dmabuf;
     attr.iov = &one_range;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EINVAL, "iov is set");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EINVAL, "iov is set");
     attr.iov = NULL;
     attr.iov_count = 1;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EINVAL, "iov is set");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EINVAL, "iov is set");
     attr.iov_count = 0;
     dmabuf.len = 0;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EINVAL, "len is 0");
     dmabuf.len = SIZE_MAX;
     dmabuf.offset = 2;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EINVAL, "wraps");
     dmabuf.len = 16;
     dmabuf.offset = UINT64_MAX - 8;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EINVAL, "wraps");
     dmabuf.offset = 0;
     dmabuf.fd = -1;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EBADF, "fd -1");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EBADF, "fd -1");
     dmabuf.fd = closed;
-    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &bed->mr), -EBADF, "fd");
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, &fixture->mr), -EBADF, "fd");
     close(fd);
 }
 
@@ -323,10 +323,10 @@ static void regattr__wrong_dmabuf(void **state)
 
 /* ---- hmreg_mr_regsgl -------------------------------------------------------------------- */
 
-static void check_regsgl(struct bed *bed, struct hmreg_domain *domain)
+static void check_regsgl(struct fixture *fixture, struct hmreg_domain *domain)
 {
     struct hmreg_segment segments[2];
-    struct hmreg_mr **mr = &bed->mr;
+    struct hmreg_mr **mr = &fixture->mr;
 
 #define GOOD()                                                                                     \
     for (int i = 0; i < 2; i++)                                                                    \
@@ -372,17 +372,17 @@ static void regsgl__wrong_argument(void **state)
 
 /* ---- hmreg_mr_get ----------------------------------------------------------------------- */
 
-static void check_get(struct bed *bed, struct hmreg_domain *domain)
+static void check_get(struct fixture *fixture, struct hmreg_domain *domain)
 {
-    assert_fails(hmreg_mr_get(NULL, memory, 16, ALL, &bed->mr), -EINVAL, "domain");
-    assert_fails(hmreg_mr_get(domain, NULL, 16, ALL, &bed->mr), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_mr_get(domain, memory, 0, ALL, &bed->mr), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_get(domain, memory, SIZE_MAX, ALL, &bed->mr), -EINVAL, "wraps");
-    assert_fails(hmreg_mr_get(domain, memory, 16, 0, &bed->mr), -EINVAL, "access is 0");
+    assert_fails(hmreg_mr_get(NULL, memory, 16, ALL, &fixture->mr), -EINVAL, "domain");
+    assert_fails(hmreg_mr_get(domain, NULL, 16, ALL, &fixture->mr), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_mr_get(domain, memory, 0, ALL, &fixture->mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_get(domain, memory, SIZE_MAX, ALL, &fixture->mr), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_get(domain, memory, 16, 0, &fixture->mr), -EINVAL, "access is 0");
     assert_fails(hmreg_mr_get(domain, memory, 16, ALL, NULL), -EINVAL, "mr is NULL");
     for (int bit = 0; bit < 64; bit++)
         if (!(UINT64_C(1) << bit & ALL))
-            assert_fails(hmreg_mr_get(domain, memory, 16, ALL | UINT64_C(1) << bit, &bed->mr),
+            assert_fails(hmreg_mr_get(domain, memory, 16, ALL | UINT64_C(1) << bit, &fixture->mr),
                          -EINVAL, "access has unknown bits");
 }
 
@@ -393,7 +393,7 @@ static void get__wrong_argument(void **state)
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
-static void check_config(struct bed *bed, struct hmreg_domain *unused)
+static void check_config(struct fixture *fixture, struct hmreg_domain *unused)
 {
     const struct hmreg_domain_config good = {.size = sizeof(good)};
     struct {
@@ -407,7 +407,7 @@ static void check_config(struct bed *bed, struct hmreg_domain *unused)
     do {                                                                                           \
         bad = good;                                                                                \
         bad.member = (value);                                                                      \
-        assert_fails(under_open_more(&bed->under, &bad, &domain), code, words);                    \
+        assert_fails(under_open_more(&fixture->under, &bad, &domain), code, words);                    \
     } while (0)
 
     WRONG(size, 0, -EINVAL, "size of struct hmreg_domain_config is 0");
@@ -424,11 +424,11 @@ static void check_config(struct bed *bed, struct hmreg_domain *unused)
     bad = good;
     bad.order[0] = bad.order[2] = HMREG_PATH_MAPPED;
     bad.order[1] = HMREG_PATH_DMABUF;
-    assert_fails(under_open_more(&bed->under, &bad, &domain), -EINVAL, "mapped twice");
-    assert_fails(under_open_more(&bed->under, &later.config, &domain), -EINVAL, "has a field set");
+    assert_fails(under_open_more(&fixture->under, &bad, &domain), -EINVAL, "mapped twice");
+    assert_fails(under_open_more(&fixture->under, &later.config, &domain), -EINVAL, "has a field set");
     assert_ptr_equal(domain, (void *)1);
     later.more[1] = 0;
-    assert_ok(under_open_more(&bed->under, &later.config, &domain));
+    assert_ok(under_open_more(&fixture->under, &later.config, &domain));
     assert_ok(hmreg_domain_close(domain));
 #undef WRONG
 }
@@ -438,12 +438,12 @@ static void domain_open__wrong_config(void **state)
     in_all(check_config);
 }
 
-static void check_domain_bind(struct bed *bed, struct hmreg_domain *domain)
+static void check_domain_bind(struct fixture *fixture, struct hmreg_domain *domain)
 {
-    assert_fails(hmreg_domain_bind(NULL, bed, HMREG_REG_MR), -EINVAL, "domain");
+    assert_fails(hmreg_domain_bind(NULL, fixture, HMREG_REG_MR), -EINVAL, "domain");
     assert_fails(hmreg_domain_bind(domain, NULL, HMREG_REG_MR), -EINVAL, "object");
-    assert_fails(hmreg_domain_bind(domain, bed, 0), -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_domain_bind(domain, bed, HMREG_REG_MR | 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_domain_bind(domain, fixture, 0), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_domain_bind(domain, fixture, HMREG_REG_MR | 1), -HMREG_EBADFLAGS, "flags");
     assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
     assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain");
     assert_ok(hmreg_domain_progress(domain));

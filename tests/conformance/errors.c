@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The errors that need a provocation: runtimes that disagree or fail, a /proc that cannot be read,
  * allocations that fail one after the other. Each is put to every call that lists it. */
-#include "tests/conformance/bed.h"
+#include "tests/conformance/fixture.h"
 #include "tests/support/vendors.h"
 
 #include <fcntl.h>
@@ -91,7 +91,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 
 /* ---- calls that ask what memory is ------------------------------------------------------ */
 
-static struct bed bed;
+static struct fixture fixture;
 static struct hmreg_remote *way; /* to a region of plain memory */
 static struct hmreg_mr *target;
 static char plain[4096];
@@ -101,52 +101,52 @@ static void begin(void)
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = HMREG_MR_ALLOCATED};
 
     vendors_reset();
-    assert_ok(hmreg_open(NULL, &bed.lib));
-    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &bed.domain));
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &fixture.domain));
     assert_ok(
-        hmreg_mr_reg(bed.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target, NULL));
-    way = bed_peer(&bed, target);
+        hmreg_mr_reg(fixture.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target, NULL));
+    way = fixture_peer(&fixture, target);
 }
 
 static void end(void)
 {
     hmreg_remote_close(way);
     assert_ok(hmreg_mr_close(target));
-    assert_ok(hmreg_domain_close(bed.domain));
-    assert_ok(hmreg_close(bed.lib));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
 }
 
 static int ask_query(void *addr, size_t len)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
 
-    return hmreg_query(bed.lib, addr, len, &info);
+    return hmreg_query(fixture.lib, addr, len, &info);
 }
 
 static int ask_export(void *addr, size_t len)
 {
     struct hmreg_dmabuf dmabuf;
 
-    return hmreg_export_dmabuf(bed.lib, addr, len, 0, &dmabuf);
+    return hmreg_export_dmabuf(fixture.lib, addr, len, 0, &dmabuf);
 }
 
 static int ask_copy(void *addr, size_t len)
 {
-    return hmreg_copy(bed.lib, plain, addr, len);
+    return hmreg_copy(fixture.lib, plain, addr, len);
 }
 
 static struct hmreg_mr *made;
 
 static int ask_reg(void *addr, size_t len)
 {
-    return hmreg_mr_reg(bed.domain, addr, len, HMREG_SEND, 0, 0, 0, &made, NULL);
+    return hmreg_mr_reg(fixture.domain, addr, len, HMREG_SEND, 0, 0, 0, &made, NULL);
 }
 
 static int ask_regv(void *addr, size_t len)
 {
     struct iovec iov = {addr, len};
 
-    return hmreg_mr_regv(bed.domain, &iov, 1, HMREG_SEND, 0, 0, 0, &made, NULL);
+    return hmreg_mr_regv(fixture.domain, &iov, 1, HMREG_SEND, 0, 0, 0, &made, NULL);
 }
 
 static int ask_regattr(void *addr, size_t len)
@@ -155,19 +155,19 @@ static int ask_regattr(void *addr, size_t len)
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
 
-    return hmreg_mr_regattr(bed.domain, &attr, 0, &made);
+    return hmreg_mr_regattr(fixture.domain, &attr, 0, &made);
 }
 
 static int ask_regsgl(void *addr, size_t len)
 {
     struct hmreg_segment segment = {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {addr, len}};
 
-    return hmreg_mr_regsgl(bed.domain, &segment, 1, HMREG_SEND, 0, 0, 0, &made, NULL);
+    return hmreg_mr_regsgl(fixture.domain, &segment, 1, HMREG_SEND, 0, 0, 0, &made, NULL);
 }
 
 static int ask_get(void *addr, size_t len)
 {
-    return hmreg_mr_get(bed.domain, addr, len, HMREG_SEND, &made);
+    return hmreg_mr_get(fixture.domain, addr, len, HMREG_SEND, &made);
 }
 
 static int ask_write(void *addr, size_t len)
@@ -342,7 +342,7 @@ static int regsgl_undo(void)
     struct hmreg_domain *domain;
 
     allocations_left = -1;
-    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
     allocations_left = n;
     rc = hmreg_mr_regsgl(domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 7, 0, &made, NULL);
     kept = allocations_left;
@@ -360,7 +360,7 @@ static int get_undo(void)
     struct hmreg_mr *mr = NULL;
 
     allocations_left = -1;
-    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
     allocations_left = n;
     rc = hmreg_mr_get(domain, plain, 16, HMREG_ACCESS_REMOTE, &mr);
     kept = allocations_left;
@@ -387,7 +387,7 @@ static int open_undo(void)
 static int domain_undo(void)
 {
     struct hmreg_domain *domain = NULL;
-    int rc = hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain), kept = allocations_left;
+    int rc = hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain), kept = allocations_left;
 
     allocations_left = -1;
     if (!rc)
@@ -399,7 +399,7 @@ static int domain_undo(void)
 static int ep_undo(void)
 {
     struct hmreg_loopback_ep *ep = NULL;
-    int rc = hmreg_loopback_ep_open(bed.domain, &ep);
+    int rc = hmreg_loopback_ep_open(fixture.domain, &ep);
 
     if (!rc)
         assert_ok(hmreg_loopback_ep_close(ep));
@@ -409,7 +409,7 @@ static int ep_undo(void)
 static int eq_undo(void)
 {
     struct hmreg_loopback_eq *eq = NULL;
-    int rc = hmreg_loopback_eq_open(bed.domain, &eq);
+    int rc = hmreg_loopback_eq_open(fixture.domain, &eq);
 
     if (!rc)
         assert_ok(hmreg_loopback_eq_close(eq));
@@ -420,10 +420,10 @@ static int map_undo(void)
 {
     static const uint8_t raw[8] = {1};
     uint64_t key = 0;
-    int rc = hmreg_mr_map_raw(bed.domain, 0, raw, sizeof(raw), &key, 0);
+    int rc = hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0);
 
     if (!rc)
-        assert_ok(hmreg_mr_unmap_key(bed.domain, key));
+        assert_ok(hmreg_mr_unmap_key(fixture.domain, key));
     return rc;
 }
 
@@ -437,7 +437,7 @@ static int remote_undo(void)
     allocations_left = -1;
     assert_ok(hmreg_mr_pack(target, token, &size));
     allocations_left = n;
-    rc = hmreg_remote_open(bed.domain, token, size, &remote);
+    rc = hmreg_remote_open(fixture.domain, token, size, &remote);
     hmreg_remote_close(remote);
     return rc;
 }
@@ -452,7 +452,7 @@ static int pack_undo(void)
     size_t size = sizeof(token);
 
     allocations_left = -1;
-    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &mr, NULL));
     allocations_left = n;
     rc = hmreg_mr_pack(mr, token, &size);
@@ -519,10 +519,10 @@ static void runtime_query__wrong_arguments__inval(void **state)
 
     begin();
     assert_fails(hmreg_runtime_query(NULL, HMREG_IFACE_CUDA, &info), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_runtime_query(bed.lib, HMREG_IFACE_CUDA, NULL), -EINVAL, "out is NULL");
-    assert_fails(hmreg_runtime_query(bed.lib, HMREG_IFACE_COUNT, &info), -EINVAL, "iface is 4");
-    assert_fails(hmreg_device_query(bed.lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL, "iface is 4");
-    assert_fails(hmreg_device_query(bed.lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_runtime_query(fixture.lib, HMREG_IFACE_CUDA, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_runtime_query(fixture.lib, HMREG_IFACE_COUNT, &info), -EINVAL, "iface is 4");
+    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL, "iface is 4");
+    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL, "out is NULL");
     end();
 }
 
@@ -532,9 +532,9 @@ static void monitor_query__wrong_arguments__inval(void **state)
 
     begin();
     assert_fails(hmreg_monitor_query(NULL, &info), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_monitor_query(bed.lib, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_monitor_query(fixture.lib, NULL), -EINVAL, "out is NULL");
     info.size = 8;
-    assert_fails(hmreg_monitor_query(bed.lib, &info), -EINVAL, "size of");
+    assert_fails(hmreg_monitor_query(fixture.lib, &info), -EINVAL, "size of");
     end();
 }
 
@@ -544,12 +544,12 @@ static void query__wrong_arguments__inval(void **state)
 
     begin();
     assert_fails(hmreg_query(NULL, plain, 1, &info), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_query(bed.lib, NULL, 1, &info), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_query(bed.lib, plain, 0, &info), -EINVAL, "len is 0");
-    assert_fails(hmreg_query(bed.lib, plain, SIZE_MAX, &info), -EINVAL, "wraps");
-    assert_fails(hmreg_query(bed.lib, plain, 1, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_query(fixture.lib, NULL, 1, &info), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_query(fixture.lib, plain, 0, &info), -EINVAL, "len is 0");
+    assert_fails(hmreg_query(fixture.lib, plain, SIZE_MAX, &info), -EINVAL, "wraps");
+    assert_fails(hmreg_query(fixture.lib, plain, 1, NULL), -EINVAL, "out is NULL");
     info.size = 8;
-    assert_fails(hmreg_query(bed.lib, plain, 1, &info), -EINVAL, "size of");
+    assert_fails(hmreg_query(fixture.lib, plain, 1, &info), -EINVAL, "size of");
     end();
 }
 
@@ -564,7 +564,7 @@ static void descriptors_used_up__pack__emfile(void **state)
     size_t size = sizeof(token);
 
     begin();
-    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &mr, NULL));
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
@@ -585,7 +585,7 @@ static void bind__more_counters_than_a_region_has__enomem(void **state)
 
     begin();
     for (int i = 0; i < 9; i++)
-        assert_ok(hmreg_loopback_counter_open(bed.domain, &counters[i]));
+        assert_ok(hmreg_loopback_counter_open(fixture.domain, &counters[i]));
     for (int i = 0; i < 8; i++)
         assert_ok(hmreg_mr_bind(target, counters[i], HMREG_REMOTE_WRITE));
     assert_fails(hmreg_mr_bind(target, counters[8], HMREG_REMOTE_WRITE), -ENOMEM, "8 counters");
@@ -603,17 +603,17 @@ static void loopback_objects__wrong_arguments__inval(void **state)
 
     begin();
     assert_fails(hmreg_loopback_ep_open(NULL, &ep), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_loopback_ep_open(bed.domain, NULL), -EINVAL, "out is NULL");
-    assert_fails(hmreg_loopback_counter_open(bed.domain, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_loopback_ep_open(fixture.domain, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_loopback_counter_open(fixture.domain, NULL), -EINVAL, "out is NULL");
     assert_fails(hmreg_loopback_counter_open(NULL, &counter), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_loopback_eq_open(bed.domain, NULL), -EINVAL, "out is NULL");
-    assert_ok(hmreg_loopback_eq_open(bed.domain, &eq));
+    assert_fails(hmreg_loopback_eq_open(fixture.domain, NULL), -EINVAL, "out is NULL");
+    assert_ok(hmreg_loopback_eq_open(fixture.domain, &eq));
     assert_fails(hmreg_loopback_eq_read(NULL, &event, 0), -EINVAL, "eq is NULL");
     assert_fails(hmreg_loopback_eq_read(eq, NULL, 0), -EINVAL, "out is NULL");
     assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EINVAL, "size of");
     event.size = sizeof(event);
     assert_fails(hmreg_loopback_eq_read(eq, &event, -2), -EINVAL, "timeout_ms is -2");
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "open");
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "open");
     assert_ok(hmreg_loopback_eq_close(eq));
     end();
 }
@@ -627,13 +627,13 @@ static void regsgl__errors_of_reg__the_same(void **state)
     struct hmreg_mr *mr = NULL;
 
     begin();
-    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
     assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 7, 0, &mr, NULL),
                  -EMSGSIZE, "8 bytes");
     segment.u.memory.iov_len = 8;
     assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 256, 0, &mr, NULL),
                  -EKEYREJECTED, "too large");
-    assert_fails(hmreg_mr_regsgl(bed.domain, &segment, 1, HMREG_REMOTE_READ, 0, 1, 0, &mr, NULL),
+    assert_fails(hmreg_mr_regsgl(fixture.domain, &segment, 1, HMREG_REMOTE_READ, 0, 1, 0, &mr, NULL),
                  -HMREG_ENOKEY, "in use");
     assert_null(mr);
     assert_ok(hmreg_domain_close(domain));
@@ -647,7 +647,7 @@ static void get__all_keys_in_use__enokey(void **state)
     struct hmreg_domain *domain;
 
     begin();
-    assert_ok(hmreg_domain_open_loopback(bed.lib, &config, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
     for (uint64_t i = 0; i < 256; i++)
         assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, i, 0, &mrs[i], NULL));
     assert_fails(hmreg_mr_get(domain, plain, 8, HMREG_REMOTE_READ, &none), -HMREG_ENOKEY, "0xff");
@@ -665,9 +665,9 @@ static void write__domain_of_the_peer_is_closed__ehostunreach(void **state)
     struct hmreg_mr *mr = NULL;
 
     begin();
-    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 7, 0, &mr, NULL));
-    remote = bed_peer(&bed, mr);
+    remote = fixture_peer(&fixture, mr);
     assert_fails(peer_put(remote, 0, 'x'), -EACCES, "grants no remote write");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));

@@ -3,7 +3,7 @@
  * of domains, durable writes, which memory needs a descriptor, events that another thread reads,
  * peers that come while a region is being refreshed; and what holds for all that the library
  * opens: descriptors end with an exec, any thread may go on where another left off. */
-#include "tests/conformance/bed.h"
+#include "tests/conformance/fixture.h"
 #include "tests/support/vendors.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static struct hmreg_domain *open_keyed(struct hmreg *lib, const char *auth)
 /* What becomes of a byte that this domain writes to the region. */
 static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
 {
-    struct hmreg_remote *remote = bed_peer_on(from, mr);
+    struct hmreg_remote *remote = fixture_peer_on(from, mr);
     int rc = peer_put(remote, 0, 'x');
 
     hmreg_remote_close(remote);
@@ -96,8 +96,8 @@ static void auth_key__of_segments__keeps_others_out_of_each(void **state)
     stranger = open_keyed(lib, "theirs");
     assert_ok(hmreg_mr_regattr(owner, &attr, 0, &mr));
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL); /* it is a composite */
-    remotes[0] = bed_peer_on(friend, mr);
-    remotes[1] = bed_peer_on(stranger, mr);
+    remotes[0] = fixture_peer_on(friend, mr);
+    remotes[1] = fixture_peer_on(stranger, mr);
     for (uint64_t offset = 0; offset < 32; offset += 16) {
         assert_ok(peer_put(remotes[0], offset, 'x'));
         assert_fails(peer_put(remotes[1], offset, 'y'), -EACCES, "to us");
@@ -135,18 +135,18 @@ static void pmem__written_bytes__are_synced_before_the_write_is_done(void **stat
     struct hmreg_remote *remote;
     uint64_t addr, key;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     char byte;
 
     for (int durable = 0; durable < 2; durable++) {
-        bed_open(&bed, 0);
-        mr = bed_reg(&bed, 5, durable ? HMREG_RMA_PMEM : 0);
-        remote = bed_peer(&bed, mr);
+        fixture_open(&fixture, 0);
+        mr = fixture_reg(&fixture, 5, durable ? HMREG_RMA_PMEM : 0);
+        remote = fixture_peer(&fixture, mr);
         memset(&synced, 0, sizeof(synced));
         assert_ok(peer_put(remote, 2 * (uint64_t)sysconf(_SC_PAGESIZE), 'x'));
         assert_int_equal(synced.calls, durable);
         if (durable) {
-            uintptr_t at = (uintptr_t)bed.memory + 2 * (uintptr_t)sysconf(_SC_PAGESIZE);
+            uintptr_t at = (uintptr_t)fixture.memory + 2 * (uintptr_t)sysconf(_SC_PAGESIZE);
 
             assert_true(synced.start == at && synced.end > at);
             assert_int_equal(synced.byte, 'x');
@@ -156,14 +156,14 @@ static void pmem__written_bytes__are_synced_before_the_write_is_done(void **stat
         assert_int_equal(synced.calls, durable);
         hmreg_remote_close(remote);
         assert_ok(hmreg_mr_close(mr));
-        bed_close(&bed);
+        fixture_close(&fixture);
     }
 }
 
 /* ---- HMREG_MR_LOCAL and HMREG_MR_HMEM --------------------------------------------------- */
 
 /* A read of the region into local memory, with or without a region of its own. */
-static int read_into(struct bed *bed, struct hmreg_remote *remote, void *local, bool registered)
+static int read_into(struct fixture *fixture, struct hmreg_remote *remote, void *local, bool registered)
 {
     struct hmreg_mr *mr = NULL;
     uint64_t addr, key;
@@ -171,7 +171,7 @@ static int read_into(struct bed *bed, struct hmreg_remote *remote, void *local, 
 
     assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
     if (registered)
-        assert_ok(hmreg_mr_reg(bed->domain, local, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
+        assert_ok(hmreg_mr_reg(fixture->domain, local, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
     rc = hmreg_loopback_read(remote, local, 1, hmreg_mr_desc(mr), addr, key);
     assert_ok(hmreg_mr_close(mr));
     return rc;
@@ -188,30 +188,30 @@ static void desc__needed_for_the_memory_that_the_mode_names(void **state)
         int device_needs = modes[i] & HMREG_MR_HMEM ? -EINVAL : 0;
         struct hmreg_remote *remote;
         struct hmreg_mr *mr;
-        struct bed bed;
+        struct fixture fixture;
         char *device, *pinned;
         char system;
 
         vendors_reset();
-        bed_open(&bed, modes[i]);
-        bed.memory[0] = (char)('0' + i);
+        fixture_open(&fixture, modes[i]);
+        fixture.memory[0] = (char)('0' + i);
         device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
         pinned = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_HOST_PINNED, 4096);
-        mr = bed_reg(&bed, 5, 0);
-        remote = bed_peer(&bed, mr);
-        assert_int_equal(read_into(&bed, remote, &system, false), system_needs);
-        assert_int_equal(read_into(&bed, remote, device, false), device_needs);
-        assert_int_equal(read_into(&bed, remote, pinned, false), device_needs);
+        mr = fixture_reg(&fixture, 5, 0);
+        remote = fixture_peer(&fixture, mr);
+        assert_int_equal(read_into(&fixture, remote, &system, false), system_needs);
+        assert_int_equal(read_into(&fixture, remote, device, false), device_needs);
+        assert_int_equal(read_into(&fixture, remote, pinned, false), device_needs);
         assert_int_equal(vendor_view(device)[0], device_needs ? 0 : '0' + (int)i);
-        assert_ok(read_into(&bed, remote, &system, true));
-        assert_ok(read_into(&bed, remote, pinned, true));
+        assert_ok(read_into(&fixture, remote, &system, true));
+        assert_ok(read_into(&fixture, remote, pinned, true));
         assert_int_equal(system, '0' + (int)i);
         assert_int_equal(vendor_view(pinned)[0], '0' + (int)i);
         hmreg_remote_close(remote);
         assert_ok(hmreg_mr_close(mr));
         vendor_memory_free(device);
         vendor_memory_free(pinned);
-        bed_close(&bed);
+        fixture_close(&fixture);
     }
 }
 
@@ -225,23 +225,23 @@ static void counter__denied_writes__are_not_counted(void **state)
     uint64_t addr, key;
     struct hmreg_mr *mr;
     char bytes[2] = "x";
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open(&bed, 0);
-    mr = bed_reg(&bed, 5, 0);
-    remote = bed_peer(&bed, mr);
-    assert_ok(hmreg_loopback_counter_open(bed.domain, &counter));
+    fixture_open(&fixture, 0);
+    mr = fixture_reg(&fixture, 5, 0);
+    remote = fixture_peer(&fixture, mr);
+    assert_ok(hmreg_loopback_counter_open(fixture.domain, &counter));
     assert_ok(hmreg_mr_bind(mr, counter, HMREG_REMOTE_WRITE));
-    assert_ok(hmreg_remote_addr(remote, bed.bytes - 1, 1, &addr, &key));
+    assert_ok(hmreg_remote_addr(remote, fixture.bytes - 1, 1, &addr, &key));
     assert_fails(hmreg_loopback_write(remote, bytes, 2, NULL, addr, key), -ERANGE, "outside");
     assert_fails(hmreg_loopback_write(remote, bytes, 1, NULL, addr, key + 1), -EKEYREJECTED, "key");
-    munmap(bed.memory, bed.bytes);
+    munmap(fixture.memory, fixture.bytes);
     assert_fails(hmreg_loopback_write(remote, bytes, 1, NULL, addr, key), -EFAULT, "mapped");
     assert_int_equal(hmreg_loopback_counter_read(counter), 0);
     assert_ok(hmreg_loopback_counter_close(counter));
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- events ----------------------------------------------------------------------------- */
@@ -272,21 +272,21 @@ static void event__read_by_another_thread__region_is_in_its_variable(void **stat
 {
     struct reader *reader = calloc(1, sizeof(*reader));
     pthread_t thread;
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open(&bed, 0);
-    assert_ok(hmreg_loopback_eq_open(bed.domain, &reader->eq));
-    assert_ok(hmreg_domain_bind(bed.domain, reader->eq, HMREG_REG_MR));
+    fixture_open(&fixture, 0);
+    assert_ok(hmreg_loopback_eq_open(fixture.domain, &reader->eq));
+    assert_ok(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_REG_MR));
     assert_int_equal(pthread_create(&thread, NULL, read_events, reader), 0);
     for (int i = 0; i < EVENTS; i++)
-        assert_ok(hmreg_mr_reg(bed.domain, bed.memory, 64, HMREG_SEND, 0, 0, 0, &reader->slots[i],
+        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, 64, HMREG_SEND, 0, 0, 0, &reader->slots[i],
                                &reader->slots[i]));
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&reader->wrong), 0);
     for (int i = 0; i < EVENTS; i++)
         assert_ok(hmreg_mr_close(reader->slots[i]));
     assert_ok(hmreg_loopback_eq_close(reader->eq));
-    bed_close(&bed);
+    fixture_close(&fixture);
     free(reader);
 }
 
@@ -329,15 +329,15 @@ static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **s
     time_t until = time(NULL) + PATIENCE_SECONDS;
     int put_rc = -1, refresh_rc = -1, rc;
     pthread_t writer, refresher;
-    struct bed bed;
+    struct fixture fixture;
     char *device;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MR_MMU_NOTIFY);
+    fixture_open(&fixture, HMREG_MR_MMU_NOTIFY);
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
     held.mr = NULL;
-    assert_ok(hmreg_mr_reg(bed.domain, device, 64, HMREG_ACCESS_REMOTE, 0, 5, 0, &held.mr, NULL));
-    held.remote = bed_peer(&bed, held.mr);
+    assert_ok(hmreg_mr_reg(fixture.domain, device, 64, HMREG_ACCESS_REMOTE, 0, 5, 0, &held.mr, NULL));
+    held.remote = fixture_peer(&fixture, held.mr);
     pthread_barrier_init(&held.in, NULL, 2);
     pthread_barrier_init(&held.out, NULL, 2);
     atomic_store(&held.refreshed, 0);
@@ -365,7 +365,7 @@ static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **s
     hmreg_remote_close(held.remote);
     assert_ok(hmreg_mr_close(held.mr));
     vendor_memory_free(device);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- descriptors and threads ------------------------------------------------------------ */
@@ -423,17 +423,17 @@ static void descriptors__of_all_the_library_opens__end_with_an_exec(void **state
 {
     bool before[MOST_FDS];
     struct hmreg_mr *mr, *cached = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
     note_open(before);
-    bed_open(&bed, 0);
-    mr = bed_reg(&bed, 5, 0);
-    assert_ok(hmreg_mr_get(bed.domain, bed.memory, 64, HMREG_SEND, &cached));
+    fixture_open(&fixture, 0);
+    mr = fixture_reg(&fixture, 5, 0);
+    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory, 64, HMREG_SEND, &cached));
     assert_int_equal(check_peer(mr), 0);
     assert_int_equal(kept_by_exec(before), 0);
     hmreg_mr_put(cached);
     assert_ok(hmreg_mr_close(mr));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 struct made {
@@ -458,7 +458,7 @@ static void *make_all(void *closure)
                            NULL));
     assert_ok(hmreg_mr_get(made->domain, made->memory, 64, HMREG_SEND, &made->cached));
     assert_ok(hmreg_loopback_ep_open(made->domain, &made->ep));
-    made->remote = bed_peer_on(made->domain, made->mr);
+    made->remote = fixture_peer_on(made->domain, made->mr);
     return NULL;
 }
 

@@ -12,7 +12,7 @@ static const size_t lengths[] = {1, 7, 64, 3, 129, 1, 50};
 #define RANGES (sizeof(lengths) / sizeof(lengths[0]))
 #define TOTAL  (1 + 7 + 64 + 3 + 129 + 1 + 50)
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     char arena[4096]; /* the ranges lie in it, apart and not in their order */
@@ -23,42 +23,42 @@ struct bed {
 };
 
 /* The arena's byte at an offset of the region. */
-static size_t place(const struct bed *bed, size_t offset)
+static size_t place(const struct fixture *fixture, size_t offset)
 {
     size_t i = 0;
 
-    while (offset >= bed->iov[i].iov_len)
-        offset -= bed->iov[i++].iov_len;
-    return (size_t)((char *)bed->iov[i].iov_base - bed->arena) + offset;
+    while (offset >= fixture->iov[i].iov_len)
+        offset -= fixture->iov[i++].iov_len;
+    return (size_t)((char *)fixture->iov[i].iov_base - fixture->arena) + offset;
 }
 
-static void open_bed(struct bed *bed, uint32_t mr_mode)
+static void open_fixture(struct fixture *fixture, uint32_t mr_mode)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
     char token[4096];
     size_t size = sizeof(token);
 
-    memset(bed, 0, sizeof(*bed));
+    memset(fixture, 0, sizeof(*fixture));
     for (size_t i = 0; i < RANGES; i++)
-        bed->iov[i] = (struct iovec){bed->arena + (RANGES - i) * 500 + 3 * i, lengths[i]};
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &bed->domain));
+        fixture->iov[i] = (struct iovec){fixture->arena + (RANGES - i) * 500 + 3 * i, lengths[i]};
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->domain));
     assert_ok(
-        hmreg_mr_regv(bed->domain, bed->iov, RANGES, HMREG_ACCESS_REMOTE, 0, 0, 0, &bed->mr, NULL));
-    assert_ok(hmreg_mr_pack(bed->mr, token, &size));
-    assert_ok(hmreg_remote_open(bed->domain, token, size, &bed->remote));
+        hmreg_mr_regv(fixture->domain, fixture->iov, RANGES, HMREG_ACCESS_REMOTE, 0, 0, 0, &fixture->mr, NULL));
+    assert_ok(hmreg_mr_pack(fixture->mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &fixture->remote));
 }
 
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    hmreg_remote_close(bed->remote);
-    assert_ok(hmreg_mr_close(bed->mr));
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
+    hmreg_remote_close(fixture->remote);
+    assert_ok(hmreg_mr_close(fixture->mr));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
 }
 
 /* Writes len bytes at offset, reads them back, and compares all of the arena. */
-static void check_place(struct bed *bed, uint64_t addr, uint64_t key, size_t offset, size_t len)
+static void check_place(struct fixture *fixture, uint64_t addr, uint64_t key, size_t offset, size_t len)
 {
     static unsigned seed;
     char out[TOTAL], in[TOTAL];
@@ -66,35 +66,35 @@ static void check_place(struct bed *bed, uint64_t addr, uint64_t key, size_t off
     for (size_t i = 0; i < len; i++) {
         seed++;
         out[i] = (char)(seed * 31 + seed / 251);
-        bed->expected[place(bed, offset + i)] = out[i];
+        fixture->expected[place(fixture, offset + i)] = out[i];
     }
-    assert_ok(hmreg_loopback_write(bed->remote, out, len, NULL, addr, key));
-    assert_memory_equal(bed->arena, bed->expected, sizeof(bed->arena));
+    assert_ok(hmreg_loopback_write(fixture->remote, out, len, NULL, addr, key));
+    assert_memory_equal(fixture->arena, fixture->expected, sizeof(fixture->arena));
     memset(in, 0, sizeof(in));
-    assert_ok(hmreg_loopback_read(bed->remote, in, len, NULL, addr, key));
+    assert_ok(hmreg_loopback_read(fixture->remote, in, len, NULL, addr, key));
     assert_memory_equal(in, out, len);
 }
 
 /* The region is one space from 0: an access may run over any number of borders. */
 static void by_offset__every_place_and_length(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     uint64_t addr, key;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     for (size_t offset = 0; offset < TOTAL; offset++)
         for (size_t len = 1; len <= TOTAL - offset; len += 1 + len / 8) {
-            assert_ok(hmreg_remote_addr(bed.remote, offset, len, &addr, &key));
+            assert_ok(hmreg_remote_addr(fixture.remote, offset, len, &addr, &key));
             assert_int_equal(addr, offset);
-            check_place(&bed, addr, key, offset, len);
+            check_place(&fixture, addr, key, offset, len);
         }
-    assert_fails(hmreg_loopback_write(bed.remote, bed.expected, TOTAL + 1, NULL, 0, key), -ERANGE,
+    assert_fails(hmreg_loopback_write(fixture.remote, fixture.expected, TOTAL + 1, NULL, 0, key), -ERANGE,
                  "outside");
-    assert_fails(hmreg_loopback_write(bed.remote, "x", 1, NULL, TOTAL, key), -ERANGE, "outside");
-    assert_fails(hmreg_loopback_write(bed.remote, "xx", 2, NULL, TOTAL - 1, key), -ERANGE,
+    assert_fails(hmreg_loopback_write(fixture.remote, "x", 1, NULL, TOTAL, key), -ERANGE, "outside");
+    assert_fails(hmreg_loopback_write(fixture.remote, "xx", 2, NULL, TOTAL - 1, key), -ERANGE,
                  "outside");
-    assert_memory_equal(bed.arena, bed.expected, sizeof(bed.arena));
-    close_bed(&bed);
+    assert_memory_equal(fixture.arena, fixture.expected, sizeof(fixture.arena));
+    close_fixture(&fixture);
 }
 
 /* Where the range of an offset ends, as an offset. */
@@ -112,52 +112,52 @@ static size_t border_after(size_t offset)
 static void by_address__every_place__and_where_to_split(void **state)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
     uint64_t addr, key;
     char words[64];
 
-    open_bed(&bed, HMREG_MR_VIRT_ADDR);
-    assert_ok(hmreg_remote_query(bed.remote, &info));
+    open_fixture(&fixture, HMREG_MR_VIRT_ADDR);
+    assert_ok(hmreg_remote_query(fixture.remote, &info));
     assert_int_equal(info.segments, RANGES);
     for (size_t offset = 0; offset < TOTAL; offset++) {
         size_t room = border_after(offset) - offset;
 
         for (size_t len = 1; len <= room; len++) {
-            assert_ok(hmreg_remote_addr(bed.remote, offset, len, &addr, &key));
-            assert_int_equal(addr, (uintptr_t)bed.arena + place(&bed, offset));
-            check_place(&bed, addr, key, offset, len);
+            assert_ok(hmreg_remote_addr(fixture.remote, offset, len, &addr, &key));
+            assert_int_equal(addr, (uintptr_t)fixture.arena + place(&fixture, offset));
+            check_place(&fixture, addr, key, offset, len);
         }
         if (offset + room == TOTAL)
             continue;
         snprintf(words, sizeof(words), "split it at offset %zu", offset + room);
-        assert_fails(hmreg_remote_addr(bed.remote, offset, room + 1, &addr, &key), -EXDEV, words);
-        assert_fails(hmreg_loopback_write(bed.remote, bed.expected, room + 1, NULL, addr, key),
+        assert_fails(hmreg_remote_addr(fixture.remote, offset, room + 1, &addr, &key), -EXDEV, words);
+        assert_fails(hmreg_loopback_write(fixture.remote, fixture.expected, room + 1, NULL, addr, key),
                      -ERANGE, "outside");
     }
-    assert_memory_equal(bed.arena, bed.expected, sizeof(bed.arena));
-    close_bed(&bed);
+    assert_memory_equal(fixture.arena, fixture.expected, sizeof(fixture.arena));
+    close_fixture(&fixture);
 }
 
 /* Between the ranges there is memory that belongs to nobody. */
 static void by_address__between_the_ranges__range(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     uint64_t key;
 
-    open_bed(&bed, HMREG_MR_VIRT_ADDR);
-    key = hmreg_mr_key(bed.mr);
+    open_fixture(&fixture, HMREG_MR_VIRT_ADDR);
+    key = hmreg_mr_key(fixture.mr);
     for (size_t i = 0; i < RANGES; i++) {
-        uint64_t base = (uintptr_t)bed.iov[i].iov_base;
+        uint64_t base = (uintptr_t)fixture.iov[i].iov_base;
 
-        assert_fails(hmreg_loopback_write(bed.remote, "x", 1, NULL, base - 1, key), -ERANGE,
+        assert_fails(hmreg_loopback_write(fixture.remote, "x", 1, NULL, base - 1, key), -ERANGE,
                      "outside");
-        assert_fails(hmreg_loopback_write(bed.remote, "x", 1, NULL, base + lengths[i], key),
+        assert_fails(hmreg_loopback_write(fixture.remote, "x", 1, NULL, base + lengths[i], key),
                      -ERANGE, "outside");
-        assert_fails(hmreg_loopback_write(bed.remote, "xx", 2, NULL, base + lengths[i] - 1, key),
+        assert_fails(hmreg_loopback_write(fixture.remote, "xx", 2, NULL, base + lengths[i] - 1, key),
                      -ERANGE, "outside");
     }
-    assert_memory_equal(bed.arena, bed.expected, sizeof(bed.arena));
-    close_bed(&bed);
+    assert_memory_equal(fixture.arena, fixture.expected, sizeof(fixture.arena));
+    close_fixture(&fixture);
 }
 
 /* The second covers what the first, at the same address, does not. */

@@ -109,21 +109,21 @@ static unsigned char *pages(void)
 
 static bool run_in(struct row *row, struct hmreg *lib, uint32_t mr_mode, suite_body *body)
 {
-    struct suite_bed bed = {.fabric = fabric, .lib = lib, .info = {.size = sizeof(bed.info)}};
+    struct suite_fixture fixture = {.fabric = fabric, .lib = lib, .info = {.size = sizeof(fixture.info)}};
 
     row->under_way = mr_mode;
-    if (!fabric->open(&bed, mr_mode))
+    if (!fabric->open(&fixture, mr_mode))
         return false;
-    assert_ok(hmreg_domain_query(bed.domain, &bed.info));
-    bed.memory = pages();
-    bed.local = pages();
+    assert_ok(hmreg_domain_query(fixture.domain, &fixture.info));
+    fixture.memory = pages();
+    fixture.local = pages();
     status = PASSED;
-    body(&bed);
+    body(&fixture);
     if (!row->modes[status]++)
         memcpy(row->why[status], why, sizeof(why));
-    fabric->close(&bed);
-    munmap(bed.memory, SUITE_BYTES);
-    munmap(bed.local, SUITE_BYTES);
+    fabric->close(&fixture);
+    munmap(fixture.memory, SUITE_BYTES);
+    munmap(fixture.local, SUITE_BYTES);
     return true;
 }
 
@@ -169,63 +169,63 @@ int main(int argc, char **argv)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-bool suite_has(const struct suite_bed *bed, uint32_t mode)
+bool suite_has(const struct suite_fixture *fixture, uint32_t mode)
 {
-    return bed->info.mr_mode & mode;
+    return fixture->info.mr_mode & mode;
 }
 
-uint64_t suite_key(const struct suite_bed *bed, uint64_t key)
+uint64_t suite_key(const struct suite_fixture *fixture, uint64_t key)
 {
-    return suite_has(bed, HMREG_MR_PROV_KEY) ? 0 : key;
+    return suite_has(fixture, HMREG_MR_PROV_KEY) ? 0 : key;
 }
 
-void suite_ready(struct suite_bed *bed, struct hmreg_domain *domain, struct hmreg_mr *mr)
+void suite_ready(struct suite_fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr *mr)
 {
     unsigned i = 0;
 
-    if (!suite_has(bed, HMREG_MR_ENDPOINT)) {
+    if (!suite_has(fixture, HMREG_MR_ENDPOINT)) {
         assert_ok(hmreg_mr_enable(mr));
         return;
     }
-    while (i < SUITE_OBJECTS && bed->tied[i].mr)
+    while (i < SUITE_OBJECTS && fixture->tied[i].mr)
         i++;
     assert_true(i < SUITE_OBJECTS);
-    bed->tied[i].ep = bed->fabric->ep_open(domain);
-    bed->tied[i].mr = mr;
-    assert_ok(hmreg_mr_bind(mr, bed->tied[i].ep, 0));
+    fixture->tied[i].ep = fixture->fabric->ep_open(domain);
+    fixture->tied[i].mr = mr;
+    assert_ok(hmreg_mr_bind(mr, fixture->tied[i].ep, 0));
     assert_ok(hmreg_mr_enable(mr));
 }
 
-struct hmreg_mr *suite_reg(struct suite_bed *bed, void *addr, size_t len, uint64_t access,
+struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len, uint64_t access,
                            uint64_t key)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_reg(bed->domain, addr, len, access, 0, suite_key(bed, key), 0, &mr, NULL));
-    suite_ready(bed, bed->domain, mr);
+    assert_ok(hmreg_mr_reg(fixture->domain, addr, len, access, 0, suite_key(fixture, key), 0, &mr, NULL));
+    suite_ready(fixture, fixture->domain, mr);
     return mr;
 }
 
-void suite_close(struct suite_bed *bed, struct hmreg_mr *mr)
+void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     for (unsigned i = 0; i < SUITE_OBJECTS; i++)
-        if (mr && bed->tied[i].mr == mr) {
-            bed->fabric->ep_close(bed->tied[i].ep);
-            bed->tied[i].mr = NULL;
+        if (mr && fixture->tied[i].mr == mr) {
+            fixture->fabric->ep_close(fixture->tied[i].ep);
+            fixture->tied[i].mr = NULL;
         }
     assert_ok(hmreg_mr_close(mr));
 }
 
-void suite_refused(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+void suite_refused(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                    uint64_t offset, uint64_t key, uint64_t flags)
 {
-    if (bed->fabric->native(bed, addr, len, access, offset, key, flags) == 0)
+    if (fixture->fabric->native(fixture, addr, len, access, offset, key, flags) == 0)
         suite_supplied("the fabric itself takes it");
 }
 
-int suite_dmabuf(struct suite_bed *bed, size_t bytes, unsigned char **view)
+int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **view)
 {
-    int fd = bed->fabric->dmabuf ? bed->fabric->dmabuf(bytes) : -1;
+    int fd = fixture->fabric->dmabuf ? fixture->fabric->dmabuf(bytes) : -1;
 
     if (fd < 0) {
         fd = memfd_create("hmreg-test", MFD_CLOEXEC);
@@ -239,38 +239,38 @@ int suite_dmabuf(struct suite_bed *bed, size_t bytes, unsigned char **view)
 
 /* ---- RMA -------------------------------------------------------------------------------- */
 
-struct hmreg_remote *suite_peer(struct suite_bed *bed, const struct hmreg_mr *mr)
+struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote = NULL;
     uint8_t token[4096];
     size_t size = sizeof(token);
 
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(bed->peer, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture->peer, token, size, &remote));
     return remote;
 }
 
-int suite_rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+int suite_rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
               uint64_t key, size_t len)
 {
     struct hmreg_mr *local = NULL;
     int rc;
 
     assert_ok(
-        hmreg_mr_reg(bed->peer, bed->local, len, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
-    suite_ready(bed, bed->peer, local);
-    rc = bed->fabric->rma(bed, remote, write, bed->local, len, hmreg_mr_desc(local), addr, key);
-    suite_close(bed, local);
+        hmreg_mr_reg(fixture->peer, fixture->local, len, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
+    suite_ready(fixture, fixture->peer, local);
+    rc = fixture->fabric->rma(fixture, remote, write, fixture->local, len, hmreg_mr_desc(local), addr, key);
+    suite_close(fixture, local);
     return rc;
 }
 
-int suite_move(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t offset,
+int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t offset,
                size_t len)
 {
     uint64_t addr = 0, key = 0;
     int rc = hmreg_remote_addr(remote, offset, len, &addr, &key);
 
-    return rc ? rc : suite_rma(bed, remote, write, addr, key, len);
+    return rc ? rc : suite_rma(fixture, remote, write, addr, key, len);
 }
 
 static unsigned char pattern(size_t index)
@@ -281,71 +281,71 @@ static unsigned char pattern(size_t index)
 }
 
 /* Some fabrics report a write before its bytes are there. */
-void suite_await(struct suite_bed *bed, const void *at, const void *expected, size_t len)
+void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len)
 {
     time_t until = time(NULL) + PATIENCE_SECONDS;
 
     while (memcmp(at, expected, len) && time(NULL) < until)
-        bed->fabric->progress(bed);
+        fixture->fabric->progress(fixture);
     assert_memory_equal(at, expected, len);
 }
 
-void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
                const unsigned char *at)
 {
     unsigned char before = at[-1], after = at[len];
 
     for (size_t i = 0; i < len; i++)
-        bed->local[i] = pattern(i);
-    assert_ok(suite_move(bed, remote, true, offset, len));
-    suite_await(bed, at, bed->local, len);
+        fixture->local[i] = pattern(i);
+    assert_ok(suite_move(fixture, remote, true, offset, len));
+    suite_await(fixture, at, fixture->local, len);
     assert_int_equal(at[-1], before);
     assert_int_equal(at[len], after);
 }
 
-void suite_get(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
                const unsigned char *at)
 {
-    memset(bed->local, 0, len + 1);
-    assert_ok(suite_move(bed, remote, false, offset, len));
-    assert_memory_equal(bed->local, at, len);
-    assert_int_equal(bed->local[len], 0);
+    memset(fixture->local, 0, len + 1);
+    assert_ok(suite_move(fixture, remote, false, offset, len));
+    assert_memory_equal(fixture->local, at, len);
+    assert_int_equal(fixture->local[len], 0);
 }
 
-void suite_denied(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
                   uint64_t key, size_t len, int code)
 {
     unsigned char *before = malloc(SUITE_BYTES);
     int rc;
 
-    memset(bed->local, 0xdb, len);
-    memcpy(before, bed->memory, SUITE_BYTES);
-    bed->hurry = true;
-    rc = suite_rma(bed, remote, write, addr, key, len);
-    bed->hurry = false;
-    bed->fabric->recover(bed);
-    assert_memory_equal(bed->memory, before, SUITE_BYTES);
+    memset(fixture->local, 0xdb, len);
+    memcpy(before, fixture->memory, SUITE_BYTES);
+    fixture->hurry = true;
+    rc = suite_rma(fixture, remote, write, addr, key, len);
+    fixture->hurry = false;
+    fixture->fabric->recover(fixture);
+    assert_memory_equal(fixture->memory, before, SUITE_BYTES);
     for (size_t i = 0; i < len && !write; i++)
-        assert_int_equal(bed->local[i], 0xdb);
+        assert_int_equal(fixture->local[i], 0xdb);
     free(before);
-    suite_told(bed, rc, code);
+    suite_told(fixture, rc, code);
 }
 
-void suite_told(struct suite_bed *bed, int rc, int code)
+void suite_told(struct suite_fixture *fixture, int rc, int code)
 {
-    if (bed->fabric->thorough)
+    if (fixture->fabric->thorough)
         assert_int_equal(rc, code);
-    else if (bed->fabric->tells)
+    else if (fixture->fabric->tells)
         assert_int_not_equal(rc, 0);
     else
         suite_impossible("no byte moves, but the peer is not told: its operation %s",
                          rc ? "never ends" : "succeeds");
 }
 
-void suite_denied_at(struct suite_bed *bed, struct hmreg_remote *remote, bool write, int code)
+void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, int code)
 {
     uint64_t addr = 0, key = 0;
 
     assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
-    suite_denied(bed, remote, write, addr, key, 1, code);
+    suite_denied(fixture, remote, write, addr, key, 1, code);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The conformance suite: the same cases on every fabric, in every mr_mode it can be had in. A case
- * gets a bed: two domains of one fabric in this process, some memory behind the first, and RMA
+ * gets a fixture: two domains of one fabric in this process, some memory behind the first, and RMA
  * from the second. It says what the manual promises and asserts it; where the fabric does not
  * keep the promise by itself the case notes so, and why:
  *
@@ -30,7 +30,7 @@
 
 struct suite_fabric;
 
-struct suite_bed {
+struct suite_fixture {
     const struct suite_fabric *fabric;
     struct hmreg *lib;
     struct hmreg_domain *domain, *peer; /* the target's and the initiator's */
@@ -52,41 +52,41 @@ struct suite_fabric {
     /* The mr_mode to ask for in round index; false: there are no more. */
     bool (*mode)(unsigned index, uint32_t *mr_mode);
     /* Domains in this mode; false: the fabric has it not. */
-    bool (*open)(struct suite_bed *bed, uint32_t mr_mode);
-    void (*close)(struct suite_bed *bed);
+    bool (*open)(struct suite_fixture *fixture, uint32_t mr_mode);
+    void (*close)(struct suite_fixture *fixture);
     /* RMA by the initiator. */
-    int (*rma)(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+    int (*rma)(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key);
     /* Adds amount to the 8 bytes at addr; fetch: what they were is the first of words, which desc
      * is of. -EOPNOTSUPP, or NULL: there are no such operations. */
-    int (*add)(struct suite_bed *bed, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
+    int (*add)(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
                uint64_t addr, uint64_t key);
     /* A message from the initiator's memory to the target's. -EOPNOTSUPP, or NULL: there are none
      * of this kind. */
-    int (*message)(struct suite_bed *bed, bool tagged, const void *from, void *from_desc, void *to,
+    int (*message)(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc, void *to,
                    void *to_desc, size_t len);
     /* Makes the way to the target usable again after a refusal. */
-    void (*recover)(struct suite_bed *bed);
+    void (*recover)(struct suite_fixture *fixture);
     /* Another initiator in place of ours, the target as it is; NULL: a refusal ends the target's
      * side as well. */
-    void (*replace)(struct suite_bed *bed);
+    void (*replace)(struct suite_fixture *fixture);
     /* Lets a target that needs it work. */
-    void (*progress)(struct suite_bed *bed);
+    void (*progress)(struct suite_fixture *fixture);
     /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE. */
-    int (*native)(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+    int (*native)(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags);
     /* An endpoint, a counter of the target's; NULL: there are none. */
     void *(*ep_open)(struct hmreg_domain *domain);
     void (*ep_close)(void *ep);
-    void *(*counter_open)(struct suite_bed *bed);
+    void *(*counter_open)(struct suite_fixture *fixture);
     uint64_t (*counter_read)(void *counter);
     void (*counter_close)(void *counter);
     /* A domain beside the target's, on the same of the fabric's, whose registrations complete in
      * a queue; false: the fabric has none. */
-    bool (*async_open)(struct suite_bed *bed, struct hmreg_domain **out);
-    void (*async_close)(struct suite_bed *bed, struct hmreg_domain *domain);
+    bool (*async_open)(struct suite_fixture *fixture, struct hmreg_domain **out);
+    void (*async_close)(struct suite_fixture *fixture, struct hmreg_domain *domain);
     /* Is there an event, and whose? */
-    bool (*async_event)(struct suite_bed *bed, void **context);
+    bool (*async_event)(struct suite_fixture *fixture, void **context);
     /* A dmabuf of so many bytes that the fabric imports, -1: there is none; NULL: any file will
      * do. */
     int (*dmabuf)(size_t bytes);
@@ -97,7 +97,7 @@ const struct suite_fabric *suite_fabric(const char *name);
 
 /* ---- cases ------------------------------------------------------------------------------ */
 
-typedef void suite_body(struct suite_bed *bed);
+typedef void suite_body(struct suite_fixture *fixture);
 
 /* Runs a case in every mode. */
 void suite_run(const char *name, suite_body *body);
@@ -108,7 +108,7 @@ void suite_run(const char *name, suite_body *body);
     {                                                                                              \
         suite_run(#name, name##_in);                                                               \
     }                                                                                              \
-    static void name##_in(struct suite_bed *bed)
+    static void name##_in(struct suite_fixture *fixture)
 
 /* Each file of cases. */
 struct suite_cases {
@@ -129,48 +129,48 @@ void suite_impossible(const char *format, ...) __attribute__((format(printf, 1, 
 void suite_not_asked(void);
 
 /* Notes "supplied" if the fabric itself would have taken what we refused. */
-void suite_refused(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+void suite_refused(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                    uint64_t offset, uint64_t key, uint64_t flags);
 
 /* ---- what cases do ---------------------------------------------------------------------- */
 
-bool suite_has(const struct suite_bed *bed, uint32_t mode);
+bool suite_has(const struct suite_fixture *fixture, uint32_t mode);
 /* The key to request: 0 where the fabric chooses. */
-uint64_t suite_key(const struct suite_bed *bed, uint64_t key);
+uint64_t suite_key(const struct suite_fixture *fixture, uint64_t key);
 
 /* hmreg_mr_reg(), then all that the mode asks before the region can be used. */
-struct hmreg_mr *suite_reg(struct suite_bed *bed, void *addr, size_t len, uint64_t access,
+struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len, uint64_t access,
                            uint64_t key);
-void suite_ready(struct suite_bed *bed, struct hmreg_domain *domain, struct hmreg_mr *mr);
+void suite_ready(struct suite_fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr *mr);
 /* Unties what suite_ready() tied, and closes. */
-void suite_close(struct suite_bed *bed, struct hmreg_mr *mr);
+void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr);
 
 /* A descriptor of so many bytes for a region, and a view of them, to be unmapped; fabric imports
  * it or, where it imports none, reaches it by a mapping. */
-int suite_dmabuf(struct suite_bed *bed, size_t bytes, unsigned char **view);
+int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **view);
 
 /* The region as the initiator sees it. */
-struct hmreg_remote *suite_peer(struct suite_bed *bed, const struct hmreg_mr *mr);
+struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr);
 
-/* RMA between bed->local and the region; local bytes are registered for it. */
-int suite_rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+/* RMA between fixture->local and the region; local bytes are registered for it. */
+int suite_rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
               uint64_t key, size_t len);
 /* The same by offset. */
-int suite_move(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t offset,
+int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t offset,
                size_t len);
 /* A pattern travels there, and nothing else changes: at is where the offset lies in memory. */
-void suite_put(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
                const unsigned char *at);
-void suite_get(struct suite_bed *bed, struct hmreg_remote *remote, uint64_t offset, size_t len,
+void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
                const unsigned char *at);
 /* Gives the fabric time until these bytes are at the target. */
-void suite_await(struct suite_bed *bed, const void *at, const void *expected, size_t len);
+void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len);
 /* The access fails, with code where the fabric tells, and no byte moves. */
-void suite_denied(struct suite_bed *bed, struct hmreg_remote *remote, bool write, uint64_t addr,
+void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
                   uint64_t key, size_t len, int code);
 /* How the initiator learned of a refusal: rc is what its operation came to. */
-void suite_told(struct suite_bed *bed, int rc, int code);
+void suite_told(struct suite_fixture *fixture, int rc, int code);
 /* The same at offset 0 of the remote. */
-void suite_denied_at(struct suite_bed *bed, struct hmreg_remote *remote, bool write, int code);
+void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, int code);
 
 #endif

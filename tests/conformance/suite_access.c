@@ -3,108 +3,108 @@
 #include "tests/conformance/suite.h"
 
 /* The peer's view of a region with these rights. */
-static void check_rights(struct suite_bed *bed, uint64_t access)
+static void check_rights(struct suite_fixture *fixture, uint64_t access)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 8, 64, access, 5);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 8, 64, access, 5);
     struct hmreg_remote *remote;
 
     assert_ok(hmreg_mr_query(mr, &info));
     assert_true(info.access == access);
     if (access & HMREG_ACCESS_REMOTE) {
-        remote = suite_peer(bed, mr);
+        remote = suite_peer(fixture, mr);
         if (access & HMREG_REMOTE_WRITE)
-            suite_put(bed, remote, 3, 9, bed->memory + 8 + 3);
+            suite_put(fixture, remote, 3, 9, fixture->memory + 8 + 3);
         else
-            suite_denied_at(bed, remote, true, -EACCES);
+            suite_denied_at(fixture, remote, true, -EACCES);
         if (access & HMREG_REMOTE_READ)
-            suite_get(bed, remote, 3, 9, bed->memory + 8 + 3);
+            suite_get(fixture, remote, 3, 9, fixture->memory + 8 + 3);
         else
-            suite_denied_at(bed, remote, false, -EACCES);
+            suite_denied_at(fixture, remote, false, -EACCES);
         hmreg_remote_close(remote);
     }
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(right__alone__grants_nothing_else)
 {
     for (uint64_t right = HMREG_READ; right <= HMREG_REMOTE_WRITE; right <<= 1)
-        check_rights(bed, right);
+        check_rights(fixture, right);
 }
 
 CASE(rights__combined__grant_their_sum)
 {
-    uint64_t step = bed->fabric->thorough ? 1 : 16; /* the remote rights, where time matters */
+    uint64_t step = fixture->fabric->thorough ? 1 : 16; /* the remote rights, where time matters */
 
     for (uint64_t rights = step; rights < 64; rights += step)
-        check_rights(bed, rights << 8);
+        check_rights(fixture, rights << 8);
 }
 
 CASE(rights__none_or_unknown__inval)
 {
     struct hmreg_mr *mr = (void *)1;
 
-    assert_fails(hmreg_mr_reg(bed->domain, bed->memory, 8, 0, 0, 0, 0, &mr, NULL), -EINVAL,
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, 0, 0, 0, 0, &mr, NULL), -EINVAL,
                  "access is 0");
-    suite_refused(bed, bed->memory, 8, 0, 0, 1, 0);
+    suite_refused(fixture, fixture->memory, 8, 0, 0, 1, 0);
     for (int bit = 0; bit < 64; bit++) {
         uint64_t right = UINT64_C(1) << bit;
 
         if (right & HMREG_ACCESS_ALL)
             continue;
         assert_fails(
-            hmreg_mr_reg(bed->domain, bed->memory, 8, HMREG_SEND | right, 0, 0, 0, &mr, NULL),
+            hmreg_mr_reg(fixture->domain, fixture->memory, 8, HMREG_SEND | right, 0, 0, 0, &mr, NULL),
             -EINVAL, "access has unknown bits");
     }
     assert_ptr_equal(mr, (void *)1);
-    suite_refused(bed, bed->memory, 8, UINT64_C(1) << 50, 0, 1, 0);
+    suite_refused(fixture, fixture->memory, 8, UINT64_C(1) << 50, 0, 1, 0);
 }
 
 CASE(range__over_the_end__denied)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 100, 50, HMREG_ACCESS_REMOTE, 5);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 100, 50, HMREG_ACCESS_REMOTE, 5);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr, key;
 
-    suite_put(bed, remote, 49, 1, bed->memory + 149);
+    suite_put(fixture, remote, 49, 1, fixture->memory + 149);
     assert_fails(hmreg_remote_addr(remote, 49, 2, &addr, &key), -ERANGE, "outside");
     assert_ok(hmreg_remote_addr(remote, 49, 1, &addr, &key));
-    suite_denied(bed, remote, true, addr, key, 2, -ERANGE);
+    suite_denied(fixture, remote, true, addr, key, 2, -ERANGE);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(range__before_the_start__denied)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 100, 50, HMREG_ACCESS_REMOTE, 5);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 100, 50, HMREG_ACCESS_REMOTE, 5);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr, key;
 
     assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
-    suite_denied(bed, remote, true, addr - 1, key, 2, -ERANGE);
+    suite_denied(fixture, remote, true, addr - 1, key, 2, -ERANGE);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* The initiator's side: rights of the region whose desc goes with the operation. */
 CASE(local_rights__of_the_initiators_region)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, 5), *local = NULL;
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, 5), *local = NULL;
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr, key;
     int rc;
 
     assert_ok(hmreg_remote_addr(remote, 0, 8, &addr, &key));
-    assert_ok(hmreg_mr_reg(bed->peer, bed->local, 8, HMREG_READ, 0, 0, 0, &local, NULL));
-    suite_ready(bed, bed->peer, local);
-    rc = bed->fabric->rma(bed, remote, true, bed->local, 8, hmreg_mr_desc(local), addr, key);
-    if (bed->fabric->thorough && suite_has(bed, HMREG_MR_LOCAL | HMREG_MR_HMEM))
+    assert_ok(hmreg_mr_reg(fixture->peer, fixture->local, 8, HMREG_READ, 0, 0, 0, &local, NULL));
+    suite_ready(fixture, fixture->peer, local);
+    rc = fixture->fabric->rma(fixture, remote, true, fixture->local, 8, hmreg_mr_desc(local), addr, key);
+    if (fixture->fabric->thorough && suite_has(fixture, HMREG_MR_LOCAL | HMREG_MR_HMEM))
         assert_int_equal(rc, -EINVAL);
     else
         assert_int_equal(rc, 0); /* nobody asked for a registration */
-    suite_close(bed, local);
+    suite_close(fixture, local);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 SUITE_CASES(suite_access, TEST(right__alone__grants_nothing_else),

@@ -8,22 +8,22 @@
 #define KEY              99
 #define PATIENCE_SECONDS 60
 
-static bool begin(struct suite_bed *bed, struct hmreg_domain **domain)
+static bool begin(struct suite_fixture *fixture, struct hmreg_domain **domain)
 {
-    if (bed->fabric->async_open(bed, domain))
+    if (fixture->fabric->async_open(fixture, domain))
         return true;
     suite_impossible("the fabric registers in the call: FI_REG_MR is refused when the queue is "
                      "bound, with libfabric 2 when the domain is opened");
     return false;
 }
 
-static void *await_event(struct suite_bed *bed)
+static void *await_event(struct suite_fixture *fixture)
 {
     time_t until = time(NULL) + PATIENCE_SECONDS;
     void *context = NULL;
 
-    while (!bed->fabric->async_event(bed, &context) && time(NULL) < until)
-        bed->fabric->progress(bed);
+    while (!fixture->fabric->async_event(fixture, &context) && time(NULL) < until)
+        fixture->fabric->progress(fixture);
     return context;
 }
 
@@ -34,16 +34,16 @@ CASE(async__event_brings_the_callers_context)
     uint8_t raw[64];
     size_t size = sizeof(raw);
 
-    if (!begin(bed, &domain))
+    if (!begin(fixture, &domain))
         return;
-    assert_ok(hmreg_mr_reg(domain, bed->memory, 64, HMREG_REMOTE_READ, 0, suite_key(bed, KEY), 0,
+    assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0, suite_key(fixture, KEY), 0,
                            &mr, &mr));
     assert_non_null(mr);
-    assert_ptr_equal(await_event(bed), &mr);
+    assert_ptr_equal(await_event(fixture), &mr);
     assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0));
-    assert_true(suite_has(bed, HMREG_MR_RAW) || hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL);
+    assert_true(suite_has(fixture, HMREG_MR_RAW) || hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_close(mr));
-    bed->fabric->async_close(bed, domain);
+    fixture->fabric->async_close(fixture, domain);
 }
 
 CASE(async__error__no_event)
@@ -52,21 +52,21 @@ CASE(async__error__no_event)
     struct hmreg_domain *domain = NULL;
     void *context = NULL;
 
-    if (!begin(bed, &domain))
+    if (!begin(fixture, &domain))
         return;
-    assert_fails(hmreg_mr_reg(domain, bed->memory, 64, 0, 0, 0, 0, &none, &none), -EINVAL,
+    assert_fails(hmreg_mr_reg(domain, fixture->memory, 64, 0, 0, 0, 0, &none, &none), -EINVAL,
                  "access");
-    assert_ok(hmreg_mr_reg(domain, bed->memory, 64, HMREG_REMOTE_READ, 0, suite_key(bed, KEY), 0,
+    assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0, suite_key(fixture, KEY), 0,
                            &mr, &mr));
-    if (!suite_has(bed, HMREG_MR_PROV_KEY))
+    if (!suite_has(fixture, HMREG_MR_PROV_KEY))
         assert_fails(
-            hmreg_mr_reg(domain, bed->memory, 64, HMREG_REMOTE_READ, 0, KEY, 0, &none, &none),
+            hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0, KEY, 0, &none, &none),
             -HMREG_ENOKEY, "in use");
     assert_ptr_equal(none, (void *)1);
-    assert_ptr_equal(await_event(bed), &mr);
-    assert_false(bed->fabric->async_event(bed, &context));
+    assert_ptr_equal(await_event(fixture), &mr);
+    assert_false(fixture->fabric->async_event(fixture, &context));
     assert_ok(hmreg_mr_close(mr));
-    bed->fabric->async_close(bed, domain);
+    fixture->fabric->async_close(fixture, domain);
 }
 
 SUITE_CASES(suite_async, TEST(async__event_brings_the_callers_context),

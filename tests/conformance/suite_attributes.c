@@ -9,26 +9,26 @@ struct attributes {
     struct hmreg_mr_attr attr;
 };
 
-static void fill(struct suite_bed *bed, struct attributes *out)
+static void fill(struct suite_fixture *fixture, struct attributes *out)
 {
-    out->iov = (struct iovec){bed->memory + 8, 64};
+    out->iov = (struct iovec){fixture->memory + 8, 64};
     out->attr = (struct hmreg_mr_attr){.size = sizeof(out->attr),
                                        .iov = &out->iov,
                                        .iov_count = 1,
                                        .access = HMREG_ACCESS_REMOTE,
-                                       .requested_key = suite_key(bed, KEY),
+                                       .requested_key = suite_key(fixture, KEY),
                                        .device = HMREG_DEVICE_ANY};
 }
 
-static void assert_works(struct suite_bed *bed, struct hmreg_mr *mr)
+static void assert_works(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote;
 
-    suite_ready(bed, bed->domain, mr);
-    remote = suite_peer(bed, mr);
-    suite_put(bed, remote, 5, 7, bed->memory + 13);
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 5, 7, fixture->memory + 13);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(attr__means_what_reg_means)
@@ -36,11 +36,11 @@ CASE(attr__means_what_reg_means)
     struct attributes a;
     struct hmreg_mr *mr = NULL;
 
-    fill(bed, &a);
+    fill(fixture, &a);
     a.attr.context = &a;
-    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
+    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
     assert_ptr_equal(hmreg_mr_context(mr), &a);
-    assert_works(bed, mr);
+    assert_works(fixture, mr);
 }
 
 CASE(attr__of_an_older_caller__newer_fields_are_not_read)
@@ -48,12 +48,12 @@ CASE(attr__of_an_older_caller__newer_fields_are_not_read)
     struct attributes a;
     struct hmreg_mr *mr = NULL;
 
-    fill(bed, &a);
+    fill(fixture, &a);
     a.attr.size = offsetof(struct hmreg_mr_attr, dmabuf);
     a.attr.dmabuf = (void *)1;
     a.attr.page_size = 3;
-    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
-    assert_works(bed, mr);
+    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
+    assert_works(fixture, mr);
 }
 
 CASE(attr__of_a_newer_caller__taken_unless_it_says_more)
@@ -64,15 +64,15 @@ CASE(attr__of_a_newer_caller__taken_unless_it_says_more)
     } newer = {.later = {0}};
     struct hmreg_mr *mr = NULL, *none = NULL;
 
-    fill(bed, &newer.a);
+    fill(fixture, &newer.a);
     newer.a.attr.size = sizeof(newer.a.attr) + sizeof(newer.later);
-    assert_ok(hmreg_mr_regattr(bed->domain, &newer.a.attr, 0, &mr));
+    assert_ok(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &mr));
     newer.later[3] = 1;
-    assert_fails(hmreg_mr_regattr(bed->domain, &newer.a.attr, 0, &none), -EINVAL, "does not know");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &none), -EINVAL, "does not know");
     newer.a.attr.size = 8;
-    assert_fails(hmreg_mr_regattr(bed->domain, &newer.a.attr, 0, &none), -EINVAL, "size of");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &none), -EINVAL, "size of");
     assert_null(none);
-    assert_works(bed, mr);
+    assert_works(fixture, mr);
 }
 
 CASE(attr__iface_and_device__claims_are_checked)
@@ -80,19 +80,19 @@ CASE(attr__iface_and_device__claims_are_checked)
     struct attributes a;
     struct hmreg_mr *mr = NULL, *none = NULL;
 
-    fill(bed, &a);
+    fill(fixture, &a);
     a.attr.claim_iface = 1;
     a.attr.iface = HMREG_IFACE_SYSTEM;
-    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
-    a.attr.requested_key = suite_key(bed, KEY + 1);
+    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
+    a.attr.requested_key = suite_key(fixture, KEY + 1);
     a.attr.iface = HMREG_IFACE_CUDA; /* its runtime was not looked for */
-    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &none), -EINVAL, "iface cuda");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &none), -EINVAL, "iface cuda");
     a.attr.iface = (enum hmreg_iface)99;
-    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &none), -EINVAL, "iface is 99");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &none), -EINVAL, "iface is 99");
     a.attr.claim_iface = 2;
-    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &none), -EINVAL, "claim_iface is 2");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &none), -EINVAL, "claim_iface is 2");
     assert_null(none);
-    assert_works(bed, mr);
+    assert_works(fixture, mr);
 }
 
 CASE(attr__page_size__zero_or_a_power_of_two)
@@ -100,13 +100,13 @@ CASE(attr__page_size__zero_or_a_power_of_two)
     struct attributes a;
     struct hmreg_mr *mr = NULL;
 
-    fill(bed, &a);
+    fill(fixture, &a);
     a.attr.page_size = 4095;
-    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr), -EINVAL, "page_size is 4095");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "page_size is 4095");
     assert_null(mr);
     a.attr.page_size = 4096;
-    assert_ok(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr));
-    assert_works(bed, mr);
+    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
+    assert_works(fixture, mr);
 }
 
 CASE(auth_key__of_another__keeps_peers_out)
@@ -117,37 +117,37 @@ CASE(auth_key__of_another__keeps_peers_out)
     struct attributes a;
     int rc;
 
-    fill(bed, &a);
+    fill(fixture, &a);
     a.attr.auth_key_size = sizeof(secret);
-    assert_fails(hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr), -EINVAL, "auth_key is NULL");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "auth_key is NULL");
     a.attr.auth_key = secret;
-    rc = hmreg_mr_regattr(bed->domain, &a.attr, 0, &mr);
+    rc = hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr);
     if (rc) {
         assert_int_equal(rc, -EOPNOTSUPP);
         assert_null(mr);
         suite_impossible("the fabric has no authorization keys: EOPNOTSUPP");
         return;
     }
-    suite_ready(bed, bed->domain, mr);
-    remote = suite_peer(bed, mr);
-    suite_denied_at(bed, remote, true, -EACCES);
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_denied_at(fixture, remote, true, -EACCES);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
 
 #define DMABUF_BYTES 20480
 
-static void begin_dmabuf(struct suite_bed *bed, struct hmreg_mr_dmabuf *dmabuf,
+static void begin_dmabuf(struct suite_fixture *fixture, struct hmreg_mr_dmabuf *dmabuf,
                          struct hmreg_mr_attr *attr, unsigned char **view)
 {
     *attr = (struct hmreg_mr_attr){.size = sizeof(*attr),
                                    .access = HMREG_ACCESS_REMOTE,
-                                   .requested_key = suite_key(bed, KEY),
+                                   .requested_key = suite_key(fixture, KEY),
                                    .dmabuf = dmabuf};
     *dmabuf = (struct hmreg_mr_dmabuf){
-        .fd = suite_dmabuf(bed, DMABUF_BYTES, view), .offset = 5000, .len = 64};
+        .fd = suite_dmabuf(fixture, DMABUF_BYTES, view), .offset = 5000, .len = 64};
 }
 
 /* Imported, or reached through a mapping, and then the region says so. */
@@ -176,8 +176,8 @@ CASE(dmabuf__callers__its_bytes_are_reached)
     unsigned char *view;
     int rc;
 
-    begin_dmabuf(bed, &dmabuf, &attr, &view);
-    rc = hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr);
+    begin_dmabuf(fixture, &dmabuf, &attr, &view);
+    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr);
     close(dmabuf.fd); /* borrowed for the call only */
     if (rc) {
         assert_int_equal(rc, -EOPNOTSUPP);
@@ -186,42 +186,42 @@ CASE(dmabuf__callers__its_bytes_are_reached)
         return;
     }
     note_path(mr);
-    suite_ready(bed, bed->domain, mr);
-    remote = suite_peer(bed, mr);
-    suite_put(bed, remote, 3, 9, view + 5003);
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 3, 9, view + 5003);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
     munmap(view, DMABUF_BYTES);
 }
 
 CASE(dmabuf__wrong_attributes__refused)
 {
     struct hmreg_mr_dmabuf dmabuf;
-    struct iovec iov = {bed->memory, 8};
+    struct iovec iov = {fixture->memory, 8};
     struct hmreg_mr_attr attr;
     struct hmreg_mr *mr = NULL;
     unsigned char *view;
 
-    begin_dmabuf(bed, &dmabuf, &attr, &view);
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, 0, &mr), -EINVAL, "lacks HMREG_MR_DMABUF");
+    begin_dmabuf(fixture, &dmabuf, &attr, &view);
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), -EINVAL, "lacks HMREG_MR_DMABUF");
     attr.iov = &iov;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "iov is set");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "iov is set");
     attr.iov = NULL;
     attr.dmabuf = NULL;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
                  "dmabuf is NULL");
     attr.dmabuf = &dmabuf;
     dmabuf.len = 0;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "len is 0");
     dmabuf.len = SIZE_MAX;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "wraps");
     munmap(view, DMABUF_BYTES);
     close(dmabuf.fd);
     dmabuf.len = 64;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF,
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF,
                  "not an open descriptor");
     dmabuf.fd = -1;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF, "fd -1");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF, "fd -1");
     assert_null(mr);
 }
 
@@ -233,14 +233,14 @@ CASE(dmabuf__range_behind_its_end__inval)
     struct hmreg_mr *mr = NULL;
     unsigned char *view;
 
-    begin_dmabuf(bed, &dmabuf, &attr, &view);
+    begin_dmabuf(fixture, &dmabuf, &attr, &view);
     dmabuf.offset = DMABUF_BYTES - 1;
     dmabuf.len = 2;
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
                  "beyond its 20480 bytes");
     assert_null(mr);
     dmabuf.len = 1;
-    if (hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, &mr) == -EOPNOTSUPP)
+    if (hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr) == -EOPNOTSUPP)
         suite_impossible("no path to it: EOPNOTSUPP");
     else
         assert_non_null(mr);

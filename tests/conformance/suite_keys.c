@@ -4,23 +4,23 @@
 
 #define KEY 77
 
-static int reg(struct suite_bed *bed, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+static int reg(struct suite_fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(bed->domain, bed->memory, 64, access, 0, key, 0, mr, NULL);
+    return hmreg_mr_reg(fixture->domain, fixture->memory, 64, access, 0, key, 0, mr, NULL);
 }
 
 CASE(requested_key__is_the_regions_key)
 {
     struct hmreg_mr *mr = NULL;
 
-    if (suite_has(bed, HMREG_MR_PROV_KEY)) {
-        assert_fails(reg(bed, HMREG_REMOTE_READ, KEY, &mr), -EKEYREJECTED, "chooses keys itself");
+    if (suite_has(fixture, HMREG_MR_PROV_KEY)) {
+        assert_fails(reg(fixture, HMREG_REMOTE_READ, KEY, &mr), -EKEYREJECTED, "chooses keys itself");
         assert_null(mr);
         suite_impossible("the provider chooses keys (HMREG_MR_PROV_KEY): EKEYREJECTED");
         return;
     }
-    assert_ok(reg(bed, HMREG_REMOTE_READ, KEY, &mr));
-    assert_true(hmreg_mr_key(mr) == (suite_has(bed, HMREG_MR_RAW) ? HMREG_KEY_NOTAVAIL : KEY));
+    assert_ok(reg(fixture, HMREG_REMOTE_READ, KEY, &mr));
+    assert_true(hmreg_mr_key(mr) == (suite_has(fixture, HMREG_MR_RAW) ? HMREG_KEY_NOTAVAIL : KEY));
     assert_ok(hmreg_mr_close(mr));
 }
 
@@ -28,29 +28,29 @@ CASE(requested_key__in_use__enokey)
 {
     struct hmreg_mr *first = NULL, *second = (void *)1;
 
-    if (suite_has(bed, HMREG_MR_PROV_KEY)) {
+    if (suite_has(fixture, HMREG_MR_PROV_KEY)) {
         suite_impossible("the provider chooses keys (HMREG_MR_PROV_KEY): EKEYREJECTED");
         return;
     }
-    assert_ok(reg(bed, HMREG_REMOTE_READ, KEY, &first));
-    assert_fails(reg(bed, HMREG_REMOTE_WRITE, KEY, &second), -HMREG_ENOKEY, "requested_key 0x4d");
+    assert_ok(reg(fixture, HMREG_REMOTE_READ, KEY, &first));
+    assert_fails(reg(fixture, HMREG_REMOTE_WRITE, KEY, &second), -HMREG_ENOKEY, "requested_key 0x4d");
     assert_ptr_equal(second, (void *)1);
-    suite_refused(bed, bed->memory, 64, HMREG_REMOTE_WRITE, 0, KEY, 0);
+    suite_refused(fixture, fixture->memory, 64, HMREG_REMOTE_WRITE, 0, KEY, 0);
     assert_ok(hmreg_mr_close(first));
 }
 
 CASE(requested_key__free_again_after_close)
 {
-    uint64_t key = suite_key(bed, KEY);
+    uint64_t key = suite_key(fixture, KEY);
     struct hmreg_remote *remote;
     struct hmreg_mr *mr;
 
     for (int i = 0; i < 3; i++) {
-        mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, key);
-        remote = suite_peer(bed, mr);
-        suite_put(bed, remote, 0, 64, bed->memory + 1);
+        mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, key);
+        remote = suite_peer(fixture, mr);
+        suite_put(fixture, remote, 0, 64, fixture->memory + 1);
         hmreg_remote_close(remote);
-        suite_close(bed, mr);
+        suite_close(fixture, mr);
     }
 }
 
@@ -60,13 +60,13 @@ CASE(requested_key__largest__reaches_its_region)
     struct hmreg_remote *remote;
     struct hmreg_mr *mr;
 
-    if (bed->info.key_size < 8)
-        largest = (UINT64_C(1) << 8 * bed->info.key_size) - 1;
-    mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, largest);
-    remote = suite_peer(bed, mr);
-    suite_put(bed, remote, 0, 64, bed->memory + 1);
+    if (fixture->info.key_size < 8)
+        largest = (UINT64_C(1) << 8 * fixture->info.key_size) - 1;
+    mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, largest);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 0, 64, fixture->memory + 1);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* The value that means "no key" is none. */
@@ -74,27 +74,27 @@ CASE(requested_key__no_key_at_all__keyrejected)
 {
     struct hmreg_mr *mr = (void *)1;
 
-    assert_fails(reg(bed, HMREG_REMOTE_READ, HMREG_KEY_NOTAVAIL, &mr), -EKEYREJECTED,
+    assert_fails(reg(fixture, HMREG_REMOTE_READ, HMREG_KEY_NOTAVAIL, &mr), -EKEYREJECTED,
                  "requested_key");
     assert_ptr_equal(mr, (void *)1);
-    suite_refused(bed, bed->memory, 64, HMREG_REMOTE_READ, 0, HMREG_KEY_NOTAVAIL, 0);
+    suite_refused(fixture, fixture->memory, 64, HMREG_REMOTE_READ, 0, HMREG_KEY_NOTAVAIL, 0);
 }
 
 CASE(key__of_a_region_without_remote_access__is_none)
 {
-    uint64_t key = suite_key(bed, KEY);
+    uint64_t key = suite_key(fixture, KEY);
     struct hmreg_mr *remote = NULL, *local[4];
     uint8_t raw[64];
     size_t size = sizeof(raw);
 
-    assert_ok(reg(bed, HMREG_REMOTE_READ, key, &remote));
+    assert_ok(reg(fixture, HMREG_REMOTE_READ, key, &remote));
     for (int i = 0; i < 4; i++) { /* what they request is ignored, and collides with nothing */
-        assert_ok(reg(bed, HMREG_ACCESS_LOCAL, key, &local[i]));
+        assert_ok(reg(fixture, HMREG_ACCESS_LOCAL, key, &local[i]));
         assert_true(hmreg_mr_key(local[i]) == HMREG_KEY_NOTAVAIL);
         assert_fails(hmreg_mr_pack(local[i], raw, &size), -EACCES, "remote access");
         assert_fails(hmreg_mr_raw_attr(local[i], NULL, raw, &size, 0), -EACCES, "remote access");
     }
-    if (bed->fabric->native(bed, bed->memory, 64, HMREG_SEND, 0, key, 0) == -HMREG_ENOKEY)
+    if (fixture->fabric->native(fixture, fixture->memory, 64, HMREG_SEND, 0, key, 0) == -HMREG_ENOKEY)
         suite_supplied("the fabric wants unique keys of these too");
     for (int i = 0; i < 4; i++)
         assert_ok(hmreg_mr_close(local[i]));
@@ -110,7 +110,7 @@ CASE(key__each_region_has_its_own)
     for (uint64_t i = 0; i < 50; i++) {
         size[i] = sizeof(raw[i]);
         memset(raw[i], 0, sizeof(raw[i]));
-        assert_ok(reg(bed, HMREG_REMOTE_READ, suite_key(bed, i), &mrs[i]));
+        assert_ok(reg(fixture, HMREG_REMOTE_READ, suite_key(fixture, i), &mrs[i]));
         assert_ok(hmreg_mr_raw_attr(mrs[i], NULL, raw[i], &size[i], 0));
         for (uint64_t k = 0; k < i; k++)
             assert_memory_not_equal(raw[i], raw[k], sizeof(raw[i]));
@@ -125,12 +125,12 @@ CASE(key__one_that_nobody_has__denied)
     uint64_t addr, key;
     struct hmreg_mr *mr;
 
-    mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    remote = suite_peer(bed, mr);
+    mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    remote = suite_peer(fixture, mr);
     assert_ok(hmreg_remote_addr(remote, 0, 64, &addr, &key));
-    suite_denied(bed, remote, true, addr, key + 1000, 64, -EKEYREJECTED);
+    suite_denied(fixture, remote, true, addr, key + 1000, 64, -EKEYREJECTED);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* A key opens its own region and no other of the domain. */
@@ -140,18 +140,18 @@ CASE(key__of_the_neighbour__opens_only_the_neighbour)
     uint64_t addr, key, other;
     struct hmreg_mr *mr[2];
 
-    mr[0] = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    mr[1] = suite_reg(bed, bed->memory + 4096, 32, HMREG_ACCESS_REMOTE, KEY + 1);
-    remote = suite_peer(bed, mr[0]);
-    neighbour = suite_peer(bed, mr[1]);
+    mr[0] = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    mr[1] = suite_reg(fixture, fixture->memory + 4096, 32, HMREG_ACCESS_REMOTE, KEY + 1);
+    remote = suite_peer(fixture, mr[0]);
+    neighbour = suite_peer(fixture, mr[1]);
     assert_ok(hmreg_remote_addr(remote, 40, 8, &addr, &key));
     assert_ok(hmreg_remote_addr(neighbour, 0, 1, &addr, &other));
     assert_ok(hmreg_remote_addr(remote, 40, 8, &addr, &key));
-    suite_denied(bed, remote, true, addr, other, 8, -ERANGE);
+    suite_denied(fixture, remote, true, addr, other, 8, -ERANGE);
     hmreg_remote_close(neighbour);
     hmreg_remote_close(remote);
-    suite_close(bed, mr[1]);
-    suite_close(bed, mr[0]);
+    suite_close(fixture, mr[1]);
+    suite_close(fixture, mr[0]);
 }
 
 SUITE_CASES(suite_keys, TEST(requested_key__is_the_regions_key),

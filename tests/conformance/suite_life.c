@@ -6,38 +6,38 @@
 
 CASE(close__peer_that_comes_later__is_denied)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
 
-    assert_int_equal(suite_move(bed, remote, true, 0, 8), 0);
-    suite_close(bed, mr);
-    suite_denied_at(bed, remote, true, -EKEYREJECTED);
+    assert_int_equal(suite_move(fixture, remote, true, 0, 8), 0);
+    suite_close(fixture, mr);
+    suite_denied_at(fixture, remote, true, -EKEYREJECTED);
     hmreg_remote_close(remote);
 }
 
 /* Who comes too late is refused, others are not: the target's endpoint is as it was. */
 CASE(close__peer_that_comes_later__others_are_served)
 {
-    struct hmreg_mr *gone = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 101, 64, HMREG_ACCESS_REMOTE, KEY + 1);
-    struct hmreg_remote *late = suite_peer(bed, gone), *remote = suite_peer(bed, mr);
+    struct hmreg_mr *gone = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 101, 64, HMREG_ACCESS_REMOTE, KEY + 1);
+    struct hmreg_remote *late = suite_peer(fixture, gone), *remote = suite_peer(fixture, mr);
 
-    suite_close(bed, gone);
-    bed->hurry = true;
-    (void)suite_move(bed, late, true, 0, 8);
-    bed->hurry = false;
-    if (bed->fabric->replace) {
-        bed->fabric->replace(bed);
+    suite_close(fixture, gone);
+    fixture->hurry = true;
+    (void)suite_move(fixture, late, true, 0, 8);
+    fixture->hurry = false;
+    if (fixture->fabric->replace) {
+        fixture->fabric->replace(fixture);
     } else {
         suite_impossible("the refusal stops both ends of the connection it came by");
-        bed->fabric->recover(bed);
+        fixture->fabric->recover(fixture);
     }
-    suite_put(bed, remote, 0, 64, bed->memory + 101);
-    suite_get(bed, remote, 0, 64, bed->memory + 101);
-    assert_int_equal(bed->memory[0], 0);
+    suite_put(fixture, remote, 0, 64, fixture->memory + 101);
+    suite_get(fixture, remote, 0, 64, fixture->memory + 101);
+    assert_int_equal(fixture->memory[0], 0);
     hmreg_remote_close(remote);
     hmreg_remote_close(late);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(close__null__is_nothing)
@@ -52,45 +52,45 @@ CASE(close__of_a_cached_region__inval)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(bed->domain, bed->memory, 64, HMREG_SEND, &mr));
+    assert_ok(hmreg_mr_get(fixture->domain, fixture->memory, 64, HMREG_SEND, &mr));
     assert_fails(hmreg_mr_close(mr), -EINVAL, "hmreg_mr_put()");
     hmreg_mr_put(mr);
 }
 
 CASE(close__while_an_endpoint_is_bound__busy)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
 
-    if (suite_has(bed, HMREG_MR_ENDPOINT)) {
+    if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
         assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
-        suite_put(bed, remote, 0, 8, bed->memory + 1); /* as it was */
+        suite_put(fixture, remote, 0, 8, fixture->memory + 1); /* as it was */
     } else {
         suite_not_asked();
     }
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(domain_close__region_open__busy_and_all_works_on)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
 
-    assert_fails(hmreg_domain_close(bed->domain), -EBUSY, "1 regions");
-    assert_fails(hmreg_domain_close(bed->peer), -EBUSY, "1 remotes");
-    assert_fails(hmreg_close(bed->lib), -EBUSY, "2 domains");
-    suite_put(bed, remote, 0, 8, bed->memory + 1);
+    assert_fails(hmreg_domain_close(fixture->domain), -EBUSY, "1 regions");
+    assert_fails(hmreg_domain_close(fixture->peer), -EBUSY, "1 remotes");
+    assert_fails(hmreg_close(fixture->lib), -EBUSY, "2 domains");
+    suite_put(fixture, remote, 0, 8, fixture->memory + 1);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(domain_close__cached_region_in_use__busy)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(bed->domain, bed->memory, 64, HMREG_SEND, &mr));
-    assert_fails(hmreg_domain_close(bed->domain), -EBUSY, "1 cached regions");
+    assert_ok(hmreg_mr_get(fixture->domain, fixture->memory, 64, HMREG_SEND, &mr));
+    assert_fails(hmreg_domain_close(fixture->domain), -EBUSY, "1 cached regions");
     hmreg_mr_put(mr);
 }
 

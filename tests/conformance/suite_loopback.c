@@ -17,33 +17,33 @@ static bool mode(unsigned index, uint32_t *mr_mode)
     return index < COMBINATIONS + 2;
 }
 
-static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
+static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
 
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &bed->domain));
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &bed->peer));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->domain));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->peer));
     return true;
 }
 
-static void close_pair(struct suite_bed *bed)
+static void close_pair(struct suite_fixture *fixture)
 {
-    assert_ok(hmreg_domain_close(bed->peer));
-    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_domain_close(fixture->peer));
+    assert_ok(hmreg_domain_close(fixture->domain));
 }
 
-static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key)
 {
     return write ? hmreg_loopback_write(remote, local, len, desc, addr, key)
                  : hmreg_loopback_read(remote, local, len, desc, addr, key);
 }
 
-static void progress(struct suite_bed *bed)
+static void progress(struct suite_fixture *fixture)
 {
 }
 
-static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+static int native(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags)
 {
     return SUITE_NO_NATIVE;
@@ -62,11 +62,11 @@ static void ep_close(void *ep)
     assert_ok(hmreg_loopback_ep_close(ep));
 }
 
-static void *counter_open(struct suite_bed *bed)
+static void *counter_open(struct suite_fixture *fixture)
 {
     struct hmreg_loopback_counter *counter = NULL;
 
-    assert_ok(hmreg_loopback_counter_open(bed->domain, &counter));
+    assert_ok(hmreg_loopback_counter_open(fixture->domain, &counter));
     return counter;
 }
 
@@ -82,29 +82,29 @@ static void counter_close(void *counter)
 
 /* ---- events ----------------------------------------------------------------------------- */
 
-static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
+static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
 {
-    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = bed->info.mr_mode};
+    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = fixture->info.mr_mode};
     struct hmreg_loopback_eq *eq = NULL;
 
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, out));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, out));
     assert_ok(hmreg_loopback_eq_open(*out, &eq));
     assert_ok(hmreg_domain_bind(*out, eq, HMREG_REG_MR));
-    bed->own = eq;
+    fixture->own = eq;
     return true;
 }
 
-static void async_close(struct suite_bed *bed, struct hmreg_domain *domain)
+static void async_close(struct suite_fixture *fixture, struct hmreg_domain *domain)
 {
-    assert_ok(hmreg_loopback_eq_close(bed->own));
+    assert_ok(hmreg_loopback_eq_close(fixture->own));
     assert_ok(hmreg_domain_close(domain));
 }
 
-static bool async_event(struct suite_bed *bed, void **context)
+static bool async_event(struct suite_fixture *fixture, void **context)
 {
     struct hmreg_loopback_event event = {.size = sizeof(event)};
 
-    if (hmreg_loopback_eq_read(bed->own, &event, 0))
+    if (hmreg_loopback_eq_read(fixture->own, &event, 0))
         return false;
     *context = event.context;
     return true;

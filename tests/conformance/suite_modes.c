@@ -4,74 +4,74 @@
 
 #define KEY 5
 
-static int reg(struct suite_bed *bed, uint64_t flags, struct hmreg_mr **mr)
+static int reg(struct suite_fixture *fixture, uint64_t flags, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(bed->domain, bed->memory, SUITE_BYTES, HMREG_ACCESS_ALL, 0,
-                        suite_key(bed, KEY), flags, mr, NULL);
+    return hmreg_mr_reg(fixture->domain, fixture->memory, SUITE_BYTES, HMREG_ACCESS_ALL, 0,
+                        suite_key(fixture, KEY), flags, mr, NULL);
 }
 
 /* Peers count from the buffer's address or from 0; tokens spare them the question. */
 CASE(virt_addr__peers_name_bytes_as_the_mode_says)
 {
-    uint64_t start = suite_has(bed, HMREG_MR_VIRT_ADDR) ? (uintptr_t)bed->memory + 11 : 0;
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 11, 100, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    uint64_t start = suite_has(fixture, HMREG_MR_VIRT_ADDR) ? (uintptr_t)fixture->memory + 11 : 0;
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 11, 100, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr, key;
 
     assert_ok(hmreg_remote_addr(remote, 30, 4, &addr, &key));
     assert_true(addr == start + 30);
-    suite_put(bed, remote, 30, 4, bed->memory + 41);
+    suite_put(fixture, remote, 30, 4, fixture->memory + 41);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(local__operation_without_desc__as_the_mode_says)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr, key;
     int rc;
 
     assert_ok(hmreg_remote_addr(remote, 0, 8, &addr, &key));
-    memset(bed->local, 'l', 8);
-    rc = bed->fabric->rma(bed, remote, true, bed->local, 8, NULL, addr, key);
-    if (!suite_has(bed, HMREG_MR_LOCAL)) {
+    memset(fixture->local, 'l', 8);
+    rc = fixture->fabric->rma(fixture, remote, true, fixture->local, 8, NULL, addr, key);
+    if (!suite_has(fixture, HMREG_MR_LOCAL)) {
         assert_int_equal(rc, 0);
     } else {
-        assert_true(bed->fabric->thorough ? rc == -EINVAL : rc != 0);
-        bed->fabric->recover(bed);
-        assert_int_equal(bed->memory[0], 0);
+        assert_true(fixture->fabric->thorough ? rc == -EINVAL : rc != 0);
+        fixture->fabric->recover(fixture);
+        assert_int_equal(fixture->memory[0], 0);
     }
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* By default a range need not be there when it is registered, only when it is used. */
 CASE(allocated__memory_that_comes_later__as_the_mode_says)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *later = bed->memory + 2 * page;
+    unsigned char *later = fixture->memory + 2 * page;
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
 
     munmap(later, page);
-    if (suite_has(bed, HMREG_MR_ALLOCATED)) {
-        assert_fails(reg(bed, 0, &mr), -EFAULT, "nothing is mapped");
+    if (suite_has(fixture, HMREG_MR_ALLOCATED)) {
+        assert_fails(reg(fixture, 0, &mr), -EFAULT, "nothing is mapped");
         assert_null(mr);
-        suite_refused(bed, bed->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
+        suite_refused(fixture, fixture->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
     } else {
-        assert_ok(reg(bed, 0, &mr));
-        suite_ready(bed, bed->domain, mr);
+        assert_ok(reg(fixture, 0, &mr));
+        suite_ready(fixture, fixture->domain, mr);
     }
     assert_ptr_equal(
         mmap(later, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
         later);
     if (mr) {
         assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
-        remote = suite_peer(bed, mr);
-        suite_put(bed, remote, 2 * page + 1, 10, later + 1);
+        remote = suite_peer(fixture, mr);
+        suite_put(fixture, remote, 2 * page + 1, 10, later + 1);
         hmreg_remote_close(remote);
-        suite_close(bed, mr);
+        suite_close(fixture, mr);
     }
 }
 
@@ -81,27 +81,27 @@ CASE(allocated__memory_without_the_right__as_the_mode_says)
 {
     static const uint64_t writes[] = {HMREG_RECV, HMREG_READ, HMREG_REMOTE_WRITE};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *part = bed->memory + 2 * page;
+    unsigned char *part = fixture->memory + 2 * page;
     struct hmreg_mr *mr = NULL;
 
-    if (!suite_has(bed, HMREG_MR_ALLOCATED)) {
+    if (!suite_has(fixture, HMREG_MR_ALLOCATED)) {
         suite_not_asked();
         return;
     }
     assert_int_equal(mprotect(part, page, PROT_NONE), 0);
     assert_fails(
-        hmreg_mr_reg(bed->domain, bed->memory, SUITE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL),
+        hmreg_mr_reg(fixture->domain, fixture->memory, SUITE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL),
         -EFAULT, "not mapped for reading");
     assert_int_equal(mprotect(part, page, PROT_READ), 0);
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
-        assert_fails(hmreg_mr_reg(bed->domain, bed->memory, SUITE_BYTES, writes[i], 0,
-                                  suite_key(bed, KEY), 0, &mr, NULL),
+        assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, SUITE_BYTES, writes[i], 0,
+                                  suite_key(fixture, KEY), 0, &mr, NULL),
                      -EFAULT, "read-only");
     assert_null(mr);
-    suite_refused(bed, bed->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
+    suite_refused(fixture, fixture->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
     mr =
-        suite_reg(bed, bed->memory, SUITE_BYTES, HMREG_SEND | HMREG_WRITE | HMREG_REMOTE_READ, KEY);
-    suite_close(bed, mr);
+        suite_reg(fixture, fixture->memory, SUITE_BYTES, HMREG_SEND | HMREG_WRITE | HMREG_REMOTE_READ, KEY);
+    suite_close(fixture, mr);
     assert_int_equal(mprotect(part, page, PROT_READ | PROT_WRITE), 0);
 }
 
@@ -110,62 +110,62 @@ CASE(endpoint__region_unusable_until_bound_and_enabled)
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(reg(bed, 0, &mr));
-    remote = suite_peer(bed, mr);
-    if (suite_has(bed, HMREG_MR_ENDPOINT)) {
-        suite_denied_at(bed, remote, true, -EKEYREJECTED);
+    assert_ok(reg(fixture, 0, &mr));
+    remote = suite_peer(fixture, mr);
+    if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
+        suite_denied_at(fixture, remote, true, -EKEYREJECTED);
         assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "endpoint");
-        suite_ready(bed, bed->domain, mr);
+        suite_ready(fixture, fixture->domain, mr);
         assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
     } else {
         assert_ok(hmreg_mr_enable(mr));
         assert_ok(hmreg_mr_enable(mr));
         suite_not_asked();
     }
-    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    suite_put(fixture, remote, 1, 10, fixture->memory + 1);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* Binds as the mode wants it: 0 where the fabric counts. */
-static int bind_counter(struct suite_bed *bed, struct hmreg_mr *mr, void **counter)
+static int bind_counter(struct suite_fixture *fixture, struct hmreg_mr *mr, void **counter)
 {
     int rc;
 
-    *counter = bed->fabric->counter_open(bed);
+    *counter = fixture->fabric->counter_open(fixture);
     if (!*counter)
         return -EOPNOTSUPP;
     rc = hmreg_mr_bind(mr, *counter, HMREG_REMOTE_WRITE);
     if (rc) {
-        bed->fabric->counter_close(*counter);
+        fixture->fabric->counter_close(*counter);
         *counter = NULL;
     }
     return rc;
 }
 
-static void check_counting(struct suite_bed *bed, struct hmreg_mr *mr, void *counter)
+static void check_counting(struct suite_fixture *fixture, struct hmreg_mr *mr, void *counter)
 {
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
 
-    assert_int_equal(bed->fabric->counter_read(counter), 0);
-    suite_put(bed, remote, 1, 10, bed->memory + 1);
-    suite_put(bed, remote, 1, 10, bed->memory + 1);
-    suite_get(bed, remote, 1, 10, bed->memory + 1);
-    while (bed->fabric->counter_read(counter) < 2)
-        bed->fabric->progress(bed);
-    assert_int_equal(bed->fabric->counter_read(counter), 2);
+    assert_int_equal(fixture->fabric->counter_read(counter), 0);
+    suite_put(fixture, remote, 1, 10, fixture->memory + 1);
+    suite_put(fixture, remote, 1, 10, fixture->memory + 1);
+    suite_get(fixture, remote, 1, 10, fixture->memory + 1);
+    while (fixture->fabric->counter_read(counter) < 2)
+        fixture->fabric->progress(fixture);
+    assert_int_equal(fixture->fabric->counter_read(counter), 2);
     hmreg_remote_close(remote);
 }
 
 CASE(rma_event__counter_counts_remote_writes)
 {
-    uint64_t flags = suite_has(bed, HMREG_MR_RMA_EVENT) ? HMREG_RMA_EVENT : 0;
+    uint64_t flags = suite_has(fixture, HMREG_MR_RMA_EVENT) ? HMREG_RMA_EVENT : 0;
     struct hmreg_mr *mr = NULL;
     void *counter = NULL;
     int rc;
 
-    assert_ok(reg(bed, flags, &mr));
-    rc = bind_counter(bed, mr, &counter);
+    assert_ok(reg(fixture, flags, &mr));
+    rc = bind_counter(fixture, mr, &counter);
     if (rc) {
         assert_true(rc == -ENOSYS || rc == -EOPNOTSUPP);
         suite_impossible("the fabric counts no accesses to regions: %s",
@@ -173,15 +173,15 @@ CASE(rma_event__counter_counts_remote_writes)
         assert_ok(hmreg_mr_close(mr));
         return;
     }
-    suite_ready(bed, bed->domain, mr);
-    check_counting(bed, mr, counter);
-    if (bed->fabric->thorough) {
+    suite_ready(fixture, fixture->domain, mr);
+    check_counting(fixture, mr, counter);
+    if (fixture->fabric->thorough) {
         assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
-        bed->fabric->counter_close(counter);
-        suite_close(bed, mr);
+        fixture->fabric->counter_close(counter);
+        suite_close(fixture, mr);
     } else { /* libfabric's business, whose counters do not tell us when they are closed */
-        suite_close(bed, mr);
-        bed->fabric->counter_close(counter);
+        suite_close(fixture, mr);
+        fixture->fabric->counter_close(counter);
     }
 }
 
@@ -190,24 +190,24 @@ CASE(rma_event__region_unusable_until_enabled)
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
 
-    if (!suite_has(bed, HMREG_MR_RMA_EVENT)) {
+    if (!suite_has(fixture, HMREG_MR_RMA_EVENT)) {
         suite_not_asked();
         return;
     }
-    assert_ok(reg(bed, HMREG_RMA_EVENT, &mr));
-    remote = suite_peer(bed, mr);
-    suite_denied_at(bed, remote, true, -EKEYREJECTED);
-    suite_ready(bed, bed->domain, mr);
-    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    assert_ok(reg(fixture, HMREG_RMA_EVENT, &mr));
+    remote = suite_peer(fixture, mr);
+    suite_denied_at(fixture, remote, true, -EKEYREJECTED);
+    suite_ready(fixture, fixture->domain, mr);
+    suite_put(fixture, remote, 1, 10, fixture->memory + 1);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* The flag belongs to fabrics that can do it. */
 CASE(rma_event__flag__taken_or_refused)
 {
     struct hmreg_mr *mr = NULL;
-    int rc = reg(bed, HMREG_RMA_EVENT, &mr);
+    int rc = reg(fixture, HMREG_RMA_EVENT, &mr);
 
     if (rc) {
         assert_int_equal(rc, -HMREG_EBADFLAGS);
@@ -222,7 +222,7 @@ CASE(pmem__flag__taken_or_refused)
 {
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
-    int rc = reg(bed, HMREG_RMA_PMEM, &mr);
+    int rc = reg(fixture, HMREG_RMA_PMEM, &mr);
 
     if (rc) {
         assert_int_equal(rc, -HMREG_EBADFLAGS);
@@ -230,41 +230,41 @@ CASE(pmem__flag__taken_or_refused)
         suite_impossible("the fabric has no FI_RMA_PMEM: EBADFLAGS");
         return;
     }
-    suite_ready(bed, bed->domain, mr);
-    remote = suite_peer(bed, mr);
-    suite_put(bed, remote, 1, 10, bed->memory + 1);
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 1, 10, fixture->memory + 1);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(mmu_notify__page_that_came_later__denied_until_refreshed)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *later = bed->memory + 3 * page;
+    unsigned char *later = fixture->memory + 3 * page;
     struct iovec part = {later, 1};
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
 
-    madvise(bed->memory, SUITE_BYTES, MADV_NOHUGEPAGE);
+    madvise(fixture->memory, SUITE_BYTES, MADV_NOHUGEPAGE);
     madvise(later, page, MADV_DONTNEED);
-    assert_ok(reg(bed, 0, &mr));
-    suite_ready(bed, bed->domain, mr);
-    remote = suite_peer(bed, mr);
-    if (suite_has(bed, HMREG_MR_MMU_NOTIFY)) {
-        assert_int_equal(suite_move(bed, remote, true, 3 * page, 8), -EFAULT);
+    assert_ok(reg(fixture, 0, &mr));
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    if (suite_has(fixture, HMREG_MR_MMU_NOTIFY)) {
+        assert_int_equal(suite_move(fixture, remote, true, 3 * page, 8), -EFAULT);
         assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     } else {
         suite_not_asked();
     }
-    suite_put(bed, remote, 3 * page + 1, 8, later + 1);
+    suite_put(fixture, remote, 3 * page + 1, 8, later + 1);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(refresh__outside_or_with_flags__refused)
 {
-    struct iovec part = {bed->memory + 64, 1};
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct iovec part = {fixture->memory + 64, 1};
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
 
     assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "iov[0] is not inside");
     part.iov_len = 0;
@@ -272,32 +272,32 @@ CASE(refresh__outside_or_with_flags__refused)
     assert_fails(hmreg_mr_refresh(mr, NULL, 1, 0), -EINVAL, "iov is NULL");
     assert_fails(hmreg_mr_refresh(mr, NULL, 0, 1), -HMREG_EBADFLAGS, "flags");
     assert_fails(hmreg_mr_refresh(NULL, NULL, 0, 0), -EINVAL, "mr is NULL");
-    part = (struct iovec){bed->memory + 63, 1};
+    part = (struct iovec){fixture->memory + 63, 1};
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(bind__wrong_arguments__refused)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
     int object = 0;
 
     assert_fails(hmreg_mr_bind(NULL, &object, 0), -EINVAL, "mr is NULL");
     assert_fails(hmreg_mr_bind(mr, NULL, 0), -EINVAL, "object is NULL");
     assert_fails(hmreg_mr_bind(mr, &object, HMREG_SEND), -HMREG_EBADFLAGS, "flags");
     assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr is NULL");
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 /* Of the two old names none is left to be met by the caller. */
 CASE(old_names__are_spelled_out)
 {
-    assert_int_equal(bed->info.mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE), 0);
-    assert_true(bed->info.key_size > 0);
-    assert_true(bed->info.iov_limit > 0);
-    if (suite_has(bed, HMREG_MR_RAW))
+    assert_int_equal(fixture->info.mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE), 0);
+    assert_true(fixture->info.key_size > 0);
+    assert_true(fixture->info.iov_limit > 0);
+    if (suite_has(fixture, HMREG_MR_RAW))
         return;
-    assert_true(bed->info.key_size <= 8);
+    assert_true(fixture->info.key_size <= 8);
 }
 
 SUITE_CASES(suite_modes, TEST(virt_addr__peers_name_bytes_as_the_mode_says),

@@ -135,7 +135,7 @@ static void connect_sides(struct pair *pair)
     assert_int_equal(fi_av_insert(pair->initiator.av, address, 1, &pair->address, 0, NULL), 1);
 }
 
-static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
+static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
 {
     struct fi_info *info = find(mr_mode);
     struct pair *pair;
@@ -152,28 +152,28 @@ static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
     }
     open_side(&pair->initiator);
     connect_sides(pair);
-    assert_ok(hmreg_domain_open_ofi(bed->lib, pair->target.domain, info, NULL, &bed->domain));
-    assert_ok(hmreg_domain_open_ofi(bed->lib, pair->initiator.domain, pair->initiator.info, NULL,
-                                    &bed->peer));
-    bed->own = pair;
+    assert_ok(hmreg_domain_open_ofi(fixture->lib, pair->target.domain, info, NULL, &fixture->domain));
+    assert_ok(hmreg_domain_open_ofi(fixture->lib, pair->initiator.domain, pair->initiator.info, NULL,
+                                    &fixture->peer));
+    fixture->own = pair;
     return true;
 }
 
-static void close_pair(struct suite_bed *bed)
+static void close_pair(struct suite_fixture *fixture)
 {
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
 
-    assert_ok(hmreg_domain_close(bed->peer));
-    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_domain_close(fixture->peer));
+    assert_ok(hmreg_domain_close(fixture->domain));
     close_side(&pair->initiator);
     close_side(&pair->target);
     free(pair);
 }
 
 /* A refused operation leaves the connection closed, or itself in the way, on most fabrics. */
-static void recover(struct suite_bed *bed)
+static void recover(struct suite_fixture *fixture)
 {
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
 
     close_ep(&pair->initiator);
     close_ep(&pair->target);
@@ -182,9 +182,9 @@ static void recover(struct suite_bed *bed)
     connect_sides(pair);
 }
 
-static void replace(struct suite_bed *bed)
+static void replace(struct suite_fixture *fixture)
 {
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
 
     close_ep(&pair->initiator);
     open_ep(&pair->initiator);
@@ -193,9 +193,9 @@ static void replace(struct suite_bed *bed)
 
 /* ---- RMA -------------------------------------------------------------------------------- */
 
-static void progress(struct suite_bed *bed)
+static void progress(struct suite_fixture *fixture)
 {
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
 
     (void)fi_cq_read(pair->target.cq, NULL, 0);
     (void)fi_cq_read(pair->initiator.cq, NULL, 0);
@@ -232,17 +232,17 @@ struct operation {
     uint64_t addr, key; /* of the target's region */
 };
 
-static int perform(struct suite_bed *bed, const struct operation *op)
+static int perform(struct suite_fixture *fixture, const struct operation *op)
 {
-    int64_t until = now_ms() + (bed->hurry && !self.tells ? HURRY_MS : PATIENCE_MS);
-    struct pair *pair = bed->own;
+    int64_t until = now_ms() + (fixture->hurry && !self.tells ? HURRY_MS : PATIENCE_MS);
+    struct pair *pair = fixture->own;
     ssize_t posted;
     int rc;
 
     do {
         posted = op->post(pair, op);
         if (posted == -FI_EAGAIN)
-            progress(bed);
+            progress(fixture);
     } while (posted == -FI_EAGAIN && now_ms() < until);
     if (posted)
         return (int)posted;
@@ -264,12 +264,12 @@ static ssize_t post_read(const struct pair *pair, const struct operation *op)
                    op->key, NULL);
 }
 
-static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key)
 {
     const struct operation op = {write ? post_write : post_read, local, len, desc, addr, key};
 
-    return perform(bed, &op);
+    return perform(fixture, &op);
 }
 
 /* ---- messages and atomic operations ----------------------------------------------------- */
@@ -286,10 +286,10 @@ static ssize_t post_tagged(const struct pair *pair, const struct operation *op)
     return fi_tsend(pair->initiator.ep, op->local, op->len, op->desc, pair->address, TAG, NULL);
 }
 
-static int await_message(struct suite_bed *bed)
+static int await_message(struct suite_fixture *fixture)
 {
     int64_t until = now_ms() + PATIENCE_MS;
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     struct fi_cq_entry done;
     ssize_t got;
 
@@ -300,14 +300,14 @@ static int await_message(struct suite_bed *bed)
     return got == 1 ? 0 : (int)got;
 }
 
-static int message(struct suite_bed *bed, bool tagged, const void *from, void *from_desc, void *to,
+static int message(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc, void *to,
                    void *to_desc, size_t len)
 {
     struct operation op = {.post = tagged ? post_tagged : post_send,
                            .local = (void *)(uintptr_t)from,
                            .len = len,
                            .desc = from_desc};
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     struct fid_ep *ep = pair->target.ep;
     int rc;
 
@@ -316,8 +316,8 @@ static int message(struct suite_bed *bed, bool tagged, const void *from, void *f
     assert_int_equal(tagged ? fi_trecv(ep, to, len, to_desc, FI_ADDR_UNSPEC, TAG, 0, NULL)
                             : fi_recv(ep, to, len, to_desc, FI_ADDR_UNSPEC, NULL),
                      0);
-    rc = perform(bed, &op);
-    return rc ? rc : await_message(bed);
+    rc = perform(fixture, &op);
+    return rc ? rc : await_message(fixture);
 }
 
 /* The amount is the second word, what was there comes to the first. */
@@ -339,26 +339,26 @@ static ssize_t post_add(const struct pair *pair, const struct operation *op)
 
 /* net says that it has atomic operations, and then has none; udp reports one that fetches before
  * the answer is there, and crashes when it comes. */
-static int add(struct suite_bed *bed, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
+static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
                uint64_t addr, uint64_t key)
 {
     const struct operation op = {fetch ? post_fetch_add : post_add, words, 8, desc, addr, key};
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     int rc;
 
     if (!(pair->target.info->caps & FI_ATOMIC) || (fetch && !strcmp(self.name, "udp")))
         return -EOPNOTSUPP;
     words[1] = amount;
-    rc = perform(bed, &op);
+    rc = perform(fixture, &op);
     return rc == -FI_ENOSYS ? -EOPNOTSUPP : rc;
 }
 
 /* ---- without us ------------------------------------------------------------------------- */
 
-static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+static int native(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags)
 {
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     struct fid_mr *mr = NULL;
     int rc = fi_mr_reg(pair->target.domain, addr, len, access, offset, key, flags, &mr, NULL);
 
@@ -376,10 +376,10 @@ static void ep_close(void *ep)
 {
 }
 
-static void *counter_open(struct suite_bed *bed)
+static void *counter_open(struct suite_fixture *fixture)
 {
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     struct fid_cntr *counter = NULL;
 
     return fi_cntr_open(pair->target.domain, &attr, &counter, NULL) ? NULL : &counter->fid;
@@ -397,33 +397,33 @@ static void counter_close(void *counter)
 
 /* ---- events ----------------------------------------------------------------------------- */
 
-static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
+static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
     struct fi_eq_attr attr = {.size = 16, .wait_obj = FI_WAIT_NONE};
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     struct side *side = &pair->target;
 
     if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 0))) {
-        assert_fails(hmreg_domain_open_ofi(bed->lib, side->domain, side->info, &config, out),
+        assert_fails(hmreg_domain_open_ofi(fixture->lib, side->domain, side->info, &config, out),
                      -EOPNOTSUPP, "no event comes");
         return false;
     }
     if (fi_eq_open(side->fabric, &attr, &side->eq, NULL) ||
         fi_domain_bind(side->domain, &side->eq->fid, HMREG_REG_MR))
         return false;
-    assert_ok(hmreg_domain_open_ofi(bed->lib, side->domain, side->info, &config, out));
+    assert_ok(hmreg_domain_open_ofi(fixture->lib, side->domain, side->info, &config, out));
     return true;
 }
 
-static void async_close(struct suite_bed *bed, struct hmreg_domain *domain)
+static void async_close(struct suite_fixture *fixture, struct hmreg_domain *domain)
 {
     assert_ok(hmreg_domain_close(domain));
 }
 
-static bool async_event(struct suite_bed *bed, void **context)
+static bool async_event(struct suite_fixture *fixture, void **context)
 {
-    struct pair *pair = bed->own;
+    struct pair *pair = fixture->own;
     struct fi_eq_entry entry;
     uint32_t event = 0;
 

@@ -9,15 +9,15 @@
 /* ---- messages --------------------------------------------------------------------------- */
 
 /* From the initiator's local bytes into the target's memory, each by a region with one right. */
-static int send_message(struct suite_bed *bed, bool tagged, uint64_t from, uint64_t to)
+static int send_message(struct suite_fixture *fixture, bool tagged, uint64_t from, uint64_t to)
 {
     struct hmreg_mr *source = NULL, *target = NULL;
     int rc;
 
-    memset(bed->local, tagged ? 't' : 'm', BYTES);
-    assert_ok(hmreg_mr_reg(bed->peer, bed->local, BYTES, from, 0, 0, 0, &source, NULL));
-    assert_ok(hmreg_mr_reg(bed->domain, bed->memory + 8, BYTES, to, 0, 0, 0, &target, NULL));
-    rc = bed->fabric->message(bed, tagged, bed->local, hmreg_mr_desc(source), bed->memory + 8,
+    memset(fixture->local, tagged ? 't' : 'm', BYTES);
+    assert_ok(hmreg_mr_reg(fixture->peer, fixture->local, BYTES, from, 0, 0, 0, &source, NULL));
+    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory + 8, BYTES, to, 0, 0, 0, &target, NULL));
+    rc = fixture->fabric->message(fixture, tagged, fixture->local, hmreg_mr_desc(source), fixture->memory + 8,
                               hmreg_mr_desc(target), BYTES);
     assert_ok(hmreg_mr_close(source));
     assert_ok(hmreg_mr_close(target));
@@ -28,7 +28,7 @@ CASE(message__rights_to_send_and_to_receive__serve_it)
 {
     for (int tagged = 0; tagged < 2; tagged++) {
         int rc =
-            bed->fabric->message ? send_message(bed, tagged, HMREG_SEND, HMREG_RECV) : -EOPNOTSUPP;
+            fixture->fabric->message ? send_message(fixture, tagged, HMREG_SEND, HMREG_RECV) : -EOPNOTSUPP;
 
         if (rc == -EOPNOTSUPP) {
             if (!tagged)
@@ -36,22 +36,22 @@ CASE(message__rights_to_send_and_to_receive__serve_it)
             return;
         }
         assert_int_equal(rc, 0);
-        assert_memory_equal(bed->memory + 8, bed->local, BYTES);
-        assert_int_equal(bed->memory[7] | bed->memory[8 + BYTES], 0);
+        assert_memory_equal(fixture->memory + 8, fixture->local, BYTES);
+        assert_int_equal(fixture->memory[7] | fixture->memory[8 + BYTES], 0);
     }
 }
 
 /* Where local buffers need no region nobody looks at its rights. */
 CASE(message__into_a_region_for_sends__denied_where_regions_are_needed)
 {
-    if (!bed->fabric->message || !suite_has(bed, HMREG_MR_LOCAL)) {
+    if (!fixture->fabric->message || !suite_has(fixture, HMREG_MR_LOCAL)) {
         suite_not_asked();
         return;
     }
-    assert_int_not_equal(send_message(bed, false, HMREG_SEND, HMREG_SEND), 0);
-    bed->fabric->recover(bed);
+    assert_int_not_equal(send_message(fixture, false, HMREG_SEND, HMREG_SEND), 0);
+    fixture->fabric->recover(fixture);
     for (int i = 0; i < BYTES; i++)
-        assert_int_equal(bed->memory[8 + i], 0);
+        assert_int_equal(fixture->memory[8 + i], 0);
 }
 
 /* ---- atomic operations ------------------------------------------------------------------ */
@@ -60,32 +60,32 @@ CASE(message__into_a_region_for_sends__denied_where_regions_are_needed)
 #define AMOUNT 0x100
 
 /* Adds to a region with these rights, of the 8 bytes at memory + 64; local: what was fetched. */
-static int add(struct suite_bed *bed, bool fetch, uint64_t access)
+static int add(struct suite_fixture *fixture, bool fetch, uint64_t access)
 {
-    struct hmreg_mr *mr = suite_reg(bed, bed->memory + 64, 64, access, KEY), *local = NULL;
-    struct hmreg_remote *remote = suite_peer(bed, mr);
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 64, 64, access, KEY), *local = NULL;
+    struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr = 0, key = 0, start = START, sum = START + AMOUNT;
     int rc;
 
-    memcpy(bed->memory + 64, &start, sizeof(start));
+    memcpy(fixture->memory + 64, &start, sizeof(start));
     assert_ok(hmreg_remote_addr(remote, 0, 8, &addr, &key));
     assert_ok(
-        hmreg_mr_reg(bed->peer, bed->local, 16, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
-    suite_ready(bed, bed->peer, local);
-    rc = bed->fabric->add(bed, fetch, (uint64_t *)(void *)bed->local, hmreg_mr_desc(local), AMOUNT,
+        hmreg_mr_reg(fixture->peer, fixture->local, 16, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
+    suite_ready(fixture, fixture->peer, local);
+    rc = fixture->fabric->add(fixture, fetch, (uint64_t *)(void *)fixture->local, hmreg_mr_desc(local), AMOUNT,
                           addr, key);
     if (!rc && (access & HMREG_REMOTE_WRITE))
-        suite_await(bed, bed->memory + 64, &sum, sizeof(sum));
-    suite_close(bed, local);
+        suite_await(fixture, fixture->memory + 64, &sum, sizeof(sum));
+    suite_close(fixture, local);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
     return rc;
 }
 
 /* Adds, where the fabric has that; false: it has not, which is noted. */
-static bool added(struct suite_bed *bed, bool fetch, uint64_t access)
+static bool added(struct suite_fixture *fixture, bool fetch, uint64_t access)
 {
-    int rc = bed->fabric->add ? add(bed, fetch, access) : -EOPNOTSUPP;
+    int rc = fixture->fabric->add ? add(fixture, fetch, access) : -EOPNOTSUPP;
 
     if (rc == -EOPNOTSUPP) {
         suite_not_asked();
@@ -97,15 +97,15 @@ static bool added(struct suite_bed *bed, bool fetch, uint64_t access)
 
 CASE(atomic__right_to_be_written__covers_it)
 {
-    added(bed, false, HMREG_REMOTE_WRITE);
+    added(fixture, false, HMREG_REMOTE_WRITE);
 }
 
 CASE(atomic__that_fetches__brings_what_was_there)
 {
     uint64_t start = START;
 
-    if (added(bed, true, HMREG_ACCESS_REMOTE))
-        assert_memory_equal(bed->local, &start, sizeof(start));
+    if (added(fixture, true, HMREG_ACCESS_REMOTE))
+        assert_memory_equal(fixture->local, &start, sizeof(start));
 }
 
 CASE(atomic__right_to_be_read__denied)
@@ -113,17 +113,17 @@ CASE(atomic__right_to_be_read__denied)
     uint64_t start = START;
     int rc = -EOPNOTSUPP;
 
-    bed->hurry = true;
-    if (bed->fabric->add)
-        rc = add(bed, false, HMREG_REMOTE_READ);
-    bed->hurry = false;
+    fixture->hurry = true;
+    if (fixture->fabric->add)
+        rc = add(fixture, false, HMREG_REMOTE_READ);
+    fixture->hurry = false;
     if (rc == -EOPNOTSUPP) {
         suite_not_asked();
         return;
     }
-    bed->fabric->recover(bed);
-    assert_memory_equal(bed->memory + 64, &start, sizeof(start));
-    suite_told(bed, rc, -EACCES);
+    fixture->fabric->recover(fixture);
+    assert_memory_equal(fixture->memory + 64, &start, sizeof(start));
+    suite_told(fixture, rc, -EACCES);
 }
 
 SUITE_CASES(suite_operations, TEST(message__rights_to_send_and_to_receive__serve_it),

@@ -16,82 +16,82 @@ static struct hmreg_segment of_dmabuf(int fd, uint64_t offset, size_t len)
 }
 
 /* Offsets run through two ranges, in their order. */
-static void check_offsets(struct suite_bed *bed, struct hmreg_mr *mr)
+static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_remote *remote;
 
-    suite_ready(bed, bed->domain, mr);
+    suite_ready(fixture, fixture->domain, mr);
     assert_ok(hmreg_mr_segment(mr, 1, &piece));
-    assert_int_equal(piece.local_addr, (uintptr_t)bed->memory + 100);
+    assert_int_equal(piece.local_addr, (uintptr_t)fixture->memory + 100);
     assert_int_equal(piece.len, 50);
     assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
-    remote = suite_peer(bed, mr);
+    remote = suite_peer(fixture, mr);
     assert_ok(hmreg_remote_query(remote, &info));
     assert_int_equal(info.len, 150);
-    suite_put(bed, remote, 90, 10, bed->memory + 5090);
-    suite_put(bed, remote, 100, 10, bed->memory + 100);
-    suite_put(bed, remote, 149, 1, bed->memory + 149);
-    suite_get(bed, remote, 90, 10, bed->memory + 5090);
-    assert_int_equal(suite_move(bed, remote, true, 149, 2), -ERANGE);
+    suite_put(fixture, remote, 90, 10, fixture->memory + 5090);
+    suite_put(fixture, remote, 100, 10, fixture->memory + 100);
+    suite_put(fixture, remote, 149, 1, fixture->memory + 149);
+    suite_get(fixture, remote, 90, 10, fixture->memory + 5090);
+    assert_int_equal(suite_move(fixture, remote, true, 149, 2), -ERANGE);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
 }
 
 CASE(regv__ranges_form_one_region)
 {
-    struct iovec iov[2] = {{bed->memory + 5000, 100}, {bed->memory + 100, 50}};
+    struct iovec iov[2] = {{fixture->memory + 5000, 100}, {fixture->memory + 100, 50}};
     struct hmreg_mr *mr = NULL;
 
-    if (bed->info.iov_limit < 2) {
-        assert_fails(hmreg_mr_regv(bed->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL),
+    if (fixture->info.iov_limit < 2) {
+        assert_fails(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL),
                      -EINVAL, "takes 1 to 1 ranges");
         suite_impossible("the fabric takes one range a region: EINVAL; hmreg_mr_regsgl() takes "
                          "more");
         return;
     }
-    assert_ok(hmreg_mr_regv(bed->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, suite_key(bed, KEY), 0,
+    assert_ok(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, suite_key(fixture, KEY), 0,
                             &mr, NULL));
-    check_offsets(bed, mr);
+    check_offsets(fixture, mr);
 }
 
 CASE(regsgl__host_segments_form_one_region)
 {
-    struct hmreg_segment segments[2] = {of_memory(bed->memory + 5000, 100),
-                                        of_memory(bed->memory + 100, 50)};
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
+                                        of_memory(fixture->memory + 100, 50)};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(bed, KEY),
+    assert_ok(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(fixture, KEY),
                               0, &mr, NULL));
-    if (bed->info.iov_limit < 2)
+    if (fixture->info.iov_limit < 2)
         suite_supplied("a registration for each segment");
-    check_offsets(bed, mr);
+    check_offsets(fixture, mr);
 }
 
 /* The same by attributes, which a region of segments may have all of. */
 CASE(regattr__segments_form_one_region)
 {
-    struct hmreg_segment segments[2] = {of_memory(bed->memory + 5000, 100),
-                                        of_memory(bed->memory + 100, 50)};
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
+                                        of_memory(fixture->memory + 100, 50)};
     struct hmreg_mr_attr attr = {.size = sizeof(attr),
                                  .segments = segments,
                                  .segment_count = 2,
                                  .access = HMREG_ACCESS_REMOTE,
-                                 .requested_key = suite_key(bed, KEY),
+                                 .requested_key = suite_key(fixture, KEY),
                                  .context = segments,
                                  .claim_iface = 1,
                                  .iface = HMREG_IFACE_CUDA};
     struct hmreg_mr *mr = NULL;
 
-    assert_fails(hmreg_mr_regattr(bed->domain, &attr, 0, &mr), -EINVAL, "iface cuda");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), -EINVAL, "iface cuda");
     attr.iface = HMREG_IFACE_SYSTEM;
     attr.device = HMREG_DEVICE_ANY;
-    assert_ok(hmreg_mr_regattr(bed->domain, &attr, 0, &mr));
+    assert_ok(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr));
     assert_ptr_equal(hmreg_mr_context(mr), segments);
-    if (bed->info.iov_limit < 2)
+    if (fixture->info.iov_limit < 2)
         suite_supplied("a registration for each segment");
-    check_offsets(bed, mr);
+    check_offsets(fixture, mr);
 }
 
 CASE(regsgl__dmabuf_segments_form_one_region)
@@ -100,11 +100,11 @@ CASE(regsgl__dmabuf_segments_form_one_region)
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
     unsigned char *view;
-    int fd = suite_dmabuf(bed, 20480, &view), rc;
+    int fd = suite_dmabuf(fixture, 20480, &view), rc;
 
     segments[0] = of_dmabuf(fd, 4100, 10);
     segments[1] = of_dmabuf(fd, 9, 10);
-    rc = hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(bed, KEY), 0,
+    rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(fixture, KEY), 0,
                          &mr, NULL);
     close(fd);
     if (rc) {
@@ -116,32 +116,32 @@ CASE(regsgl__dmabuf_segments_form_one_region)
     suite_supplied("a registration for each segment");
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_null(hmreg_mr_native(mr));
-    suite_ready(bed, bed->domain, mr);
-    remote = suite_peer(bed, mr);
-    suite_put(bed, remote, 0, 10, view + 4100);
-    suite_put(bed, remote, 10, 10, view + 9);
-    assert_int_equal(suite_move(bed, remote, true, 5, 10), -EXDEV);
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 0, 10, view + 4100);
+    suite_put(fixture, remote, 10, 10, view + 9);
+    assert_int_equal(suite_move(fixture, remote, true, 5, 10), -EXDEV);
     hmreg_remote_close(remote);
-    suite_close(bed, mr);
+    suite_close(fixture, mr);
     munmap(view, 20480);
 }
 
 CASE(regsgl__unlike_segments__inval_with_the_reason)
 {
     int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
-    struct hmreg_segment segments[2] = {of_memory(bed->memory, 10)};
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory, 10)};
     struct hmreg_mr *mr = NULL;
 
     assert_int_equal(ftruncate(fd, 4096), 0);
     segments[1] = of_dmabuf(fd, 0, 10);
-    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
                  "one region has one iface and kind");
     segments[1].kind = 7;
-    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
                  "segments[1].kind is 7");
-    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 0, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 0, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
                  "count is 0");
-    assert_fails(hmreg_mr_regsgl(bed->domain, segments, HMREG_SEGMENTS_MAX + 1, HMREG_SEND, 0, 0, 0,
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, HMREG_SEGMENTS_MAX + 1, HMREG_SEND, 0, 0, 0,
                                  &mr, NULL),
                  -EINVAL, "count is 65");
     assert_null(mr);
@@ -157,12 +157,12 @@ CASE(regsgl__a_segment_fails__nothing_stays)
     assert_int_equal(ftruncate(fd, 4096), 0);
     segments[0] = of_dmabuf(fd, 0, 10);
     segments[1] = of_dmabuf(fd, 4090, 10);
-    assert_fails(hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
-                                 suite_key(bed, KEY), 0, &mr, NULL),
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                                 suite_key(fixture, KEY), 0, &mr, NULL),
                  -EINVAL, "beyond its 4096 bytes");
     assert_null(mr);
-    mr = suite_reg(bed, bed->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    suite_close(bed, mr);
+    mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    suite_close(fixture, mr);
     close(fd);
 }
 

@@ -20,7 +20,7 @@ static bool has_atomics(const struct bench *bench)
     return !ibv_query_device(bench->device, &limits) && limits.atomic_cap != IBV_ATOMIC_NONE;
 }
 
-static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
+static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct bench *bench = calloc(1, sizeof(*bench));
@@ -30,26 +30,26 @@ static bool open_pair(struct suite_bed *bed, uint32_t mr_mode)
         return false;
     }
     config.flags = has_atomics(bench) ? HMREG_VERBS_ATOMICS : 0;
-    assert_ok(hmreg_domain_open_verbs(bed->lib, bench->pd, &config, &bed->domain));
-    assert_ok(hmreg_domain_open_verbs(bed->lib, bench->pd, &config, &bed->peer));
-    bed->own = bench;
+    assert_ok(hmreg_domain_open_verbs(fixture->lib, bench->pd, &config, &fixture->domain));
+    assert_ok(hmreg_domain_open_verbs(fixture->lib, bench->pd, &config, &fixture->peer));
+    fixture->own = bench;
     return true;
 }
 
-static void close_pair(struct suite_bed *bed)
+static void close_pair(struct suite_fixture *fixture)
 {
-    assert_ok(hmreg_domain_close(bed->peer));
-    assert_ok(hmreg_domain_close(bed->domain));
-    bench_end(bed->own);
-    free(bed->own);
+    assert_ok(hmreg_domain_close(fixture->peer));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    bench_end(fixture->own);
+    free(fixture->own);
 }
 
-static void recover(struct suite_bed *bed)
+static void recover(struct suite_fixture *fixture)
 {
-    bench_reconnect(bed->own);
+    bench_reconnect(fixture->own);
 }
 
-static void progress(struct suite_bed *bed)
+static void progress(struct suite_fixture *fixture)
 {
 }
 
@@ -63,47 +63,47 @@ static struct ibv_sge sge_of(const void *memory, size_t len, const void *desc)
     return (struct ibv_sge){(uintptr_t)memory, (uint32_t)len, mr ? mr->lkey : 0};
 }
 
-static int post(struct suite_bed *bed, struct ibv_send_wr *wr, struct ibv_sge sge)
+static int post(struct suite_fixture *fixture, struct ibv_send_wr *wr, struct ibv_sge sge)
 {
     wr->sg_list = &sge;
     wr->num_sge = 1;
-    return bench_post(bed->own, wr) == IBV_WC_SUCCESS ? 0 : -EIO;
+    return bench_post(fixture->own, wr) == IBV_WC_SUCCESS ? 0 : -EIO;
 }
 
-static int rma(struct suite_bed *bed, struct hmreg_remote *remote, bool write, void *local,
+static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key)
 {
     struct ibv_send_wr wr = {.opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
                              .wr.rdma = {.remote_addr = addr, .rkey = (uint32_t)key}};
 
-    return post(bed, &wr, sge_of(local, len, desc));
+    return post(fixture, &wr, sge_of(local, len, desc));
 }
 
 /* All that verbs has fetch. */
-static int add(struct suite_bed *bed, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
+static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
                uint64_t addr, uint64_t key)
 {
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
         .wr.atomic = {.remote_addr = addr, .compare_add = amount, .rkey = (uint32_t)key}};
 
-    return has_atomics(bed->own) ? post(bed, &wr, sge_of(words, 8, desc)) : -EOPNOTSUPP;
+    return has_atomics(fixture->own) ? post(fixture, &wr, sge_of(words, 8, desc)) : -EOPNOTSUPP;
 }
 
-static int message(struct suite_bed *bed, bool tagged, const void *from, void *from_desc, void *to,
+static int message(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc, void *to,
                    void *to_desc, size_t len)
 {
     struct ibv_sge sge = sge_of(to, len, to_desc);
     struct ibv_recv_wr *bad, receive = {.sg_list = &sge, .num_sge = 1};
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
-    struct bench *bench = bed->own;
+    struct bench *bench = fixture->own;
     struct ibv_wc wc;
     int rc, polled;
 
     if (tagged) /* verbs has no tags */
         return -EOPNOTSUPP;
     assert_int_equal(ibv_post_recv(bench->qp[1], &receive, &bad), 0);
-    rc = post(bed, &wr, sge_of(from, len, from_desc));
+    rc = post(fixture, &wr, sge_of(from, len, from_desc));
     if (rc)
         return rc;
     do { /* of the two completions one was the sender's, or the receiver's: this is the other */
@@ -115,10 +115,10 @@ static int message(struct suite_bed *bed, bool tagged, const void *from, void *f
 /* ---- without us ------------------------------------------------------------------------- */
 
 /* What verbs has no word for it cannot have taken. */
-static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t access,
+static int native(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags)
 {
-    struct bench *bench = bed->own;
+    struct bench *bench = fixture->own;
     struct ibv_mr *mr;
 
     if (offset || flags || key > UINT32_MAX || (access & ~HMREG_ACCESS_ALL))
@@ -130,12 +130,12 @@ static int native(struct suite_bed *bed, const void *addr, size_t len, uint64_t 
     return 0;
 }
 
-static void *none(struct suite_bed *bed)
+static void *none(struct suite_fixture *fixture)
 {
     return NULL;
 }
 
-static bool async_open(struct suite_bed *bed, struct hmreg_domain **out)
+static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
 {
     return false;
 }

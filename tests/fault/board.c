@@ -6,7 +6,7 @@
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
-#include "core/ledger.h"
+#include "core/stats/cache_stats.h"
 
 #include <hmreg/loopback.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static void page__longer_than_files_may_be__works_and_is_not_shown(void **state)
     vendors_reset();
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     little = before;
-    little.rlim_cur = sizeof(struct stats_page) - 1;
+    little.rlim_cur = sizeof(struct stats_layout) - 1;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
     assert_ok(hmreg_open(&config, &lib)); /* SIGXFSZ would end the test */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -147,15 +147,15 @@ static void page__memory_locked_up_to_the_limit__opens_all_the_same(void **state
 
 static void row__no_memory__the_caller_counts(void **state)
 {
-    static struct board none;
-    struct ledger ledger;
+    static struct stats_page none;
+    struct cache_stats ledger;
 
-    ledger_open(&ledger, &none, NULL, HMREG_IFACE_SYSTEM, -1);
+    cache_stats_open(&ledger, &none, NULL, HMREG_IFACE_SYSTEM, -1);
     faults_arm(1);
-    assert_null(ledger_join(&ledger));
+    assert_null(cache_stats_join(&ledger));
     faults_arm(0);
-    ledger_leave(&ledger, NULL);
-    ledger_close(&ledger);
+    cache_stats_leave(&ledger, NULL);
+    cache_stats_close(&ledger);
 }
 
 TEST_MAIN(TEST(page__cannot_be_had__works_and_is_not_shown),

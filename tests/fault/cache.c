@@ -3,10 +3,10 @@
  * The cache when what it needs fails: the fabric, a vendor, memory, descriptors, the kernel's
  * permission. Nothing is lost, nothing is tried that cannot help, and the reason comes up whole.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include "core/context.h"
+#include "core/context/context.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,16 +28,16 @@
 
 static char memory[64][LEN];
 
-static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
 {
     vendors_reset();
-    bed_open(bed, HMREG_MONITOR_IMPORT, config);
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, config);
 }
 
-static int try_get(const struct bed *bed, void *addr)
+static int try_get(const struct fixture *fixture, void *addr)
 {
     struct hmreg_mr *mr = (void *)1;
-    int rc = hmreg_mr_get(bed->domain, addr, LEN, HMREG_ACCESS_REMOTE, &mr);
+    int rc = hmreg_mr_get(fixture->domain, addr, LEN, HMREG_ACCESS_REMOTE, &mr);
 
     if (rc)
         assert_ptr_equal(mr, (void *)1);
@@ -52,10 +52,10 @@ static void fail_reg(int code, int times)
     atomic_store(&counter.reg_times, times);
 }
 
-static void touch(const struct bed *bed, unsigned count)
+static void touch(const struct fixture *fixture, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        bed_key(bed, memory[i], LEN);
+        fixture_key(fixture, memory[i], LEN);
 }
 
 /* ---- the fabric ------------------------------------------------------------------------- */
@@ -64,97 +64,97 @@ static void reg__each_error__comes_up_whole_after_one_try(void **state)
 {
     static const int codes[] = {-EINVAL,   -EFAULT, -EACCES, -EOPNOTSUPP, -EIO,   -EPERM,
                                 -ENOTCONN, -EAGAIN, -EMFILE, -EBUSY,      -E2BIG, -EKEYREJECTED};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
-    touch(&bed, 3);
+    open_fixture(&fixture, NULL);
+    touch(&fixture, 3);
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         unsigned before = atomic_load(&counter.regs);
 
         fail_reg(codes[i], -1);
-        assert_int_equal(try_get(&bed, memory[9]), codes[i]);
+        assert_int_equal(try_get(&fixture, memory[9]), codes[i]);
         assert_int_equal(hmreg_last_error()->vendor_code, 4711);
         assert_string_equal(hmreg_last_error()->source, "ofi");
         assert_int_equal(atomic_load(&counter.regs), before + 1);
     }
-    assert_int_equal(bed_stats(&bed).evictions, 0);
-    assert_int_equal(bed_stats(&bed).regions, 3);
-    assert_int_equal(bed_stats(&bed).misses, 3);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    assert_int_equal(fixture_stats(&fixture).misses, 3);
     fail_reg(0, 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void reg__failed_once__the_next_get_registers(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     fail_reg(-EINVAL, 1);
-    assert_int_equal(try_get(&bed, memory[0]), -EINVAL);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    bed_close(&bed);
+    assert_int_equal(try_get(&fixture, memory[0]), -EINVAL);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    fixture_close(&fixture);
 }
 
 static void reg__no_room__the_least_recently_used_makes_room(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     counter.room = 4;
-    touch(&bed, 4);
-    assert_fails(hmreg_mr_get(bed.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    assert_int_equal(bed_key(&bed, memory[5], LEN), 6); /* the fifth registration failed */
-    assert_int_equal(bed_stats(&bed).evictions, 1);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 8); /* it was the one */
+    touch(&fixture, 4);
+    assert_fails(hmreg_mr_get(fixture.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
+    assert_int_equal(fixture_key(&fixture, memory[5], LEN), 6); /* the fifth registration failed */
+    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 8); /* it was the one */
     assert_string_equal(hmreg_last_error()->text, "range: len is 0; it must be at least 1");
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void reg__no_room_for_long__twice_as_many_go_each_time(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
-    touch(&bed, 60);
+    open_fixture(&fixture, NULL);
+    touch(&fixture, 60);
     counter.room = 30;
-    assert_int_equal(bed_key(&bed, memory[60], LEN), 66); /* after 1, 2, 4, 8 and 16 went */
-    assert_int_equal(bed_stats(&bed).evictions, 31);
-    assert_int_equal(bed_stats(&bed).regions, 30);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory[60], LEN), 66); /* after 1, 2, 4, 8 and 16 went */
+    assert_int_equal(fixture_stats(&fixture).evictions, 31);
+    assert_int_equal(fixture_stats(&fixture).regions, 30);
+    fixture_close(&fixture);
 }
 
 static void reg__no_room_and_all_pinned__fails_after_one_try(void **state)
 {
     struct hmreg_mr *held[2];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     counter.room = 2;
-    held[0] = bed_get(&bed, memory[0], LEN);
-    held[1] = bed_get(&bed, memory[1], LEN);
+    held[0] = fixture_get(&fixture, memory[0], LEN);
+    held[1] = fixture_get(&fixture, memory[1], LEN);
     for (unsigned i = 1; i <= 5; i++) {
-        assert_int_equal(try_get(&bed, memory[2]), -ENOMEM);
+        assert_int_equal(try_get(&fixture, memory[2]), -ENOMEM);
         assert_non_null(strstr(hmreg_last_error()->text, "no room for more than 2"));
         assert_int_equal(atomic_load(&counter.regs), 2 + i);
     }
     hmreg_mr_put(held[0]);
     hmreg_mr_put(held[1]);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void reg__no_space__evicts_too(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
-    touch(&bed, 2);
+    open_fixture(&fixture, NULL);
+    touch(&fixture, 2);
     fail_reg(-ENOSPC, 1);
-    assert_int_equal(try_get(&bed, memory[5]), 0);
-    assert_int_equal(bed_stats(&bed).evictions, 1);
-    bed_close(&bed);
+    assert_int_equal(try_get(&fixture, memory[5]), 0);
+    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    fixture_close(&fixture);
 }
 
 /* Cached regions hold keys, and a fabric with keys of one byte has few. */
@@ -162,44 +162,44 @@ static void reg__no_key_left__evicts_too(void **state)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .key_size = 1};
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    assert_ok(hmreg_open(&config, &bed.lib));
-    assert_ok(hmreg_domain_open_loopback(bed.lib, &loopback, NULL, &bed.domain));
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &loopback, NULL, &fixture.domain));
     for (unsigned i = 0; i < 1000; i++)
-        assert_int_equal(try_get(&bed, memory[0] + i), 0);
-    assert_int_equal(bed_stats(&bed).misses, 1000);
-    assert_in_range(bed_stats(&bed).regions, 1, 256);
-    bed_close(&bed);
+        assert_int_equal(try_get(&fixture, memory[0] + i), 0);
+    assert_int_equal(fixture_stats(&fixture).misses, 1000);
+    assert_in_range(fixture_stats(&fixture).regions, 1, 256);
+    fixture_close(&fixture);
 }
 
 static void reg__no_room__other_caches_of_the_domain_make_room(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     vendor_claim(HMREG_IFACE_ZE, memory[8], LEN, HMREG_MEM_DEVICE, 1);
     counter.room = 2;
-    touch(&bed, 2);
-    assert_int_equal(bed_key(&bed, memory[8], LEN), 4);
-    assert_int_equal(bed_stats(&bed).evictions, 1);
-    bed_close(&bed);
+    touch(&fixture, 2);
+    assert_int_equal(fixture_key(&fixture, memory[8], LEN), 4);
+    assert_int_equal(fixture_stats(&fixture).evictions, 1);
+    fixture_close(&fixture);
 }
 
 static void reg__no_room_in_a_domain_without_cache__nothing_to_evict(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, &config);
+    open_fixture(&fixture, &config);
     counter.room = 1;
-    held = bed_get(&bed, memory[0], LEN);
-    assert_int_equal(try_get(&bed, memory[1]), -ENOMEM);
+    held = fixture_get(&fixture, memory[0], LEN);
+    assert_int_equal(try_get(&fixture, memory[1]), -ENOMEM);
     assert_int_equal(atomic_load(&counter.regs), 2);
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- memory ----------------------------------------------------------------------------- */
@@ -247,13 +247,13 @@ void *__wrap_malloc(size_t size)
 
 static void calloc__each_fails_in_turn__enomem_and_nothing_lost(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     int failures = 0, rc;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     do {
         callocs_left = failures;
-        rc = try_get(&bed, memory[0]);
+        rc = try_get(&fixture, memory[0]);
         callocs_left = -1;
         if (rc)
             assert_int_equal(rc, -ENOMEM);
@@ -261,30 +261,30 @@ static void calloc__each_fails_in_turn__enomem_and_nothing_lost(void **state)
         assert_int_equal(atomic_load(&counter.regions), !rc);
     } while (rc);
     assert_true(failures >= 1); /* for the order of use */
-    assert_int_equal(bed_stats(&bed).regions, 1);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), bed_key(&bed, memory[0], LEN));
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), fixture_key(&fixture, memory[0], LEN));
+    fixture_close(&fixture);
 }
 
 /* What a thread remembers takes memory, too; without it everything works, by the long way. */
 static void calloc__fails_for_what_threads_remember__hits_all_the_same(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     uint64_t key;
 
-    open_bed(&bed, NULL);
-    bed_key(&bed, memory[0], LEN);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
+    open_fixture(&fixture, NULL);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     for (unsigned i = 1; i < 64; i++) /* to the end of what there is room for */
-        bed_key(&bed, memory[i], LEN);
-    bed_key(&bed, memory[0], LEN);
-    key = bed_key(&bed, memory[0] + 64, 64);
+        fixture_key(&fixture, memory[i], LEN);
+    fixture_key(&fixture, memory[0], LEN);
+    key = fixture_key(&fixture, memory[0] + 64, 64);
     callocs_left = 0;
     for (int i = 0; i < 10; i++)
-        assert_int_equal(bed_key(&bed, memory[0] + 64 + i, 8), key);
+        assert_int_equal(fixture_key(&fixture, memory[0] + 64 + i, 8), key);
     callocs_left = -1;
     assert_int_equal(atomic_load(&counter.regs), 65);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void calloc__fails_in_domain_open__enomem(void **state)
@@ -331,9 +331,9 @@ static int without_userfaultfd(int errnum)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct hmreg *lib = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    if (!bed_filter_userfaultfd(SECCOMP_RET_ERRNO | (unsigned)errnum,
+    if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | (unsigned)errnum,
                                 SECCOMP_RET_ERRNO | (unsigned)errnum))
         return 77;
     if (hmreg_open(&config, &lib) != -errnum || lib)
@@ -343,16 +343,16 @@ static int without_userfaultfd(int errnum)
         return 2;
     config.monitor = HMREG_MONITOR_DEFAULT;
     hmreg_copy(NULL, NULL, NULL, 0); /* an error of before, to be left alone */
-    if (hmreg_open(&config, &bed.lib) || hmreg_last_error()->code != -EINVAL)
+    if (hmreg_open(&config, &fixture.lib) || hmreg_last_error()->code != -EINVAL)
         return 3;
-    bed.domain = counter_open(bed.lib, NULL);
-    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_DEFAULT)
+    fixture.domain = counter_open(fixture.lib, NULL);
+    if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DEFAULT)
         return 4;
-    if (bed_key(&bed, memory[0], LEN) != 1 || bed_key(&bed, memory[0], LEN) != 1)
+    if (fixture_key(&fixture, memory[0], LEN) != 1 || fixture_key(&fixture, memory[0], LEN) != 1)
         return 5;
-    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_MEMHOOKS)
+    if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_MEMHOOKS)
         return 6;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
@@ -386,12 +386,12 @@ static void open__no_descriptor_left__emfile_and_nothing_lost(void **state)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
     struct rlimit before, few;
     struct hmreg *lib = NULL;
-    struct bed bed;
+    struct fixture fixture;
     int failures = 0, rc = 0;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL); /* skips where there is none */
-    bed_close(&bed);
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* skips where there is none */
+    fixture_close(&fixture);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (few = before; !lib; failures++) {
         int fd = dup(0);
@@ -414,20 +414,20 @@ static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     struct uffdio_api api = {.api = UFFD_API};
     struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
-    char *mapped = bed_map(1);
-    struct bed bed;
+    char *mapped = fixture_map(1);
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL);
     assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
-    range.range = (struct uffdio_range){(uintptr_t)mapped, bed_page()};
+    range.range = (struct uffdio_range){(uintptr_t)mapped, fixture_page()};
     assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
-    assert_int_equal(bed_key(&bed, mapped, LEN), 1);
-    assert_int_equal(bed_key(&bed, mapped, LEN), 2);
-    assert_int_equal(bed_stats(&bed).uncached, 2);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, mapped, LEN), 1);
+    assert_int_equal(fixture_key(&fixture, mapped, LEN), 2);
+    assert_int_equal(fixture_stats(&fixture).uncached, 2);
+    fixture_close(&fixture);
     assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0); /* we have not undone it */
-    munmap(mapped, bed_page());
+    munmap(mapped, fixture_page());
     close(fd);
 }
 
@@ -435,31 +435,31 @@ static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
 
 static void resolve__fails__the_error_comes_up_and_nothing_is_registered(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     vendors[HMREG_IFACE_ROCR].resolve_code = -EIO;
-    assert_int_equal(try_get(&bed, memory[0]), -EIO);
+    assert_int_equal(try_get(&fixture, memory[0]), -EIO);
     assert_int_equal(hmreg_last_error()->vendor_code, 999);
     assert_int_equal(atomic_load(&counter.regs), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The identity after registering cannot be had: there is no saying what was registered. */
 static void identity__fails_after_registering__never_cached(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
     vendors[HMREG_IFACE_CUDA].identity_code = -EIO;
-    mr = bed_get(&bed, memory[0], LEN);
-    assert_false(bed_is_cached(mr));
+    mr = fixture_get(&fixture, memory[0], LEN);
+    assert_false(fixture_is_cached(mr));
     assert_int_equal(atomic_load(&counter.regions), 1);
     hmreg_mr_put(mr);
-    assert_int_equal(bed_stats(&bed).regions, 0);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(reg__each_error__comes_up_whole_after_one_try),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * A loopback target and those who do not keep its protocol: what they send changes nothing but
  * what they are granted, and nobody else notices. Intruders speak with the socket themselves. */
-#include "providers/loopback.h"
+#include "providers/loopback/loopback.h"
 #include "tests/fault/target.h"
 
 #include <errno.h>

@@ -514,7 +514,7 @@ static void call_pack(struct fuzz *fuzz)
     fuzz->token_size = size;
 }
 
-/* CRC-32 (IEEE 802.3), as in core/token.c: with it the damage gets past the checksum. */
+/* CRC-32 (IEEE 802.3), as in core/context/token.c: with it the damage gets past the checksum. */
 static void mend(uint8_t *token, size_t size)
 {
     uint32_t crc = ~0u;

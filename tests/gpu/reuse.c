@@ -27,7 +27,7 @@
 #define REMEMBER 64
 #define TEXT     24
 
-struct bed {
+struct fixture {
     const struct reuse *reuse;
     struct hmreg *lib;
     struct hmreg_domain *domain;
@@ -41,12 +41,12 @@ struct bed {
     uint64_t random;
 };
 
-static unsigned draw(struct bed *bed, unsigned limit)
+static unsigned draw(struct fixture *fixture, unsigned limit)
 {
-    bed->random ^= bed->random << 13;
-    bed->random ^= bed->random >> 7;
-    bed->random ^= bed->random << 17;
-    return (unsigned)(bed->random >> 32) % limit;
+    fixture->random ^= fixture->random << 13;
+    fixture->random ^= fixture->random >> 7;
+    fixture->random ^= fixture->random << 17;
+    return (unsigned)(fixture->random >> 32) % limit;
 }
 
 /* ---- a peer in another process ----------------------------------------------------------- */
@@ -93,93 +93,93 @@ static int live_as_peer(int fd)
 }
 
 /* Before anything else is open, so that the peer has nothing of ours. */
-static void start_peer(struct bed *bed)
+static void start_peer(struct fixture *fixture)
 {
     int ends[2];
 
     fflush(NULL);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    bed->peer = fork();
-    if (bed->peer == 0) {
+    fixture->peer = fork();
+    if (fixture->peer == 0) {
         close(ends[0]);
         _exit(live_as_peer(ends[1]));
     }
-    assert_true(bed->peer > 0);
+    assert_true(fixture->peer > 0);
     close(ends[1]);
-    bed->peer_fd = ends[0];
+    fixture->peer_fd = ends[0];
 }
 
-static void tell_peer(struct bed *bed, const struct order *order)
+static void tell_peer(struct fixture *fixture, const struct order *order)
 {
     int rc = -EPIPE;
 
-    assert_int_equal(send(bed->peer_fd, order, sizeof(*order), MSG_NOSIGNAL), sizeof(*order));
-    assert_int_equal(recv(bed->peer_fd, &rc, sizeof(rc), MSG_WAITALL), sizeof(rc));
+    assert_int_equal(send(fixture->peer_fd, order, sizeof(*order), MSG_NOSIGNAL), sizeof(*order));
+    assert_int_equal(recv(fixture->peer_fd, &rc, sizeof(rc), MSG_WAITALL), sizeof(rc));
     assert_int_equal(rc, 0);
 }
 
-static void end_peer(struct bed *bed)
+static void end_peer(struct fixture *fixture)
 {
     int status = -1;
 
-    if (!bed->peer)
+    if (!fixture->peer)
         return;
-    close(bed->peer_fd);
-    assert_int_equal(waitpid(bed->peer, &status, 0), bed->peer);
+    close(fixture->peer_fd);
+    assert_int_equal(waitpid(fixture->peer, &status, 0), fixture->peer);
     assert_int_equal(status, 0);
 }
 
-/* ---- the bed ----------------------------------------------------------------------------- */
+/* ---- the fixture ----------------------------------------------------------------------------- */
 
 /* Any region's token opens the way to all of its domain's. */
-static void open_way(struct bed *bed)
+static void open_way(struct fixture *fixture)
 {
     static char place[64];
     struct order order = {.size = sizeof(order.token)};
     struct hmreg_mr *mr = NULL;
 
     assert_ok(
-        hmreg_mr_reg(bed->domain, place, sizeof(place), HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL));
+        hmreg_mr_reg(fixture->domain, place, sizeof(place), HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_pack(mr, order.token, &order.size));
-    if (bed->peer)
-        tell_peer(bed, &order);
+    if (fixture->peer)
+        tell_peer(fixture, &order);
     else
-        assert_ok(hmreg_remote_open(bed->domain, order.token, order.size, &bed->remote));
+        assert_ok(hmreg_remote_open(fixture->domain, order.token, order.size, &fixture->remote));
     assert_ok(hmreg_mr_close(mr));
 }
 
 /* By a mapping of the descriptor, which stays the old memory's whatever the address becomes. */
-static void open_bed(struct bed *bed, const struct reuse *reuse, bool another_process)
+static void open_fixture(struct fixture *fixture, const struct reuse *reuse, bool another_process)
 {
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACE_BIT(reuse->iface)};
     struct hmreg_domain_config mapped = {.size = sizeof(mapped), .order = {HMREG_PATH_MAPPED}};
     struct hmreg_loopback_config modes = {.size = sizeof(modes), .mr_mode = HMREG_MR_PROV_KEY};
 
-    *bed = (struct bed){.reuse = reuse, .random = 88172645463325252u};
+    *fixture = (struct fixture){.reuse = reuse, .random = 88172645463325252u};
     if (another_process)
-        start_peer(bed);
-    assert_ok(hmreg_open(&config, &bed->lib));
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &modes, &mapped, &bed->domain));
-    open_way(bed);
+        start_peer(fixture);
+    assert_ok(hmreg_open(&config, &fixture->lib));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &modes, &mapped, &fixture->domain));
+    open_way(fixture);
 }
 
-static struct hmreg_stats close_bed(struct bed *bed)
+static struct hmreg_stats close_fixture(struct fixture *fixture)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
     for (unsigned i = 0; i < SLOTS; i++)
-        if (bed->memory[i])
-            bed->reuse->free(bed->memory[i]);
-    assert_ok(hmreg_domain_stats(bed->domain, &stats));
-    hmreg_remote_close(bed->remote);
-    end_peer(bed);
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
+        if (fixture->memory[i])
+            fixture->reuse->free(fixture->memory[i]);
+    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    hmreg_remote_close(fixture->remote);
+    end_peer(fixture);
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
     return stats;
 }
 
 /* Writes through the region as a peer does, and looks for the bytes by the vendor's own copy. */
-static void write_and_look(struct bed *bed, struct hmreg_mr *mr, char *memory, size_t offset)
+static void write_and_look(struct fixture *fixture, struct hmreg_mr *mr, char *memory, size_t offset)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct order order = {.key = hmreg_mr_key(mr)};
@@ -187,72 +187,72 @@ static void write_and_look(struct bed *bed, struct hmreg_mr *mr, char *memory, s
 
     assert_ok(hmreg_mr_query(mr, &info));
     order.addr = (uintptr_t)memory + offset - info.addr;
-    snprintf(order.text, sizeof(order.text), "allocation %u", bed->allocated);
-    if (bed->peer)
-        tell_peer(bed, &order);
+    snprintf(order.text, sizeof(order.text), "allocation %u", fixture->allocated);
+    if (fixture->peer)
+        tell_peer(fixture, &order);
     else
-        assert_ok(hmreg_loopback_write(bed->remote, order.text, TEXT, NULL, order.addr, order.key));
-    assert_ok(hmreg_copy(bed->lib, in, memory + offset, TEXT));
+        assert_ok(hmreg_loopback_write(fixture->remote, order.text, TEXT, NULL, order.addr, order.key));
+    assert_ok(hmreg_copy(fixture->lib, in, memory + offset, TEXT));
     assert_string_equal(in, order.text);
 }
 
-static struct hmreg_mr *get_region(struct bed *bed, unsigned slot)
+static struct hmreg_mr *get_region(struct fixture *fixture, unsigned slot)
 {
     struct hmreg_mr *mr = NULL;
 
     assert_ok(
-        hmreg_mr_get(bed->domain, bed->memory[slot], bed->len[slot], HMREG_ACCESS_REMOTE, &mr));
+        hmreg_mr_get(fixture->domain, fixture->memory[slot], fixture->len[slot], HMREG_ACCESS_REMOTE, &mr));
     return mr;
 }
 
-static bool was_there_before(const struct bed *bed, const char *memory)
+static bool was_there_before(const struct fixture *fixture, const char *memory)
 {
     for (unsigned i = 0; i < REMEMBER; i++)
-        if (bed->before[i] == memory)
+        if (fixture->before[i] == memory)
             return true;
     return false;
 }
 
-static void allocate(struct bed *bed, unsigned slot, size_t len)
+static void allocate(struct fixture *fixture, unsigned slot, size_t len)
 {
-    char *memory = bed->reuse->alloc((int)slot % 2, len);
+    char *memory = fixture->reuse->alloc((int)slot % 2, len);
 
-    bed->reused += was_there_before(bed, memory);
-    bed->before[bed->allocated++ % REMEMBER] = memory;
-    bed->memory[slot] = memory;
-    bed->len[slot] = len;
+    fixture->reused += was_there_before(fixture, memory);
+    fixture->before[fixture->allocated++ % REMEMBER] = memory;
+    fixture->memory[slot] = memory;
+    fixture->len[slot] = len;
 }
 
-static void renew(struct bed *bed, unsigned slot)
+static void renew(struct fixture *fixture, unsigned slot)
 {
     static const size_t lengths[] = {100, 4096, 5000, 16384};
 
-    if (bed->memory[slot])
-        bed->reuse->free(bed->memory[slot]);
-    allocate(bed, slot, lengths[draw(bed, 4)]);
+    if (fixture->memory[slot])
+        fixture->reuse->free(fixture->memory[slot]);
+    allocate(fixture, slot, lengths[draw(fixture, 4)]);
 }
 
 static void go_through(const struct reuse *reuse, unsigned times, bool another_process)
 {
     unsigned enough = (unsigned)test_times(times / PART);
     struct hmreg_stats stats;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, reuse, another_process);
-    while (bed.reused < enough) {
-        unsigned slot = draw(&bed, SLOTS);
+    open_fixture(&fixture, reuse, another_process);
+    while (fixture.reused < enough) {
+        unsigned slot = draw(&fixture, SLOTS);
         struct hmreg_mr *mr;
 
-        renew(&bed, slot);
-        hmreg_mr_put(get_region(&bed, slot)); /* a miss; and a hit on the same */
-        mr = get_region(&bed, slot);
-        write_and_look(&bed, mr, bed.memory[slot], draw(&bed, (unsigned)bed.len[slot] - TEXT));
+        renew(&fixture, slot);
+        hmreg_mr_put(get_region(&fixture, slot)); /* a miss; and a hit on the same */
+        mr = get_region(&fixture, slot);
+        write_and_look(&fixture, mr, fixture.memory[slot], draw(&fixture, (unsigned)fixture.len[slot] - TEXT));
         hmreg_mr_put(mr);
     }
-    stats = close_bed(&bed);
-    assert_true(bed.reused >= bed.allocated / 2);
-    assert_int_equal(stats.hits, bed.allocated);
-    assert_int_equal(stats.misses, bed.allocated);
+    stats = close_fixture(&fixture);
+    assert_true(fixture.reused >= fixture.allocated / 2);
+    assert_int_equal(stats.hits, fixture.allocated);
+    assert_int_equal(stats.misses, fixture.allocated);
 }
 
 void reuse_addresses(const struct reuse *reuse, unsigned times)
@@ -268,28 +268,28 @@ void reuse_from_a_process(const struct reuse *reuse, unsigned times)
 void reuse_held(const struct reuse *reuse, unsigned times)
 {
     struct hmreg_stats stats;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, reuse, false);
+    open_fixture(&fixture, reuse, false);
     for (unsigned i = 0; i < times; i++) {
         struct hmreg_mr *old, *anew;
         size_t len = 16384;
 
-        allocate(&bed, 0, len);
-        old = get_region(&bed, 0);
-        reuse->free(bed.memory[0]);
-        allocate(&bed, 0, len);
-        anew = get_region(&bed, 0);
+        allocate(&fixture, 0, len);
+        old = get_region(&fixture, 0);
+        reuse->free(fixture.memory[0]);
+        allocate(&fixture, 0, len);
+        anew = get_region(&fixture, 0);
         assert_ptr_not_equal(anew, old);
-        write_and_look(&bed, anew, bed.memory[0], 77);
+        write_and_look(&fixture, anew, fixture.memory[0], 77);
         hmreg_mr_put(old);
-        write_and_look(&bed, anew, bed.memory[0], 78);
+        write_and_look(&fixture, anew, fixture.memory[0], 78);
         hmreg_mr_put(anew);
-        reuse->free(bed.memory[0]);
-        bed.memory[0] = NULL;
+        reuse->free(fixture.memory[0]);
+        fixture.memory[0] = NULL;
     }
-    stats = close_bed(&bed);
-    assert_true(bed.reused >= times);
+    stats = close_fixture(&fixture);
+    assert_true(fixture.reused >= times);
     assert_int_equal(stats.hits, 0);
     assert_int_equal(stats.zombies, 0);
 }

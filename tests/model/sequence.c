@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cache beside a model of it (book.h), step by step: random sequences of gets, puts by other
+ * The cache beside a model of it (oracle.h), step by step: random sequences of gets, puts by other
  * threads, changes of memory, failures, forks, from several threads that take turns, so that a
  * sequence is the same whenever it is played. An episode is a library in a random setting and
  * PLAN_STEPS steps. crowd.c has the threads at the same time.
@@ -11,7 +11,7 @@
  *
  * plays those again. HMREG_TEST_OPS=10000000: so many steps in each case.
  */
-#include "tests/model/play.h"
+#include "tests/model/runner.h"
 #include "tests/support/pinning.h"
 #include "tests/support/replay.h"
 #include "tests/support/test.h"
@@ -37,7 +37,7 @@
 #endif
 
 static struct plan plan;
-static struct play_record *record;
+static struct runner_record *record;
 
 /* ---- in a child ------------------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static void open_ring(void)
         pinning.ring = NULL;
 }
 
-static void play_here(const struct plan_kind *kind, unsigned long seed, uint64_t steps)
+static void runner_here(const struct plan_kind *kind, unsigned long seed, uint64_t steps)
 {
     unsigned long episode = replay_setting("HMREG_TEST_EPISODE", 0);
     const char *list = getenv("HMREG_TEST_STEPS");
@@ -158,7 +158,7 @@ static void run(const struct plan_kind *kind, uint64_t steps)
     assert_ptr_not_equal(record, MAP_FAILED);
     child = start_child();
     if (child == 0) {
-        play_here(kind, seed, replay_setting("HMREG_TEST_OPS", test_times(steps / PART)));
+        runner_here(kind, seed, replay_setting("HMREG_TEST_OPS", test_times(steps / PART)));
         exit(0); /* with what a sanitizer has to say */
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -11,7 +11,7 @@
 
 #define BYTES 300000
 
-struct bed {
+struct fixture {
     struct fabric fabric;
     enum hmreg_iface iface;
     int device;
@@ -29,51 +29,51 @@ static int devices_of(struct hmreg *lib, enum hmreg_iface iface)
     return info.present ? info.devices : 0;
 }
 
-static void allocate(struct bed *bed)
+static void allocate(struct fixture *fixture)
 {
     static const unsigned char zero[BYTES];
 
-    assert_ok(hmreg_mem_alloc(bed->fabric.lib, bed->iface, bed->device, HMREG_MEM_DEVICE, BYTES,
-                              (void **)&bed->memory));
-    assert_ok(hmreg_copy(bed->fabric.lib, bed->memory, zero, BYTES));
+    assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device, HMREG_MEM_DEVICE, BYTES,
+                              (void **)&fixture->memory));
+    assert_ok(hmreg_copy(fixture->fabric.lib, fixture->memory, zero, BYTES));
 }
 
 /* Runs the test on each device's memory. */
-static void on_each_device(const struct endpoint_hints *hints, void (*test)(struct bed *bed))
+static void on_each_device(const struct endpoint_hints *hints, void (*test)(struct fixture *fixture))
 {
-    struct bed bed = {.mr = NULL};
+    struct fixture fixture = {.mr = NULL};
     int tested = 0;
 
-    fabric_open_pair(&bed.fabric, hints);
+    fabric_open_pair(&fixture.fabric, hints);
     for (int iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++) {
-        for (int i = 0; i < devices_of(bed.fabric.lib, iface); i++, tested++) {
-            bed.iface = iface;
-            bed.device = i;
-            allocate(&bed);
-            test(&bed);
-            assert_ok(hmreg_mr_close(bed.mr));
-            bed.mr = NULL;
-            assert_ok(hmreg_mem_free(bed.fabric.lib, bed.memory));
+        for (int i = 0; i < devices_of(fixture.fabric.lib, iface); i++, tested++) {
+            fixture.iface = iface;
+            fixture.device = i;
+            allocate(&fixture);
+            test(&fixture);
+            assert_ok(hmreg_mr_close(fixture.mr));
+            fixture.mr = NULL;
+            assert_ok(hmreg_mem_free(fixture.fabric.lib, fixture.memory));
         }
     }
-    fabric_close(&bed.fabric);
+    fabric_close(&fixture.fabric);
     if (!tested)
         test_skip("no runtime of a vendor has a device here");
 }
 
 /* The device's memory is zero but for len bytes at offset, which are the seed's. */
-static void assert_only(struct bed *bed, size_t offset, size_t len, unsigned seed)
+static void assert_only(struct fixture *fixture, size_t offset, size_t len, unsigned seed)
 {
     static unsigned char bytes[BYTES];
 
-    assert_ok(hmreg_copy(bed->fabric.lib, bytes, bed->memory, BYTES));
+    assert_ok(hmreg_copy(fixture->fabric.lib, bytes, fixture->memory, BYTES));
     for (size_t i = 0; i < BYTES; i++) {
         bool inside = i >= offset && i - offset < len;
         unsigned char wanted = inside ? fabric_byte(seed, i - offset) : 0;
 
         if (bytes[i] != wanted)
             fail_msg("%s device %d: byte %zu is %#x, not %#x; the peer wrote %zu bytes at %zu",
-                     hmreg_iface_name(bed->iface), bed->device, i, bytes[i], wanted, len, offset);
+                     hmreg_iface_name(fixture->iface), fixture->device, i, bytes[i], wanted, len, offset);
     }
 }
 
@@ -85,14 +85,14 @@ static bool is_shm(void)
 }
 
 /* Has a mapping of the memory's descriptor pages, as process_vm_readv(2) needs them? */
-static bool has_pages(struct bed *bed)
+static bool has_pages(struct fixture *fixture)
 {
     struct hmreg_dmabuf dmabuf;
     struct iovec to, from;
     char byte, *mapped;
     bool found;
 
-    assert_ok(hmreg_export_dmabuf(bed->fabric.lib, bed->memory, BYTES, 0, &dmabuf));
+    assert_ok(hmreg_export_dmabuf(fixture->fabric.lib, fixture->memory, BYTES, 0, &dmabuf));
     mapped = mmap(NULL, dmabuf.offset + BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf.fd, 0);
     close(dmabuf.fd);
     assert_ptr_not_equal(mapped, MAP_FAILED);
@@ -103,21 +103,21 @@ static bool has_pages(struct bed *bed)
     return found;
 }
 
-static bool cma_is_off(const struct bed *bed)
+static bool cma_is_off(const struct fixture *fixture)
 {
     const char *setting = getenv("FI_SHM_DISABLE_CMA");
 
-    return (setting && !strcmp(setting, "1")) || bed->fabric.endpoint.info->caps & FI_HMEM;
+    return (setting && !strcmp(setting, "1")) || fixture->fabric.endpoint.info->caps & FI_HMEM;
 }
 
-static bool can_be_reached(struct bed *bed)
+static bool can_be_reached(struct fixture *fixture)
 {
-    return !is_shm() || cma_is_off(bed) || has_pages(bed);
+    return !is_shm() || cma_is_off(fixture) || has_pages(fixture);
 }
 
-static int reg(struct bed *bed)
+static int reg(struct fixture *fixture)
 {
-    return hmreg_mr_reg(bed->fabric.domain, bed->memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &bed->mr,
+    return hmreg_mr_reg(fixture->fabric.domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &fixture->mr,
                         NULL);
 }
 
@@ -132,40 +132,40 @@ static const struct hmreg_reason *reason(const struct hmreg_explanation *why, en
 
 /* ---- tests ------------------------------------------------------------------------------ */
 
-static void check_refusal(struct bed *bed)
+static void check_refusal(struct fixture *fixture)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    assert_fails(reg(bed), -EOPNOTSUPP, "no path to this");
-    assert_null(bed->mr);
+    assert_fails(reg(fixture), -EOPNOTSUPP, "no path to this");
+    assert_null(fixture->mr);
     assert_ok(hmreg_explain(NULL, &why));
     assert_int_equal(why.path, HMREG_PATH_NONE);
-    assert_int_equal(why.iface, bed->iface);
-    assert_int_equal(why.device, bed->device);
+    assert_int_equal(why.iface, fixture->iface);
+    assert_int_equal(why.device, fixture->device);
     assert_int_equal(why.refused, 3);
     assert_string_equal(reason(&why, HMREG_PATH_MAPPED)->slug, "mapping-has-no-pages");
     assert_int_equal(reason(&why, HMREG_PATH_MAPPED)->vendor_code, EFAULT);
     assert_non_null(strstr(reason(&why, HMREG_PATH_MAPPED)->text, "FI_SHM_DISABLE_CMA=1"));
 }
 
-static void write_and_read(struct bed *bed)
+static void write_and_read(struct fixture *fixture)
 {
     static const struct {
         size_t offset, len;
     } places[] = {{1, 1}, {4097, 777}, {4095, 5001}, {333, 200001}, {BYTES - 1, 1}};
     static const unsigned char zero[BYTES];
 
-    if (!can_be_reached(bed)) {
-        check_refusal(bed);
+    if (!can_be_reached(fixture)) {
+        check_refusal(fixture);
         return;
     }
-    assert_ok(reg(bed));
-    assert_ok(peer_take_region(&bed->fabric, bed->mr));
+    assert_ok(reg(fixture));
+    assert_ok(peer_take_region(&fixture->fabric, fixture->mr));
     for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        assert_ok(hmreg_copy(bed->fabric.lib, bed->memory, zero, BYTES));
-        assert_ok(peer_write(&bed->fabric, places[i].offset, places[i].len, i));
-        assert_ok(peer_read(&bed->fabric, places[i].offset, places[i].len, i));
-        assert_only(bed, places[i].offset, places[i].len, i);
+        assert_ok(hmreg_copy(fixture->fabric.lib, fixture->memory, zero, BYTES));
+        assert_ok(peer_write(&fixture->fabric, places[i].offset, places[i].len, i));
+        assert_ok(peer_read(&fixture->fabric, places[i].offset, places[i].len, i));
+        assert_only(fixture, places[i].offset, places[i].len, i);
     }
 }
 
@@ -175,17 +175,17 @@ static void rma__device_memory__exact_bytes_or_a_reason(void **state)
 }
 
 /* A part of an allocation, at an odd place: its neighbours are not the peer's to touch. */
-static void write_part(struct bed *bed)
+static void write_part(struct fixture *fixture)
 {
-    if (!can_be_reached(bed))
+    if (!can_be_reached(fixture))
         return;
-    assert_ok(hmreg_mr_reg(bed->fabric.domain, bed->memory + 70001, 9999, HMREG_ACCESS_ALL, 0, 0, 0,
-                           &bed->mr, NULL));
-    assert_ok(peer_take_region(&bed->fabric, bed->mr));
-    assert_fails(peer_write(&bed->fabric, 9998, 2, 1), -ERANGE, "outside the region");
-    assert_ok(peer_write(&bed->fabric, 0, 9999, 6));
-    assert_ok(peer_read(&bed->fabric, 0, 9999, 6));
-    assert_only(bed, 70001, 9999, 6);
+    assert_ok(hmreg_mr_reg(fixture->fabric.domain, fixture->memory + 70001, 9999, HMREG_ACCESS_ALL, 0, 0, 0,
+                           &fixture->mr, NULL));
+    assert_ok(peer_take_region(&fixture->fabric, fixture->mr));
+    assert_fails(peer_write(&fixture->fabric, 9998, 2, 1), -ERANGE, "outside the region");
+    assert_ok(peer_write(&fixture->fabric, 0, 9999, 6));
+    assert_ok(peer_read(&fixture->fabric, 0, 9999, 6));
+    assert_only(fixture, 70001, 9999, 6);
 }
 
 static void rma__part_of_an_allocation__exact_bytes(void **state)
@@ -193,25 +193,25 @@ static void rma__part_of_an_allocation__exact_bytes(void **state)
     on_each_device(NULL, write_part);
 }
 
-static void check_paths(struct bed *bed)
+static void check_paths(struct fixture *fixture)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
 
-    if (!can_be_reached(bed))
+    if (!can_be_reached(fixture))
         return;
-    assert_ok(reg(bed));
-    assert_ok(hmreg_explain(bed->mr, &why));
+    assert_ok(reg(fixture));
+    assert_ok(hmreg_explain(fixture->mr, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
     assert_int_equal(why.refused, 2);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
     assert_string_equal(why.reasons[0].slug, "fabric-imports-no-dmabuf");
     assert_int_equal(why.reasons[1].path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[1].slug, "no-fi-hmem");
-    assert_ok(hmreg_mr_query(bed->mr, &info));
-    assert_int_equal(info.iface, bed->iface);
-    assert_int_equal(info.device, bed->device);
-    assert_int_equal(info.addr, (uintptr_t)bed->memory);
+    assert_ok(hmreg_mr_query(fixture->mr, &info));
+    assert_int_equal(info.iface, fixture->iface);
+    assert_int_equal(info.device, fixture->device);
+    assert_int_equal(info.addr, (uintptr_t)fixture->memory);
     assert_int_not_equal(info.local_addr, info.addr);
 }
 
@@ -221,32 +221,32 @@ static void explain__device_memory__path_and_reasons(void **state)
 }
 
 /* The fabric's local operations take the mapping's address and the region's desc. */
-static void start_from_it(struct bed *bed)
+static void start_from_it(struct fixture *fixture)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
     uint64_t addr, key;
 
-    if (!can_be_reached(bed))
+    if (!can_be_reached(fixture))
         return;
-    assert_ok(reg(bed));
-    assert_ok(hmreg_mr_query(bed->mr, &info));
-    assert_ok(peer_offer(&bed->fabric, 50000, 3, &remote));
+    assert_ok(reg(fixture));
+    assert_ok(hmreg_mr_query(fixture->mr, &info));
+    assert_ok(peer_offer(&fixture->fabric, 50000, 3, &remote));
     assert_ok(hmreg_remote_addr(remote, 0, 50000, &addr, &key));
-    assert_int_equal(endpoint_read(&bed->fabric.endpoint, (char *)info.local_addr + 77, 50000,
-                                   hmreg_mr_desc(bed->mr), addr, key),
+    assert_int_equal(endpoint_read(&fixture->fabric.endpoint, (char *)info.local_addr + 77, 50000,
+                                   hmreg_mr_desc(fixture->mr), addr, key),
                      0);
-    assert_only(bed, 77, 50000, 3);
+    assert_only(fixture, 77, 50000, 3);
     assert_ok(hmreg_remote_addr(remote, 1, 10000, &addr, &key));
-    assert_int_equal(endpoint_write(&bed->fabric.endpoint, (char *)info.local_addr + 77, 10000,
-                                    hmreg_mr_desc(bed->mr), addr, key),
+    assert_int_equal(endpoint_write(&fixture->fabric.endpoint, (char *)info.local_addr + 77, 10000,
+                                    hmreg_mr_desc(fixture->mr), addr, key),
                      0);
     /* Whatever is done is read back: see host.c. */
-    assert_int_equal(endpoint_read(&bed->fabric.endpoint, (char *)info.local_addr + 77, 10000,
-                                   hmreg_mr_desc(bed->mr), addr, key),
+    assert_int_equal(endpoint_read(&fixture->fabric.endpoint, (char *)info.local_addr + 77, 10000,
+                                   hmreg_mr_desc(fixture->mr), addr, key),
                      0);
-    assert_ok(peer_check(&bed->fabric, 0, 1, 3));
-    assert_ok(peer_check(&bed->fabric, 1, 10000, 3));
+    assert_ok(peer_check(&fixture->fabric, 0, 1, 3));
+    assert_ok(peer_check(&fixture->fabric, 1, 10000, 3));
     hmreg_remote_close(remote);
 }
 
@@ -256,24 +256,24 @@ static void rma__we_start_it_from_device_memory__exact_bytes(void **state)
 }
 
 /* A freed address is handed out at once; a region of what was there before must not be. */
-static void free_and_allocate(struct bed *bed)
+static void free_and_allocate(struct fixture *fixture)
 {
-    void *before = bed->memory;
+    void *before = fixture->memory;
     struct hmreg_mr *mr;
 
-    if (!can_be_reached(bed))
+    if (!can_be_reached(fixture))
         return;
-    assert_ok(hmreg_mr_get(bed->fabric.domain, bed->memory, BYTES, HMREG_ACCESS_ALL, &mr));
+    assert_ok(hmreg_mr_get(fixture->fabric.domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, &mr));
     hmreg_mr_put(mr);
-    assert_ok(hmreg_mem_free(bed->fabric.lib, bed->memory));
-    allocate(bed);
-    if (bed->memory != before)
+    assert_ok(hmreg_mem_free(fixture->fabric.lib, fixture->memory));
+    allocate(fixture);
+    if (fixture->memory != before)
         return; /* a real runtime may choose another address */
-    assert_ok(hmreg_mr_get(bed->fabric.domain, bed->memory, BYTES, HMREG_ACCESS_ALL, &mr));
-    assert_ok(peer_take_region(&bed->fabric, mr));
-    assert_ok(peer_write(&bed->fabric, 99, 5000, 4));
-    assert_ok(peer_read(&bed->fabric, 99, 5000, 4));
-    assert_only(bed, 99, 5000, 4);
+    assert_ok(hmreg_mr_get(fixture->fabric.domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, &mr));
+    assert_ok(peer_take_region(&fixture->fabric, mr));
+    assert_ok(peer_write(&fixture->fabric, 99, 5000, 4));
+    assert_ok(peer_read(&fixture->fabric, 99, 5000, 4));
+    assert_only(fixture, 99, 5000, 4);
     hmreg_mr_put(mr);
 }
 
@@ -283,28 +283,28 @@ static void get__memory_freed_and_allocated_anew__the_new_bytes(void **state)
 }
 
 /* Host memory of a device's runtime is host memory to a fabric. */
-static void use_pinned(struct bed *bed)
+static void use_pinned(struct fixture *fixture)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     unsigned char *pinned = NULL;
 
-    assert_ok(hmreg_mem_alloc(bed->fabric.lib, bed->iface, bed->device, HMREG_MEM_HOST_PINNED, 9000,
+    assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device, HMREG_MEM_HOST_PINNED, 9000,
                               (void **)&pinned));
     memset(pinned, 0, 9000);
-    assert_ok(hmreg_mr_reg(bed->fabric.domain, pinned + 1, 8000, HMREG_ACCESS_ALL, 0, 0, 0,
-                           &bed->mr, NULL));
-    assert_ok(hmreg_mr_query(bed->mr, &info));
+    assert_ok(hmreg_mr_reg(fixture->fabric.domain, pinned + 1, 8000, HMREG_ACCESS_ALL, 0, 0, 0,
+                           &fixture->mr, NULL));
+    assert_ok(hmreg_mr_query(fixture->mr, &info));
     assert_int_equal(info.path, HMREG_PATH_SYSTEM);
-    assert_ok(peer_take_region(&bed->fabric, bed->mr));
-    assert_ok(peer_write(&bed->fabric, 5, 7000, 2));
-    assert_ok(peer_read(&bed->fabric, 5, 7000, 2));
+    assert_ok(peer_take_region(&fixture->fabric, fixture->mr));
+    assert_ok(peer_write(&fixture->fabric, 5, 7000, 2));
+    assert_ok(peer_read(&fixture->fabric, 5, 7000, 2));
     assert_int_equal(pinned[5], 0);
     assert_int_equal(pinned[6], fabric_byte(2, 0));
     assert_int_equal(pinned[7005], fabric_byte(2, 6999));
     assert_int_equal(pinned[7006], 0);
-    assert_ok(hmreg_mr_close(bed->mr));
-    bed->mr = NULL;
-    assert_ok(hmreg_mem_free(bed->fabric.lib, pinned));
+    assert_ok(hmreg_mr_close(fixture->mr));
+    fixture->mr = NULL;
+    assert_ok(hmreg_mem_free(fixture->fabric.lib, pinned));
 }
 
 static void rma__pinned_host_memory__path_system(void **state)
@@ -316,12 +316,12 @@ static void rma__pinned_host_memory__path_system(void **state)
 
 /* Debian's libfabric has no runtime's support: it refuses the address, and shm, which never uses
  * CMA with FI_HMEM, takes the mapping. */
-static void check_hmem(struct bed *bed)
+static void check_hmem(struct fixture *fixture)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
 
-    write_and_read(bed);
-    assert_ok(hmreg_explain(bed->mr, &why));
+    write_and_read(fixture);
+    assert_ok(hmreg_explain(fixture->mr, &why));
     if (why.path == HMREG_PATH_PEERMEM)
         return;
     assert_int_equal(why.path, HMREG_PATH_MAPPED);

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Keys that callers choose, on the fabrics that let them: all but those that have
  * HMREG_MR_PROV_KEY, which libfabric's verbs has. */
-#include "tests/ofi/bed.h"
+#include "tests/ofi/fixture.h"
 
 static void rma__mr_mode_scalable__the_peer_need_not_know(void **state)
 {
-    bed_in_old_mode(HMREG_MR_SCALABLE, 0);
+    fixture_in_old_mode(HMREG_MR_SCALABLE, 0);
 }
 
 static void reg__key_in_use__enokey(void **state)
 {
     struct hmreg_mr *first, *second = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open_lonely(&bed);
-    assert_ok(hmreg_mr_reg(bed.fabric.domain, bed.memory, 10, HMREG_REMOTE_READ, 0, BED_KEY, 0,
+    fixture_open_lonely(&fixture);
+    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY, 0,
                            &first, NULL));
-    assert_int_equal(hmreg_mr_key(first), BED_KEY);
-    assert_fails(hmreg_mr_reg(bed.fabric.domain, bed.memory + 10, 10, HMREG_REMOTE_READ, 0, BED_KEY,
+    assert_int_equal(hmreg_mr_key(first), FIXTURE_KEY);
+    assert_fails(hmreg_mr_reg(fixture.fabric.domain, fixture.memory + 10, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY,
                               0, &second, NULL),
                  -HMREG_ENOKEY, "in use");
     assert_ptr_equal(second, (void *)1);
     assert_ok(hmreg_mr_close(first));
-    assert_ok(hmreg_mr_reg(bed.fabric.domain, bed.memory + 10, 10, HMREG_REMOTE_READ, 0, BED_KEY, 0,
+    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory + 10, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY, 0,
                            &second, NULL));
-    bed.mr = second;
-    bed_close(&bed);
+    fixture.mr = second;
+    fixture_close(&fixture);
 }
 
 /* A key that came to the fabric without us. */
@@ -33,20 +33,20 @@ static void reg__key_known_to_the_fabric_only__enokey(void **state)
 {
     struct hmreg_mr *mr = NULL;
     struct fid_mr *foreign;
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open_lonely(&bed);
-    assert_int_equal(fi_mr_reg(bed.fabric.endpoint.domain, bed.memory, 10, FI_REMOTE_READ, 0,
-                               BED_KEY, 0, &foreign, NULL),
+    fixture_open_lonely(&fixture);
+    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ, 0,
+                               FIXTURE_KEY, 0, &foreign, NULL),
                      0);
-    assert_fails(hmreg_mr_reg(bed.fabric.domain, bed.memory, 10, HMREG_REMOTE_READ, 0, BED_KEY, 0,
+    assert_fails(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY, 0,
                               &mr, NULL),
                  -HMREG_ENOKEY, "fi_mr_regattr");
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_int_equal(hmreg_last_error()->vendor_code, -HMREG_ENOKEY);
     assert_null(mr);
     assert_int_equal(fi_close(&foreign->fid), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The library's own choice of key avoids those. */
@@ -54,21 +54,21 @@ static void get__key_known_to_the_fabric_only__another_key(void **state)
 {
     struct fid_mr *foreign = NULL;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     uint64_t next;
 
-    bed_open_lonely(&bed);
-    assert_ok(hmreg_mr_get(bed.fabric.domain, bed.memory, 10, HMREG_REMOTE_READ, &mr));
+    fixture_open_lonely(&fixture);
+    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, &mr));
     next = hmreg_mr_key(mr) + 1;
-    assert_int_equal(fi_mr_reg(bed.fabric.endpoint.domain, bed.memory, 10, FI_REMOTE_READ, 0, next,
+    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ, 0, next,
                                0, &foreign, NULL),
                      0);
     hmreg_mr_put(mr);
-    assert_ok(hmreg_mr_get(bed.fabric.domain, bed.memory, 9, HMREG_REMOTE_WRITE, &mr));
+    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 9, HMREG_REMOTE_WRITE, &mr));
     assert_int_not_equal(hmreg_mr_key(mr), next);
     hmreg_mr_put(mr);
     assert_int_equal(fi_close(&foreign->fid), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 FABRIC_TEST_MAIN(TEST(rma__mr_mode_scalable__the_peer_need_not_know), TEST(reg__key_in_use__enokey),

@@ -1,40 +1,48 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Who includes and who calls whom: in one direction, without circles, as docs/architecture.md says. A noun is a
-# source and the header of its name.
+# Who includes and who calls whom: in one direction, without circles, as docs/architecture.md and
+# core/README.md say. A unit is a source and the header of its name.
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
 
-# FOLDER: a line for each noun of ours that one of its nouns includes.
+sources_of() { # FOLDER...
+    find "$@" -name '*.[ch]'
+}
+
+# FOLDER...: a line for each of our units that one of the folders' units includes.
 includes() {
-    grep -H '^#include "' "$1"/*.[ch] |
+    sources_of "$@" | xargs grep -H '^#include "' |
         sed -E 's/^([^:]*)\.[ch]:#include "(.*)\.h"$/\1 \2/' | awk '$1 != $2' | sort -u
 }
 
-# FOLDER...: no noun includes itself by way of others.
+# FOLDER...: no unit includes itself by way of others.
 no_circle() {
     local loop
-    loop=$(for folder; do includes "$folder"; done | tsort 2>&1 >/dev/null) || {
+    loop=$(includes "$@" | tsort 2>&1 >/dev/null) || {
         printf '%s\n' "$loop"
         return 1
     }
 }
 
-# FOLDER...: nor calls itself by way of others. An object of a source that is no more does not count.
-no_circle_of_calls() {
-    local folder object source objects=() loop
-    for folder; do
-        for object in "$BUILD_DIR/$folder"/CMakeFiles/*.dir/*.o; do
-            source=${object##*/}
-            [[ -e $folder/${source%.o} ]] && objects+=("$object")
-        done
+# The objects of sources that exist.
+objects_of() { # FOLDER
+    local object source
+    find "$BUILD_DIR/$1"/CMakeFiles/*.dir -name '*.o' | while read -r object; do
+        source=${object#*.dir/}
+        [[ -e $1/${source%.o} ]] && echo "$object"
     done
+}
+
+# FOLDER...: no unit calls itself by way of others.
+no_circle_of_calls() {
+    local folder objects loop
+    mapfile -t objects < <(for folder; do objects_of "$folder"; done)
     ((${#objects[@]})) || return
     loop=$(nm --print-file-name "${objects[@]}" | awk '
-        { noun = $1; sub(/:[^:]*$/, "", noun); sub(/.*\//, "", noun); sub(/\.c\.o$/, "", noun) }
-        $(NF - 1) == "U" { used[noun " " $NF] }
-        $(NF - 1) ~ /^[TDBR]$/ { maker[$NF] = noun }
+        { unit = $1; sub(/:[^:]*$/, "", unit); sub(/.*\//, "", unit); sub(/\.c\.o$/, "", unit) }
+        $(NF - 1) == "U" { used[unit " " $NF] }
+        $(NF - 1) ~ /^[TDBR]$/ { maker[$NF] = unit }
         END {
             for (use in used) {
                 split(use, part, " ")
@@ -47,35 +55,55 @@ no_circle_of_calls() {
     }
 }
 
-# The nouns of core as docs/architecture.md lists them, in its order.
-listed() {
-    sed -n '/^| what one comes for/,/^$/p' docs/architecture.md | cut -d'|' -f3 |
-        grep -o '`[a-z0-9_]*`' | tr -d '`'
+# Of the core's folders one includes itself and those before it; stats and monitor do not know each
+# other.
+core_in_order() {
+    includes core | awk '
+        BEGIN { rank["base"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
+                rank["mr"] = 4; rank["cache"] = 5 }
+        function folder(path) { split(path, part, "/"); return part[2] }
+        $2 !~ /^core\// { next }
+        { from = folder($1); to = folder($2) }
+        !(from in rank) || !(to in rank) || rank[to] > rank[from] ||
+                (rank[to] == rank[from] && to != from) {
+            print $1 " includes " $2; bad = 1
+        }
+        END { exit bad }'
 }
 
-every_noun_is_listed_once() {
-    diff <(listed | sort) <(basename -a core/*.[ch] | sed 's/\.[ch]$//' | sort -u)
-}
-
-listed_from_the_roof_down() {
-    awk 'NR == FNR { place["core/" $1] = NR; next }
-         $2 in place && place[$1] > place[$2] {
-             print $1 " includes " $2 ", which is listed before it"; bad = 1
-         }
-         END { exit bad }' <(listed) <(includes core)
-}
-
-# FOLDER PATTERN: of the other folders a folder's nouns include only what matches.
+# FOLDER PATTERN: of the other folders a folder's units include only what matches.
 includes_only() {
-    ! includes "$1" | grep -vE " ($1/[a-z0-9_]*|$2)\$"
+    ! includes "$1" | grep -vE " ($1/[a-z0-9_/]*|$2)\$"
 }
 
 fabrics_know_errors_only() { # but for the loopback, which is inside the library
-    ! includes providers | grep -v '^providers/loopback' | grep -vE ' (providers/[a-z0-9_]*|core/error)$'
+    ! includes providers | grep -v '^providers/loopback/' |
+        grep -vE ' (providers/[a-z0-9_/]*|core/base/error)$'
+}
+
+# A folder of the core says what lives in it.
+each_folder_has_a_readme() {
+    local folder bad=0
+    for folder in core core/*/ hmem providers; do
+        [[ -s $folder/README.md ]] || { echo "$folder has no README.md"; bad=1; }
+    done
+    return $bad
+}
+
+# Each unit is named in its folder's README or in one of a folder above.
+each_unit_in_a_readme() {
+    local unit bad=0
+    for unit in $(sources_of core/base core/stats core/monitor core/context core/mr core/cache |
+        sed 's/\.[ch]$//' | sort -u); do
+        case $unit in core/monitor/*/*) continue ;; esac # the monitor's README names their folders
+        grep -q "\`${unit##*/}\(\.h\)\?\`" "${unit%/*}/README.md" ||
+            { echo "${unit%/*}/README.md does not name ${unit##*/}"; bad=1; }
+    done
+    return $bad
 }
 
 check layers__core_without_circles no_circle core hmem providers
-for folder in tools bench tests/support tests/support/fake tests/tools; do
+for folder in tools bench tests/support tests/tools; do
     check "layers__${folder//\//_}_without_circles" no_circle "$folder"
 done
 check layers__library_without_circles_of_calls no_circle_of_calls core hmem providers
@@ -86,11 +114,12 @@ for folder in tools bench; do
         skip "layers__${folder}_without_circles_of_calls" "this build is without it"
     fi
 done
-check layers__each_noun_of_core_in_the_map every_noun_is_listed_once
-check layers__core_from_the_roof_down listed_from_the_roof_down
+check layers__core_in_order core_in_order
+check layers__each_folder_has_a_readme each_folder_has_a_readme
+check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
-check layers__vendors_know_errors_and_mappings_only includes_only hmem 'core/(error|maps|owned_fd)'
+check layers__vendors_know_the_base_only includes_only hmem 'core/base/(error|maps|owned_fd)'
 check layers__fabrics_know_errors_only fabrics_know_errors_only
-check layers__tools_know_a_layout_only includes_only tools core/stats_page
+check layers__tools_know_a_layout_only includes_only tools core/stats/stats_layout
 check layers__bench_knows_a_contract_only includes_only bench providers/provider
 finish

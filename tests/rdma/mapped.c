@@ -14,30 +14,30 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct bed {
+struct fixture {
     struct fabric fabric;
     struct bench bench; /* the library and the domain of that; no device */
     struct target target;
 };
 
-static void open_target(struct bed *bed, uint64_t access)
+static void open_target(struct fixture *fixture, uint64_t access)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
 
-    target_open(&bed->bench, &bed->target, access);
-    assert_ok(hmreg_mr_query(bed->target.mr, &info));
+    target_open(&fixture->bench, &fixture->target, access);
+    assert_ok(hmreg_mr_query(fixture->target.mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
     assert_int_equal(info.iface, device_iface());
-    assert_ok(peer_take_region(&bed->fabric, bed->target.mr));
+    assert_ok(peer_take_region(&fixture->fabric, fixture->target.mr));
 }
 
-static void close_target(struct bed *bed)
+static void close_target(struct fixture *fixture)
 {
-    target_close(&bed->bench, &bed->target);
+    target_close(&fixture->bench, &fixture->target);
 }
 
 /* Runs the test with device_iface() of each vendor. */
-static void on_each_vendor(struct bed *bed, void (*test)(struct bed *bed))
+static void on_each_vendor(struct fixture *fixture, void (*test)(struct fixture *fixture))
 {
     char *vendors = strdup(getenv("VENDORS") ? getenv("VENDORS") : ""), *rest = vendors;
     const char *vendor;
@@ -45,55 +45,55 @@ static void on_each_vendor(struct bed *bed, void (*test)(struct bed *bed))
 
     while ((vendor = strtok_r(rest, " ", &rest))) {
         assert_int_equal(setenv("VENDOR", vendor, 1), 0);
-        test(bed);
+        test(fixture);
         tested++;
     }
     free(vendors);
     assert_true(tested > 0);
 }
 
-static void open_fabric(struct bed *bed)
+static void open_fabric(struct fixture *fixture)
 {
     softgpu_need();
     softgpu_peermem(false);
-    fabric_open_pair(&bed->fabric, NULL);
-    bed->bench = (struct bench){.lib = bed->fabric.lib, .domain = bed->fabric.domain};
+    fabric_open_pair(&fixture->fabric, NULL);
+    fixture->bench = (struct bench){.lib = fixture->fabric.lib, .domain = fixture->fabric.domain};
 }
 
-static void close_fabric(struct bed *bed)
+static void close_fabric(struct fixture *fixture)
 {
-    fabric_close(&bed->fabric);
+    fabric_close(&fixture->fabric);
     softgpu_assert_clean();
 }
 
-static void with_fabric(void (*test)(struct bed *bed))
+static void with_fabric(void (*test)(struct fixture *fixture))
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_fabric(&bed);
-    on_each_vendor(&bed, test);
-    close_fabric(&bed);
+    open_fabric(&fixture);
+    on_each_vendor(&fixture, test);
+    close_fabric(&fixture);
 }
 
 /* The peer writes, and reads it back; these bytes are there and no others have changed. */
-static void write_and_read(struct bed *bed, size_t offset, size_t len, unsigned seed)
+static void write_and_read(struct fixture *fixture, size_t offset, size_t len, unsigned seed)
 {
-    assert_ok(peer_write(&bed->fabric, offset, len, seed));
-    assert_ok(peer_read(&bed->fabric, offset, len, seed));
+    assert_ok(peer_write(&fixture->fabric, offset, len, seed));
+    assert_ok(peer_read(&fixture->fabric, offset, len, seed));
     for (size_t i = 0; i < len; i++)
-        bed->target.expected[TARGET_SKEW + offset + i] = fabric_byte(seed, i);
-    target_assert_expected(&bed->bench, &bed->target);
+        fixture->target.expected[TARGET_SKEW + offset + i] = fabric_byte(seed, i);
+    target_assert_expected(&fixture->bench, &fixture->target);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------ */
 
-static void write_everywhere(struct bed *bed)
+static void write_everywhere(struct fixture *fixture)
 {
-    open_target(bed, HMREG_ACCESS_ALL);
-    write_and_read(bed, 4097, 50021, 1);
-    write_and_read(bed, 0, TARGET_BYTES, 2);
-    write_and_read(bed, TARGET_BYTES - 1, 1, 3);
-    close_target(bed);
+    open_target(fixture, HMREG_ACCESS_ALL);
+    write_and_read(fixture, 4097, 50021, 1);
+    write_and_read(fixture, 0, TARGET_BYTES, 2);
+    write_and_read(fixture, TARGET_BYTES - 1, 1, 3);
+    close_target(fixture);
 }
 
 static void rma__lands_and_neighbours_stay(void **state)
@@ -101,24 +101,24 @@ static void rma__lands_and_neighbours_stay(void **state)
     with_fabric(write_everywhere);
 }
 
-static void start_from_it(struct bed *bed)
+static void start_from_it(struct fixture *fixture)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_remote *remote;
     uint64_t addr, key;
 
-    open_target(bed, HMREG_ACCESS_ALL);
-    assert_ok(hmreg_mr_query(bed->target.mr, &info));
-    assert_ok(peer_offer(&bed->fabric, 50000, 3, &remote));
+    open_target(fixture, HMREG_ACCESS_ALL);
+    assert_ok(hmreg_mr_query(fixture->target.mr, &info));
+    assert_ok(peer_offer(&fixture->fabric, 50000, 3, &remote));
     assert_ok(hmreg_remote_addr(remote, 0, 50000, &addr, &key));
-    assert_int_equal(endpoint_read(&bed->fabric.endpoint, (char *)info.local_addr + 77, 50000,
-                                   hmreg_mr_desc(bed->target.mr), addr, key),
+    assert_int_equal(endpoint_read(&fixture->fabric.endpoint, (char *)info.local_addr + 77, 50000,
+                                   hmreg_mr_desc(fixture->target.mr), addr, key),
                      0);
     for (size_t i = 0; i < 50000; i++)
-        bed->target.expected[TARGET_SKEW + 77 + i] = fabric_byte(3, i);
-    target_assert_expected(&bed->bench, &bed->target);
+        fixture->target.expected[TARGET_SKEW + 77 + i] = fabric_byte(3, i);
+    target_assert_expected(&fixture->bench, &fixture->target);
     hmreg_remote_close(remote);
-    close_target(bed);
+    close_target(fixture);
 }
 
 static void rma__we_start_it__lands_and_neighbours_stay(void **state)
@@ -127,32 +127,32 @@ static void rma__we_start_it__lands_and_neighbours_stay(void **state)
 }
 
 /* What peers name of the region's first byte. */
-static uint64_t first_addr(const struct bed *bed)
+static uint64_t first_addr(const struct fixture *fixture)
 {
     struct hmreg_domain_info domain = {.size = sizeof(domain)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_domain_query(bed->fabric.domain, &domain));
-    assert_ok(hmreg_mr_query(bed->target.mr, &info));
+    assert_ok(hmreg_domain_query(fixture->fabric.domain, &domain));
+    assert_ok(hmreg_mr_query(fixture->target.mr, &info));
     return domain.mr_mode & HMREG_MR_VIRT_ADDR ? info.local_addr : 0;
 }
 
 /* What is refused ends the connection, so each has one of its own. */
 static void intrude(uint64_t access, uint64_t offset)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_fabric(&bed);
-    open_target(&bed, access);
+    open_fabric(&fixture);
+    open_target(&fixture, access);
     assert_int_not_equal(
-        peer_intrude(&bed.fabric, first_addr(&bed) + offset, hmreg_mr_key(bed.target.mr), 64, 1),
+        peer_intrude(&fixture.fabric, first_addr(&fixture) + offset, hmreg_mr_key(fixture.target.mr), 64, 1),
         0);
-    target_assert_expected(&bed.bench, &bed.target);
-    close_target(&bed);
-    close_fabric(&bed);
+    target_assert_expected(&fixture.bench, &fixture.target);
+    close_target(&fixture);
+    close_fabric(&fixture);
 }
 
-static void intrude_at_the_end(struct bed *none)
+static void intrude_at_the_end(struct fixture *none)
 {
     intrude(HMREG_ACCESS_ALL, TARGET_BYTES - 63);
 }
@@ -162,7 +162,7 @@ static void rma__over_the_end__fabric_refuses(void **state)
     on_each_vendor(NULL, intrude_at_the_end);
 }
 
-static void intrude_without_right(struct bed *none)
+static void intrude_without_right(struct fixture *none)
 {
     intrude(HMREG_REMOTE_READ, 0);
 }
@@ -174,13 +174,13 @@ static void rma__right_not_granted__fabric_refuses(void **state)
 
 /* ---- what the exporter does ------------------------------------------------------------- */
 
-static void fail_alloc(struct bed *bed)
+static void fail_alloc(struct fixture *fixture)
 {
     void *memory = (void *)1;
 
     softgpu_fail(SOFTGPU_OP_ALLOC, ENOMEM);
     assert_fails(
-        hmreg_mem_alloc(bed->fabric.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &memory),
+        hmreg_mem_alloc(fixture->fabric.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &memory),
         -ENOMEM, "");
     assert_ptr_equal(memory, (void *)1);
 }
@@ -191,17 +191,17 @@ static void alloc_fails__the_vendors_error(void **state)
 }
 
 /* They are a device's, and the mapping is the CPU's. */
-static void fail_import(struct bed *bed)
+static void fail_import(struct fixture *fixture)
 {
     static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         softgpu_fail(steps[i], ENOSPC);
-    open_target(bed, HMREG_ACCESS_ALL);
-    write_and_read(bed, 1, 5000, 1);
+    open_target(fixture, HMREG_ACCESS_ALL);
+    write_and_read(fixture, 1, 5000, 1);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         softgpu_fail(steps[i], 0);
-    close_target(bed);
+    close_target(fixture);
 }
 
 static void import_fails__is_no_concern_of_a_mapping(void **state)
@@ -210,24 +210,24 @@ static void import_fails__is_no_concern_of_a_mapping(void **state)
 }
 
 /* Nothing holds the memory in place, and nothing must: the CPU finds it where it went. */
-static void move_below(struct bed *bed)
+static void move_below(struct fixture *fixture)
 {
     struct softgpu_stat stat;
     int fd;
 
-    open_target(bed, HMREG_ACCESS_ALL);
-    fd = target_descriptor(&bed->bench, &bed->target);
+    open_target(fixture, HMREG_ACCESS_ALL);
+    fd = target_descriptor(&fixture->bench, &fixture->target);
     softgpu_fail(SOFTGPU_OP_MOVE, EIO);
     assert_int_equal(softgpu_move(fd, false), -1);
-    write_and_read(bed, 5, 5000, 1);
+    write_and_read(fixture, 5, 5000, 1);
     assert_int_equal(softgpu_move(fd, false), 0);
     stat = softgpu_stat(fd);
     assert_int_equal(stat.moved, 1);
     assert_int_equal(stat.attached + stat.pinned + stat.mapped, 0);
-    target_assert_expected(&bed->bench, &bed->target);
-    write_and_read(bed, 0, TARGET_BYTES, 2);
+    target_assert_expected(&fixture->bench, &fixture->target);
+    write_and_read(fixture, 0, TARGET_BYTES, 2);
     close(fd);
-    close_target(bed);
+    close_target(fixture);
 }
 
 static void move__the_mapping_follows(void **state)
@@ -237,23 +237,23 @@ static void move__the_mapping_follows(void **state)
 
 /* ---- processes and threads -------------------------------------------------------------- */
 
-static void hold_target(struct bed *bed)
+static void hold_target(struct fixture *fixture)
 {
     struct hmreg_mr *mr;
 
-    target_alloc(&bed->bench, &bed->target);
+    target_alloc(&fixture->bench, &fixture->target);
     assert_ok(
-        hmreg_mr_get(bed->bench.domain, bed->target.memory, TARGET_ROOM, HMREG_ACCESS_ALL, &mr));
+        hmreg_mr_get(fixture->bench.domain, fixture->target.memory, TARGET_ROOM, HMREG_ACCESS_ALL, &mr));
 }
 
 /* A process of its own: a runtime that a parent has used works in no child. */
 static int hold(void)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    fabric_open(&bed.fabric, NULL);
-    bed.bench = (struct bench){.lib = bed.fabric.lib, .domain = bed.fabric.domain};
-    on_each_vendor(&bed, hold_target);
+    fabric_open(&fixture.fabric, NULL);
+    fixture.bench = (struct bench){.lib = fixture.fabric.lib, .domain = fixture.fabric.domain};
+    on_each_vendor(&fixture, hold_target);
     if (write(STDOUT_FILENO, "", 1) == 1)
         pause();
     return 1;
@@ -295,28 +295,28 @@ static void killed__nothing_is_left(void **state)
     softgpu_assert_clean();
 }
 
-static int try_as_child(struct bed *bed)
+static int try_as_child(struct fixture *fixture)
 {
     struct hmreg_mr *mr = NULL;
-    int code = hmreg_mr_reg(bed->fabric.domain, bed->target.memory, 64, HMREG_ACCESS_ALL, 0, 0, 0,
+    int code = hmreg_mr_reg(fixture->fabric.domain, fixture->target.memory, 64, HMREG_ACCESS_ALL, 0, 0, 0,
                             &mr, NULL);
 
-    return code == -EPERM && !mr && hmreg_mr_close(bed->target.mr) == -EPERM ? 0 : 1;
+    return code == -EPERM && !mr && hmreg_mr_close(fixture->target.mr) == -EPERM ? 0 : 1;
 }
 
-static void fork_beside(struct bed *bed)
+static void fork_beside(struct fixture *fixture)
 {
     pid_t child;
     int status;
 
-    open_target(bed, HMREG_ACCESS_ALL);
+    open_target(fixture, HMREG_ACCESS_ALL);
     child = fork();
     if (!child)
-        _exit(try_as_child(bed));
+        _exit(try_as_child(fixture));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    write_and_read(bed, 0, TARGET_BYTES, 1);
-    close_target(bed);
+    write_and_read(fixture, 0, TARGET_BYTES, 1);
+    close_target(fixture);
 }
 
 static void fork__parents_region_goes_on(void **state)
@@ -355,12 +355,12 @@ static void *register_often(void *argument)
     return NULL;
 }
 
-static void run_threads(struct bed *bed)
+static void run_threads(struct fixture *fixture)
 {
     struct thread threads[THREADS];
 
     for (int i = 0; i < THREADS; i++) {
-        threads[i] = (struct thread){.fabric = &bed->fabric, .key = 1000 + (uint64_t)i};
+        threads[i] = (struct thread){.fabric = &fixture->fabric, .key = 1000 + (uint64_t)i};
         assert_int_equal(pthread_create(&threads[i].id, NULL, register_often, &threads[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)

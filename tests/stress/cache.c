@@ -8,7 +8,7 @@
  * registers, and whoever gets a region compares. A stale one shows the number of memory that is
  * gone.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static unsigned draw(struct random *random, unsigned limit)
 
 struct worker {
     pthread_t thread;
-    struct bed *bed;
+    struct fixture *fixture;
     struct random random;
     unsigned index;
     uint64_t gets, reuses, stale, wrong;
@@ -47,11 +47,11 @@ struct worker {
 static atomic_ullong last_number;
 static struct worker workers[THREADS];
 
-static void run(struct bed *bed, void *(*body)(void *))
+static void run(struct fixture *fixture, void *(*body)(void *))
 {
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] =
-            (struct worker){.bed = bed, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
+            (struct worker){.fixture = fixture, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -78,7 +78,7 @@ static char *arena;
 /* The slot's memory, if nobody has it. */
 static char *take_slot(unsigned slot)
 {
-    return bed_map_at(arena + (size_t)slot * LEN, LEN / bed_page());
+    return fixture_map_at(arena + (size_t)slot * LEN, LEN / fixture_page());
 }
 
 static void look_for_stale_hits(struct worker *worker, char *memory, uint64_t number)
@@ -86,7 +86,7 @@ static void look_for_stale_hits(struct worker *worker, char *memory, uint64_t nu
     for (unsigned i = 1 + draw(&worker->random, 3); i; i--) {
         struct hmreg_mr *mr;
 
-        if (hmreg_mr_get(worker->bed->domain, memory, LEN, HMREG_ACCESS_REMOTE, &mr)) {
+        if (hmreg_mr_get(worker->fixture->domain, memory, LEN, HMREG_ACCESS_REMOTE, &mr)) {
             worker->wrong++;
             return;
         }
@@ -133,21 +133,21 @@ static void reuse__host_memory_among_threads__never_a_stale_hit(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = SLOTS / 2};
     struct worker all;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, bed_monitor(), &config);
+    fixture_open(&fixture, fixture_monitor(), &config);
     counter.look = true;
-    arena = bed_reserve(SLOTS * LEN / bed_page());
-    run(&bed, reuse_host);
+    arena = fixture_reserve(SLOTS * LEN / fixture_page());
+    run(&fixture, reuse_host);
     all = sum();
     assert_int_equal(all.stale, 0);
     assert_int_equal(all.wrong, 0);
     assert_true(all.reuses >= 12000 * length);
-    assert_true(bed_stats(&bed).hits > 0);
-    assert_int_equal(bed_stats(&bed).hits + bed_stats(&bed).misses + bed_stats(&bed).uncached,
+    assert_true(fixture_stats(&fixture).hits > 0);
+    assert_int_equal(fixture_stats(&fixture).hits + fixture_stats(&fixture).misses + fixture_stats(&fixture).uncached,
                      all.gets);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- device memory, freed and allocated at the same address ----------------------------- */
@@ -173,18 +173,18 @@ static void *reuse_device(void *arg)
 static void reuse__device_memory_among_threads__never_a_stale_hit(void **state)
 {
     struct worker all;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
+    fixture_open(&fixture, HMREG_MONITOR_DISABLED, NULL);
     counter.look = true;
-    run(&bed, reuse_device);
+    run(&fixture, reuse_device);
     all = sum();
     assert_int_equal(all.stale, 0);
     assert_int_equal(all.wrong, 0);
     assert_int_equal(all.reuses, 12000 * length);
-    assert_int_equal(bed_stats(&bed).misses, all.reuses);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).misses, all.reuses);
+    fixture_close(&fixture);
 }
 
 /* ---- held against eviction -------------------------------------------------------------- */
@@ -210,7 +210,7 @@ static void *hold_or_evict(void *arg)
         struct hmreg_mr *mr = NULL;
         uint64_t key;
 
-        if (hmreg_mr_get(worker->bed->domain, few[which], 4096, HMREG_ACCESS_REMOTE, &mr)) {
+        if (hmreg_mr_get(worker->fixture->domain, few[which], 4096, HMREG_ACCESS_REMOTE, &mr)) {
             worker->wrong++;
             continue;
         }
@@ -227,19 +227,19 @@ static void hold__while_others_evict__never_deregistered_in_use(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
     struct worker all;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
     counter.dereg_hook = note_end;
-    run(&bed, hold_or_evict);
+    run(&fixture, hold_or_evict);
     all = sum();
     assert_int_equal(all.wrong, 0);
     assert_int_equal(all.stale, 0);
-    assert_true(bed_stats(&bed).hits > 0);
-    assert_true(bed_stats(&bed).evictions > 0);
+    assert_true(fixture_stats(&fixture).hits > 0);
+    assert_true(fixture_stats(&fixture).evictions > 0);
     assert_in_range(atomic_load(&counter.regs), 1, SERIALS - 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- everything at once ----------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static char memory_of_all[RANGES * 4096];
 static void get_something(struct worker *worker, char *at, size_t len, uint64_t access,
                           struct hmreg_mr **out)
 {
-    int rc = hmreg_mr_get(worker->bed->domain, at, len, access, out);
+    int rc = hmreg_mr_get(worker->fixture->domain, at, len, access, out);
 
     if (rc == 0)
         worker->gets++;
@@ -272,12 +272,12 @@ static void do_something(struct worker *worker, struct hmreg_mr **held)
     *place = NULL;
     switch (draw(&worker->random, 100)) {
     case 0:
-        hmreg_domain_flush(worker->bed->domain);
+        hmreg_domain_flush(worker->fixture->domain);
         break;
     case 1:
     case 2:
     case 3:
-        hmreg_invalidate(worker->bed->lib, at, 1);
+        hmreg_invalidate(worker->fixture->lib, at, 1);
         break;
     default:
         get_something(worker, at, len, range % 2 ? HMREG_REMOTE_READ : HMREG_REMOTE_WRITE, place);
@@ -302,22 +302,22 @@ static void everything(uint32_t flags)
         .size = sizeof(config), .flags = flags, .max_regions = 20, .max_bytes = 40 * 4096};
     struct hmreg_stats stats;
     struct worker all;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
     atomic_store(&counter.dereg_code, -EBUSY);
     atomic_store(&counter.dereg_times, 500);
     counter.room = 40; /* it is reached, and then made by eviction */
-    run(&bed, do_everything);
+    run(&fixture, do_everything);
     all = sum();
-    stats = bed_stats(&bed);
+    stats = fixture_stats(&fixture);
     assert_int_equal(all.wrong, 0);
     assert_int_equal(stats.hits + stats.misses + stats.uncached, all.gets);
     assert_in_range(stats.regions, 0, 20);
     assert_in_range(stats.bytes, 0, 40 * 4096);
     atomic_store(&counter.dereg_times, 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void everything__usual_domain__books_balance(void **state)

@@ -19,7 +19,7 @@
 #define BYTES 100000
 #define KEY   7
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *target, *initiator;
     char *memory;
@@ -33,32 +33,32 @@ struct bed {
     atomic_int odd;     /* answers nobody expects */
 };
 
-static void reg(struct bed *bed)
+static void reg(struct fixture *fixture)
 {
-    assert_ok(hmreg_mr_reg(bed->target, bed->memory, BYTES, HMREG_ACCESS_REMOTE, 0, KEY, 0,
-                           &bed->mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture->target, fixture->memory, BYTES, HMREG_ACCESS_REMOTE, 0, KEY, 0,
+                           &fixture->mr, NULL));
 }
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
-    memset(bed, 0, sizeof(*bed));
-    bed->size = sizeof(bed->token);
-    bed->memory = calloc(1, BYTES);
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    assert_ok(hmreg_domain_open_loopback(bed->lib, NULL, NULL, &bed->target));
-    assert_ok(hmreg_domain_open_loopback(bed->lib, NULL, NULL, &bed->initiator));
-    reg(bed);
-    assert_ok(hmreg_mr_pack(bed->mr, bed->token, &bed->size));
-    assert_ok(hmreg_remote_open(bed->initiator, bed->token, bed->size, &bed->remote));
+    memset(fixture, 0, sizeof(*fixture));
+    fixture->size = sizeof(fixture->token);
+    fixture->memory = calloc(1, BYTES);
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, NULL, &fixture->target));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, NULL, &fixture->initiator));
+    reg(fixture);
+    assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->size));
+    assert_ok(hmreg_remote_open(fixture->initiator, fixture->token, fixture->size, &fixture->remote));
 }
 
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    hmreg_remote_close(bed->remote);
-    assert_ok(hmreg_domain_close(bed->initiator));
-    assert_ok(hmreg_close(bed->lib));
-    assert_int_equal(atomic_load(&bed->odd), 0);
-    free(bed->memory);
+    hmreg_remote_close(fixture->remote);
+    assert_ok(hmreg_domain_close(fixture->initiator));
+    assert_ok(hmreg_close(fixture->lib));
+    assert_int_equal(atomic_load(&fixture->odd), 0);
+    free(fixture->memory);
 }
 
 #define THREADS 3
@@ -67,84 +67,84 @@ static void close_bed(struct bed *bed)
 /* Writes a slice of the region with one byte after the other, until told to stop. */
 static void *write_on(void *arg)
 {
-    struct bed *bed = arg;
+    struct fixture *fixture = arg;
     char *bytes = malloc(SLICE);
-    uint64_t at = (uint64_t)atomic_fetch_add(&bed->writers, 1) * SLICE;
+    uint64_t at = (uint64_t)atomic_fetch_add(&fixture->writers, 1) * SLICE;
     int rc;
 
-    for (int i = 1; !atomic_load(&bed->stop); i++) {
+    for (int i = 1; !atomic_load(&fixture->stop); i++) {
         memset(bytes, i, SLICE);
-        rc = hmreg_loopback_write(bed->remote, bytes, SLICE, NULL, at, KEY);
+        rc = hmreg_loopback_write(fixture->remote, bytes, SLICE, NULL, at, KEY);
         if (!rc)
-            atomic_fetch_add(&bed->written, 1);
+            atomic_fetch_add(&fixture->written, 1);
         else if (rc != -EKEYREJECTED && rc != -EHOSTUNREACH)
-            atomic_store(&bed->odd, rc);
+            atomic_store(&fixture->odd, rc);
     }
     free(bytes);
     return NULL;
 }
 
 /* At least so many more writes have arrived. */
-static void await_writes(struct bed *bed, int more)
+static void await_writes(struct fixture *fixture, int more)
 {
-    int until = atomic_load(&bed->written) + more;
+    int until = atomic_load(&fixture->written) + more;
 
-    while (atomic_load(&bed->written) < until)
+    while (atomic_load(&fixture->written) < until)
         sched_yield();
 }
 
-static void assert_still(struct bed *bed)
+static void assert_still(struct fixture *fixture)
 {
     char *seen = malloc(BYTES);
 
-    memcpy(seen, bed->memory, BYTES);
+    memcpy(seen, fixture->memory, BYTES);
     for (int i = 0; i < 20; i++)
         sched_yield();
-    assert_memory_equal(bed->memory, seen, BYTES);
+    assert_memory_equal(fixture->memory, seen, BYTES);
     free(seen);
 }
 
 static void close_region__while_threads_write__no_byte_changes_after(void **state)
 {
     pthread_t threads[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, write_on, &fixture), 0);
     for (int round = 0; round < 60; round++) {
-        await_writes(&bed, 2);
-        assert_ok(hmreg_mr_close(bed.mr));
-        assert_still(&bed);
-        reg(&bed);
+        await_writes(&fixture, 2);
+        assert_ok(hmreg_mr_close(fixture.mr));
+        assert_still(&fixture);
+        reg(&fixture);
     }
-    atomic_store(&bed.stop, 1);
+    atomic_store(&fixture.stop, 1);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_ok(hmreg_mr_close(bed.mr));
-    assert_ok(hmreg_domain_close(bed.target));
-    close_bed(&bed);
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.target));
+    close_fixture(&fixture);
 }
 
 static void close_domain__while_threads_write__they_are_told(void **state)
 {
     pthread_t threads[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
     for (int round = 0; round < 10; round++) {
-        open_bed(&bed);
+        open_fixture(&fixture);
         for (int i = 0; i < THREADS; i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);
-        await_writes(&bed, 2);
-        assert_ok(hmreg_mr_close(bed.mr));
-        assert_ok(hmreg_domain_close(bed.target));
-        assert_still(&bed);
-        atomic_store(&bed.stop, 1);
+            assert_int_equal(pthread_create(&threads[i], NULL, write_on, &fixture), 0);
+        await_writes(&fixture, 2);
+        assert_ok(hmreg_mr_close(fixture.mr));
+        assert_ok(hmreg_domain_close(fixture.target));
+        assert_still(&fixture);
+        atomic_store(&fixture.stop, 1);
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_fails(hmreg_loopback_write(bed.remote, "x", 1, NULL, 0, KEY), -EHOSTUNREACH,
+        assert_fails(hmreg_loopback_write(fixture.remote, "x", 1, NULL, 0, KEY), -EHOSTUNREACH,
                      "closed");
-        close_bed(&bed);
+        close_fixture(&fixture);
     }
 }
 
@@ -167,10 +167,10 @@ static struct shared *share(void)
     return shared;
 }
 
-static void publish(struct shared *shared, const struct bed *bed)
+static void publish(struct shared *shared, const struct fixture *fixture)
 {
-    memcpy(shared->token, bed->token, bed->size);
-    shared->size = bed->size;
+    memcpy(shared->token, fixture->token, fixture->size);
+    shared->size = fixture->size;
     atomic_store(&shared->ready, 1);
 }
 
@@ -181,7 +181,7 @@ static int status_of(pid_t pid)
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int peer_open(struct shared *shared, struct bed *peer)
+static int peer_open(struct shared *shared, struct fixture *peer)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (!atomic_load(&shared->ready))
@@ -193,7 +193,7 @@ static int peer_open(struct shared *shared, struct bed *peer)
     return hmreg_remote_open(peer->initiator, shared->token, shared->size, &peer->remote) ? 2 : 0;
 }
 
-static int peer_close(struct bed *peer)
+static int peer_close(struct fixture *peer)
 {
     hmreg_remote_close(peer->remote);
     return hmreg_domain_close(peer->initiator) || hmreg_close(peer->lib) ? 3 : 0;
@@ -203,7 +203,7 @@ static int peer_close(struct bed *peer)
 static int write_from_afar(struct shared *shared)
 {
     char *bytes = malloc(BYTES);
-    struct bed peer;
+    struct fixture peer;
     int rc = peer_open(shared, &peer);
 
     for (int i = 1; !rc; i++) {
@@ -221,26 +221,26 @@ static int write_from_afar(struct shared *shared)
 static void close_region__while_a_process_writes__no_byte_changes_after(void **state)
 {
     struct shared *shared = share();
-    struct bed bed;
+    struct fixture fixture;
     pid_t child = fork();
 
     if (child == 0)
         _exit(write_from_afar(shared));
-    open_bed(&bed);
-    publish(shared, &bed);
+    open_fixture(&fixture);
+    publish(shared, &fixture);
     for (int round = 0; round < 30; round++) {
         int until = atomic_load(&shared->written) + 1;
 
         while (atomic_load(&shared->written) < until)
             sched_yield();
-        assert_ok(hmreg_mr_close(bed.mr));
-        assert_still(&bed);
-        reg(&bed);
+        assert_ok(hmreg_mr_close(fixture.mr));
+        assert_still(&fixture);
+        reg(&fixture);
     }
-    assert_ok(hmreg_mr_close(bed.mr));
-    assert_ok(hmreg_domain_close(bed.target));
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.target));
     assert_int_equal(status_of(child), 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
     munmap(shared, sizeof(*shared));
 }
 
@@ -249,21 +249,21 @@ static void close_region__while_a_process_writes__no_byte_changes_after(void **s
 static void close_domain__a_forked_child_writes__it_is_told(void **state)
 {
     struct shared *shared = share();
-    struct bed bed;
+    struct fixture fixture;
     pid_t child;
 
     test_forks_with_threads();
-    open_bed(&bed);
-    publish(shared, &bed);
+    open_fixture(&fixture);
+    publish(shared, &fixture);
     child = fork();
     if (child == 0)
         _exit(write_from_afar(shared));
     while (atomic_load(&shared->written) < 2)
         sched_yield();
-    assert_ok(hmreg_mr_close(bed.mr));
-    assert_ok(hmreg_domain_close(bed.target));
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.target));
     assert_int_equal(status_of(child), 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
     munmap(shared, sizeof(*shared));
 }
 
@@ -275,7 +275,7 @@ static int keep_share(struct shared *shared, int index)
 {
     char out[SHARE], in[SHARE];
     uint64_t at = (uint64_t)index * SHARE;
-    struct bed peer;
+    struct fixture peer;
     int rc = peer_open(shared, &peer);
 
     for (int i = 0; i < 40 && !rc; i++) {
@@ -294,22 +294,22 @@ static void many_processes__each_keeps_its_share(void **state)
 {
     struct shared *shared = share();
     pid_t children[PROCESSES];
-    struct bed bed;
+    struct fixture fixture;
 
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         if (children[i] == 0)
             _exit(keep_share(shared, i));
     }
-    open_bed(&bed);
-    publish(shared, &bed);
+    open_fixture(&fixture);
+    publish(shared, &fixture);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(status_of(children[i]), 0);
-    assert_ok(hmreg_mr_close(bed.mr));
-    assert_ok(hmreg_domain_close(bed.target));
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.target));
     for (int i = 0; i < PROCESSES; i++)
-        assert_int_equal(bed.memory[i * SHARE], (char)(i * 5 + 39));
-    close_bed(&bed);
+        assert_int_equal(fixture.memory[i * SHARE], (char)(i * 5 + 39));
+    close_fixture(&fixture);
     munmap(shared, sizeof(*shared));
 }
 
@@ -318,28 +318,28 @@ static void many_processes__each_keeps_its_share(void **state)
 /* A library, domain and region of the child's own, reached by itself. */
 static int live_alone(void)
 {
-    static struct bed bed;
+    static struct fixture fixture;
 
     alarm(60); /* a child that hangs is killed */
-    open_bed(&bed);
-    if (hmreg_loopback_write(bed.remote, "x", 1, NULL, 0, KEY) || bed.memory[0] != 'x')
+    open_fixture(&fixture);
+    if (hmreg_loopback_write(fixture.remote, "x", 1, NULL, 0, KEY) || fixture.memory[0] != 'x')
         return 1;
-    if (hmreg_mr_close(bed.mr) || hmreg_domain_close(bed.target))
+    if (hmreg_mr_close(fixture.mr) || hmreg_domain_close(fixture.target))
         return 2;
-    close_bed(&bed);
+    close_fixture(&fixture);
     return 0;
 }
 
 static void fork__while_threads_write__child_lives(void **state)
 {
     pthread_t threads[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
     test_forks_with_threads();
-    open_bed(&bed);
+    open_fixture(&fixture);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, write_on, &bed), 0);
-    while (atomic_load(&bed.writers) < THREADS)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_on, &fixture), 0);
+    while (atomic_load(&fixture.writers) < THREADS)
         sched_yield(); /* until each has allocated: AddressSanitizer does not bear forks beside that
                         */
     for (int round = 0; round < 60; round++) {
@@ -349,12 +349,12 @@ static void fork__while_threads_write__child_lives(void **state)
             _exit(live_alone());
         assert_int_equal(status_of(child), 0);
     }
-    atomic_store(&bed.stop, 1);
+    atomic_store(&fixture.stop, 1);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_ok(hmreg_mr_close(bed.mr));
-    assert_ok(hmreg_domain_close(bed.target));
-    close_bed(&bed);
+    assert_ok(hmreg_mr_close(fixture.mr));
+    assert_ok(hmreg_domain_close(fixture.target));
+    close_fixture(&fixture);
 }
 
 TEST_MAIN(TEST(close_region__while_threads_write__no_byte_changes_after),

@@ -4,7 +4,7 @@
  */
 #include "tests/support/counter.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  */
 #include "tests/support/hook_holder.h"
 
-#include "core/changes.h"
-#include "tests/support/cache_bed.h"
+#include "core/monitor/change_queue.h"
+#include "tests/support/cache_fixture.h"
 
 #include <sys/mman.h>
 
@@ -39,7 +39,7 @@ void __wrap_changes_push(const struct change *change)
 static void *unmap(void *arg)
 {
     held = arg;
-    munmap(held->memory, bed_page());
+    munmap(held->memory, fixture_page());
     return NULL;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "tests/support/script.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/vendors.h"
 
 #include <errno.h>
@@ -110,33 +110,33 @@ const struct script_call *script_last(void)
     return &script.calls[script.count - 1];
 }
 
-/* ---- the bed ---------------------------------------------------------------------------- */
+/* ---- the fixture ---------------------------------------------------------------------------- */
 
-void script_open(struct script_bed *bed, const struct provider_caps *caps,
+void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
                  const struct hmreg_domain_config *config)
 {
     vendors_reset();
     script = (struct script){.times = -1};
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    assert_ok(hmreg_domain_create(bed->lib, &script_ops, caps ? caps : &script_caps, NULL, config,
-                                  &bed->domain));
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_domain_create(fixture->lib, &script_ops, caps ? caps : &script_caps, NULL, config,
+                                  &fixture->domain));
     for (int i = 0; i < 2; i++) {
-        bed->memory[i] = vendor_memory(HMREG_IFACE_CUDA, i, HMREG_MEM_DEVICE, BED_BYTES);
-        memset(vendor_view(bed->memory[i]), 'a' + i, BED_BYTES);
+        fixture->memory[i] = vendor_memory(HMREG_IFACE_CUDA, i, HMREG_MEM_DEVICE, FIXTURE_BYTES);
+        memset(vendor_view(fixture->memory[i]), 'a' + i, FIXTURE_BYTES);
     }
 }
 
-void script_close(struct script_bed *bed)
+void script_close(struct script_fixture *fixture)
 {
-    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_domain_close(fixture->domain));
     assert_int_equal(script.live, 0);
     assert_int_equal(script.destroys, 1);
     for (int i = 0; i < 2; i++)
-        vendor_memory_free(bed->memory[i]);
-    assert_ok(hmreg_close(bed->lib));
+        vendor_memory_free(fixture->memory[i]);
+    assert_ok(hmreg_close(fixture->lib));
 }
 
-int script_reg(struct script_bed *bed, void *addr, size_t len, struct hmreg_mr **mr)
+int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(bed->domain, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
+    return hmreg_mr_reg(fixture->domain, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A provider that follows a script, for tests of the core: what each path answers for each device,
- * and a record of what it was asked. With it a bed: a library with the vendors of the test, a
+ * and a record of what it was asked. With it a fixture: a library with the vendors of the test, a
  * domain, and memory of two devices.
  */
 #ifndef TESTS_SCRIPT_H
@@ -14,7 +14,7 @@
 
 #define SCRIPT_CALLS  512
 #define SCRIPT_RANGES 64
-#define BED_BYTES     (3 * 65536)
+#define FIXTURE_BYTES     (3 * 65536)
 
 struct script_call {
     enum hmreg_path path;
@@ -45,19 +45,19 @@ extern const struct provider_caps script_caps; /* virtual addresses, the caller'
 
 const struct script_call *script_last(void);
 
-struct script_bed {
+struct script_fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
-    char *memory[2]; /* BED_BYTES of each of cuda's devices, full of 'a' and 'b' */
+    char *memory[2]; /* FIXTURE_BYTES of each of cuda's devices, full of 'a' and 'b' */
 };
 
 /* Vendors and script as new. caps, config: NULL for the usual. */
-void script_open(struct script_bed *bed, const struct provider_caps *caps,
+void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
                  const struct hmreg_domain_config *config);
-void script_close(struct script_bed *bed);
+void script_close(struct script_fixture *fixture);
 
 /* With all rights and key 5. */
-int script_reg(struct script_bed *bed, void *addr, size_t len, struct hmreg_mr **mr);
+int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr);
 
 /* The registration fails, changes nothing and leaves nothing. */
 #define assert_reg_fails(call, mr, code, words)                                                    \

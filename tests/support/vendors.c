@@ -4,7 +4,7 @@
  */
 #include "tests/support/vendors.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * that differs from it in one thing. A code without such a machine fails. */
 #include "tests/support/test.h"
 #include "tests/tools/machine.h"
-#include "tools/doctor.h"
-#include "tools/findings.h"
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
 #include "tools/prover.h"
 
 #include <string.h>

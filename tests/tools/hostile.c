@@ -3,9 +3,9 @@
  * come of them, as far as they say any, in JSON that can be written. */
 #include "tests/support/test.h"
 #include "tests/tools/tree.h"
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
 #include "tools/document.h"
-#include "tools/findings.h"
 #include "tools/root.h"
 
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What hmreg stats makes of files that are not what they say: of other formats, cut short, made to
- * mislead, made at random. Seen through tools/stats_view.c itself, and, where the words matter,
+ * mislead, made at random. Seen through tools/stats/stats_view.c itself, and, where the words matter,
  * through the command with this process as the one that has the file.
  */
 #include "tests/tools/tool.h"
 
-#include "core/ledger.h"
-#include "tools/stats_view.h"
+#include "core/stats/cache_stats.h"
+#include "tools/stats/stats_view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static struct view view;
 static char why[256];
 
 /* A page as the library makes it: one domain, one cache. */
-static void fill(struct stats_page *page)
+static void fill(struct stats_layout *page)
 {
     memset(page, 0, sizeof(*page));
     page->header = (struct stats_header){.magic = STATS_PAGE_MAGIC,
@@ -35,14 +35,14 @@ static void fill(struct stats_page *page)
     page->domains[2].number = 5;
     strcpy(page->domains[2].provider, "ofi");
     strcpy(page->domains[2].fabric, "tcp");
-    page->books[3].domain = 3;
-    page->books[3].iface = HMREG_IFACE_CUDA;
-    page->books[3].device = 1;
-    page->books[3].counts[STATS_HITS] = 1000;
-    page->books[3].counts[STATS_MISSES] = 10;
-    page->rows[0].book = page->rows[9].book = 4;
+    page->blocks[3].domain = 3;
+    page->blocks[3].iface = HMREG_IFACE_CUDA;
+    page->blocks[3].device = 1;
+    page->blocks[3].counts[STATS_HITS] = 1000;
+    page->blocks[3].counts[STATS_MISSES] = 10;
+    page->rows[0].block = page->rows[9].block = 4;
     page->rows[0].hits = page->rows[9].hits = 7;
-    page->rows[1].book = 5;
+    page->rows[1].block = 5;
     page->rows[1].hits = 100000;
 }
 
@@ -67,7 +67,7 @@ static enum view_result look(const void *bytes, size_t size, int seals)
     return result;
 }
 
-static struct stats_page page;
+static struct stats_layout page;
 
 #define assert_bad(words)                                                                          \
     do {                                                                                           \
@@ -105,7 +105,7 @@ static void page__of_another_process__is_not_ours(void **state)
 static void page__left_in_a_change__seen_and_marked(void **state)
 {
     fill(&page);
-    page.books[3].sequence = 7;
+    page.blocks[3].sequence = 7;
     assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_GOOD);
     assert_int_equal(view.count, 1);
     assert_false(view.caches[0].steady);
@@ -174,19 +174,19 @@ static void file__that_is_no_memory_file__refused(void **state)
 static void page__of_impossible_caches__refused(void **state)
 {
     fill(&page);
-    page.books[3].iface = HMREG_IFACE_COUNT;
+    page.blocks[3].iface = HMREG_IFACE_COUNT;
     assert_bad("its cache 3 is of iface 4");
     fill(&page);
-    page.books[3].iface = -1;
+    page.blocks[3].iface = -1;
     assert_bad("iface -1");
     fill(&page);
-    page.books[3].device = -2;
+    page.blocks[3].device = -2;
     assert_bad("device -2");
     fill(&page);
-    page.books[STATS_BOOKS - 1].domain = STATS_DOMAINS + 1;
+    page.blocks[STATS_BLOCKS - 1].domain = STATS_DOMAINS + 1;
     assert_bad("domain 33");
     fill(&page);
-    page.books[0].domain = UINT32_MAX;
+    page.blocks[0].domain = UINT32_MAX;
     assert_bad("domain 4294967295");
 }
 
@@ -225,7 +225,7 @@ static void page__of_random_bytes__seen_or_refused(void **state)
         if (look(&page, sizeof(page), SEALS) != VIEW_GOOD)
             continue;
         good++;
-        assert_true(view.count <= STATS_BOOKS);
+        assert_true(view.count <= STATS_BLOCKS);
         for (unsigned i = 0; i < view.count; i++)
             assert_true(view.caches[i].domain < STATS_DOMAINS &&
                         (unsigned)view.caches[i].iface < HMREG_IFACE_COUNT);
@@ -235,19 +235,19 @@ static void page__of_random_bytes__seen_or_refused(void **state)
 
 /* ---- while it is written ---------------------------------------------------------------- */
 
-static struct board board;
-static struct ledger ledger;
+static struct stats_page board;
+static struct cache_stats ledger;
 static atomic_bool stop;
 
 /* Threads come, hit and go; each time their hits move from a row to the book. */
 static void *come_and_go(void *arg)
 {
     while (!atomic_load(&stop)) {
-        struct ledger_row *row = ledger_join(&ledger);
+        struct cache_stats_row *row = cache_stats_join(&ledger);
 
         for (int i = 0; row && i < 3; i++)
-            ledger_hit(row->shown);
-        ledger_leave(&ledger, row);
+            cache_stats_hit(row->shown);
+        cache_stats_leave(&ledger, row);
     }
     return NULL;
 }
@@ -257,8 +257,8 @@ static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **s
     pthread_t threads[2];
     uint64_t before = 0;
 
-    board_open(&board, true, HMREG_MONITOR_IMPORT);
-    ledger_open(&ledger, &board, board_domain(&board, "test", "test", 0), HMREG_IFACE_ZE, 0);
+    stats_page_open(&board, true, HMREG_MONITOR_IMPORT);
+    cache_stats_open(&ledger, &board, stats_page_domain(&board, "test", "test", 0), HMREG_IFACE_ZE, 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
     for (int i = 0; i < 300; i++) {
@@ -274,8 +274,8 @@ static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **s
         pthread_join(threads[i], NULL);
     assert_int_equal(view_read(board.fd, getpid(), &view, why), VIEW_GOOD);
     assert_int_equal(view.caches[0].counts[STATS_HITS] % 3, 0);
-    ledger_close(&ledger);
-    board_close(&board);
+    cache_stats_close(&ledger);
+    stats_page_close(&board);
 }
 
 /* ---- through the command ---------------------------------------------------------------- */
@@ -335,9 +335,9 @@ static void command__huge_numbers__are_printed(void **state)
 
     fill(&page);
     for (unsigned i = 0; i < STATS_COUNTS; i++)
-        page.books[3].counts[i] = UINT64_MAX;
+        page.blocks[3].counts[i] = UINT64_MAX;
     for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
-        page.books[3].times[i] = UINT64_MAX;
+        page.blocks[3].times[i] = UINT64_MAX;
     tool = command_on(&page, sizeof(page), SEALS);
     assert_int_equal(tool.status, 0);
     assert_string_equal(tool.err, "");

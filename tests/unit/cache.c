@@ -3,7 +3,7 @@
  * What a cached registration is: which request is served by what, limits and their order, the
  * books, and the door. The application is the monitor here, so that nothing depends on a kernel.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,17 +16,17 @@
 
 static char memory[64][LEN];
 
-static void open_bed(struct bed *bed, uint32_t flags, uint64_t max_regions, uint64_t max_bytes)
+static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions, uint64_t max_bytes)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .max_regions = max_regions, .max_bytes = max_bytes};
 
-    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
 }
 
-static void invalidate(const struct bed *bed, const void *addr, size_t len)
+static void invalidate(const struct fixture *fixture, const void *addr, size_t len)
 {
-    assert_ok(hmreg_invalidate(bed->lib, addr, len));
+    assert_ok(hmreg_invalidate(fixture->lib, addr, len));
 }
 
 /* ---- what is served by what ------------------------------------------------------------- */
@@ -34,349 +34,349 @@ static void invalidate(const struct bed *bed, const void *addr, size_t len)
 static void get__same_again__same_region(void **state)
 {
     struct hmreg_mr *first, *second;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    first = bed_get(&bed, memory[0], LEN);
-    second = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    first = fixture_get(&fixture, memory[0], LEN);
+    second = fixture_get(&fixture, memory[0], LEN);
     assert_ptr_equal(first, second);
-    assert_true(bed_is_cached(first));
+    assert_true(fixture_is_cached(first));
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.regs), 1);
-    assert_int_equal(bed_stats(&bed).hits, 1);
-    assert_int_equal(bed_stats(&bed).misses, 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).hits, 1);
+    assert_int_equal(fixture_stats(&fixture).misses, 1);
+    fixture_close(&fixture);
 }
 
 static void get__contained_range__the_larger_region(void **state)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *whole, *part;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    whole = bed_get(&bed, memory[0], 3 * LEN);
-    part = bed_get(&bed, memory[0] + 1, 2 * LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    whole = fixture_get(&fixture, memory[0], 3 * LEN);
+    part = fixture_get(&fixture, memory[0] + 1, 2 * LEN);
     assert_ptr_equal(whole, part);
     assert_ok(hmreg_mr_query(part, &info));
     assert_int_equal(info.addr, (uintptr_t)memory[0]);
     assert_int_equal(info.len, 3 * LEN);
     hmreg_mr_put(whole);
     hmreg_mr_put(part);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__a_byte_beyond__registered(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[1] - 1, LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[1] + 1, LEN), 3);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 1);
-    assert_int_equal(bed_stats(&bed).regions, 3);
-    bed_close(&bed);
+    open_fixture(&fixture, 0, 0, 0);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[1] - 1, LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[1] + 1, LEN), 3);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 1);
+    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    fixture_close(&fixture);
 }
 
 static void get__adjacent_regions__a_request_over_both_is_its_own(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[0], 2 * LEN), 3);
-    assert_int_equal(bed_stats(&bed).bytes, 4 * LEN);
-    bed_close(&bed);
+    open_fixture(&fixture, 0, 0, 0);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], 2 * LEN), 3);
+    assert_int_equal(fixture_stats(&fixture).bytes, 4 * LEN);
+    fixture_close(&fixture);
 }
 
 static void get__exact_domain__contained_range_is_registered(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_DOMAIN_EXACT, 0, 0);
-    assert_int_equal(bed_key(&bed, memory[0], 3 * LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[0], 3 * LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    bed_close(&bed);
+    open_fixture(&fixture, HMREG_DOMAIN_EXACT, 0, 0);
+    assert_int_equal(fixture_key(&fixture, memory[0], 3 * LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], 3 * LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    fixture_close(&fixture);
 }
 
 static void get__no_cache_domain__registered_each_time_deregistered_at_put(void **state)
 {
     struct hmreg_mr *first, *second;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_DOMAIN_NO_CACHE, 0, 0);
-    first = bed_get(&bed, memory[0], LEN);
-    second = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
+    first = fixture_get(&fixture, memory[0], LEN);
+    second = fixture_get(&fixture, memory[0], LEN);
     assert_ptr_not_equal(first, second);
-    assert_false(bed_is_cached(first));
+    assert_false(fixture_is_cached(first));
     hmreg_mr_put(first);
     assert_int_equal(atomic_load(&counter.regions), 1);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    assert_int_equal(bed_stats(&bed).uncached, 2);
-    assert_int_equal(bed_stats(&bed).misses, 0);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).uncached, 2);
+    assert_int_equal(fixture_stats(&fixture).misses, 0);
+    fixture_close(&fixture);
 }
 
 static void get__max_count_0_in_the_environment__not_cached(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
     setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
-    open_bed(&bed, 0, 0, 0);
+    open_fixture(&fixture, 0, 0, 0);
     unsetenv("FI_MR_CACHE_MAX_COUNT");
-    bed_key(&bed, memory[0], LEN);
-    bed_key(&bed, memory[0], LEN);
+    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(&fixture, memory[0], LEN);
     assert_int_equal(atomic_load(&counter.regs), 2);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__monitor_disabled__host_memory_is_not_cached(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
-    bed_key(&bed, memory[0], LEN);
-    bed_key(&bed, memory[0], LEN);
+    fixture_open(&fixture, HMREG_MONITOR_DISABLED, NULL);
+    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(&fixture, memory[0], LEN);
     assert_int_equal(atomic_load(&counter.regs), 2);
-    assert_int_equal(bed_stats(&bed).uncached, 2);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).uncached, 2);
+    fixture_close(&fixture);
 }
 
 static void get__two_domains__a_cache_each(void **state)
 {
     struct hmreg_domain *other;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    other = counter_open_more(bed.lib, NULL);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    open_fixture(&fixture, 0, 0, 0);
+    other = counter_open_more(fixture.lib, NULL);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr));
     assert_int_equal(hmreg_mr_key(mr), 2);
     hmreg_mr_put(mr);
-    invalidate(&bed, memory[0], 1);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 3);
+    invalidate(&fixture, memory[0], 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 3);
     assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr));
     assert_int_equal(hmreg_mr_key(mr), 4);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(other));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-static void touch(const struct bed *bed, unsigned count)
+static void touch(const struct fixture *fixture, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        bed_key(bed, memory[i], LEN);
+        fixture_key(fixture, memory[i], LEN);
 }
 
 static void limit__working_set_of_exactly_the_limit__never_misses(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 8, 8 * LEN);
+    open_fixture(&fixture, 0, 8, 8 * LEN);
     for (int round = 0; round < 10; round++)
-        touch(&bed, 8);
+        touch(&fixture, 8);
     assert_int_equal(atomic_load(&counter.regs), 8);
-    assert_int_equal(bed_stats(&bed).regions, 8);
-    assert_int_equal(bed_stats(&bed).bytes, 8 * LEN);
-    assert_int_equal(bed_stats(&bed).evictions, 0);
-    assert_int_equal(bed_stats(&bed).hits, 72);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).regions, 8);
+    assert_int_equal(fixture_stats(&fixture).bytes, 8 * LEN);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    assert_int_equal(fixture_stats(&fixture).hits, 72);
+    fixture_close(&fixture);
 }
 
 static void limit__one_region_more__what_was_not_used_goes(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 3, 0);
-    touch(&bed, 3);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1); /* used again */
-    assert_int_equal(bed_key(&bed, memory[3], LEN), 4); /* passes 0, evicts 1 */
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[2], LEN), 3);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 5); /* it was the one; now 3 goes */
-    assert_int_equal(bed_stats(&bed).evictions, 2);
-    assert_int_equal(bed_stats(&bed).regions, 3);
+    open_fixture(&fixture, 0, 3, 0);
+    touch(&fixture, 3);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1); /* used again */
+    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4); /* passes 0, evicts 1 */
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 5); /* it was the one; now 3 goes */
+    assert_int_equal(fixture_stats(&fixture).evictions, 2);
+    assert_int_equal(fixture_stats(&fixture).regions, 3);
     assert_int_equal(atomic_load(&counter.most), 4); /* the fourth evicts when it is registered */
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[2], LEN), 3);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
+    fixture_close(&fixture);
 }
 
 /* However many come that are used once. */
 static void limit__used_since_eviction_passed_it__stays(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 8, 0);
-    touch(&bed, 8);
+    open_fixture(&fixture, 0, 8, 0);
+    touch(&fixture, 8);
     for (unsigned i = 8; i < 40; i++) {
         for (unsigned j = 1; j < 8; j += 2)
-            assert_int_equal(bed_key(&bed, memory[j], LEN), j + 1);
-        bed_key(&bed, memory[i], LEN);
+            assert_int_equal(fixture_key(&fixture, memory[j], LEN), j + 1);
+        fixture_key(&fixture, memory[i], LEN);
     }
-    assert_int_equal(bed_stats(&bed).evictions, 32);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).evictions, 32);
+    fixture_close(&fixture);
 }
 
 /* Used twice, and then no more. */
 static void limit__not_used_for_a_turn__goes(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 8, 0);
-    touch(&bed, 8);
-    touch(&bed, 8);
+    open_fixture(&fixture, 0, 8, 0);
+    touch(&fixture, 8);
+    touch(&fixture, 8);
     for (unsigned i = 8; i < 16; i++)
-        bed_key(&bed, memory[i], LEN);
-    assert_int_equal(bed_stats(&bed).evictions, 8);
+        fixture_key(&fixture, memory[i], LEN);
+    assert_int_equal(fixture_stats(&fixture).evictions, 8);
     for (unsigned i = 8; i < 16; i++)
-        assert_int_equal(bed_key(&bed, memory[i], LEN), i + 1);
-    bed_close(&bed);
+        assert_int_equal(fixture_key(&fixture, memory[i], LEN), i + 1);
+    fixture_close(&fixture);
 }
 
 /* What eviction cannot help evicts nothing, neither one region for one nor all for one. */
 static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 8, 8 * LEN);
-    touch(&bed, 8);
+    open_fixture(&fixture, 0, 8, 8 * LEN);
+    touch(&fixture, 8);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, -1);
     for (size_t len = LEN; len <= 8 * LEN; len += LEN)
-        assert_fails(hmreg_mr_get(bed.domain, memory[20], len, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
+        assert_fails(hmreg_mr_get(fixture.domain, memory[20], len, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
                      "asked to fail");
     atomic_store(&counter.reg_times, 0);
-    touch(&bed, 8);
-    assert_int_equal(bed_stats(&bed).hits, 8);
-    assert_int_equal(bed_stats(&bed).evictions, 0);
+    touch(&fixture, 8);
+    assert_int_equal(fixture_stats(&fixture).hits, 8);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void limit__of_bytes__holds_exactly(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 4 * LEN);
-    touch(&bed, 4);
-    assert_int_equal(bed_stats(&bed).evictions, 0);
-    bed_key(&bed, memory[10], LEN + 1); /* two of them go */
-    assert_int_equal(bed_stats(&bed).evictions, 2);
-    assert_int_equal(bed_stats(&bed).bytes, 3 * LEN + 1);
-    assert_int_equal(bed_key(&bed, memory[2], LEN), 3);
-    bed_close(&bed);
+    open_fixture(&fixture, 0, 0, 4 * LEN);
+    touch(&fixture, 4);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    fixture_key(&fixture, memory[10], LEN + 1); /* two of them go */
+    assert_int_equal(fixture_stats(&fixture).evictions, 2);
+    assert_int_equal(fixture_stats(&fixture).bytes, 3 * LEN + 1);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
+    fixture_close(&fixture);
 }
 
 static void limit__region_larger_than_all_of_it__uncached_and_nothing_evicted(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 4 * LEN);
-    touch(&bed, 3);
-    bed_key(&bed, memory[10], 4 * LEN + 1);
-    assert_int_equal(bed_stats(&bed).uncached, 1);
-    assert_int_equal(bed_stats(&bed).evictions, 0);
-    assert_int_equal(bed_stats(&bed).regions, 3);
-    bed_close(&bed);
+    open_fixture(&fixture, 0, 0, 4 * LEN);
+    touch(&fixture, 3);
+    fixture_key(&fixture, memory[10], 4 * LEN + 1);
+    assert_int_equal(fixture_stats(&fixture).uncached, 1);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    fixture_close(&fixture);
 }
 
 static void limit__one__each_get_of_another_evicts(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 1, 0);
-    touch(&bed, 4);
-    assert_int_equal(bed_key(&bed, memory[3], LEN), 4);
-    assert_int_equal(bed_stats(&bed).evictions, 3);
-    assert_int_equal(bed_stats(&bed).regions, 1);
+    open_fixture(&fixture, 0, 1, 0);
+    touch(&fixture, 4);
+    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
+    assert_int_equal(fixture_stats(&fixture).evictions, 3);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
     assert_int_equal(atomic_load(&counter.most), 2);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void limit__everything_pinned__served_uncached(void **state)
 {
     struct hmreg_mr *held[3];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 2, 0);
+    open_fixture(&fixture, 0, 2, 0);
     for (int i = 0; i < 3; i++)
-        held[i] = bed_get(&bed, memory[i], LEN);
-    assert_true(bed_is_cached(held[1]));
-    assert_false(bed_is_cached(held[2]));
-    assert_int_equal(bed_stats(&bed).uncached, 1);
-    assert_int_equal(bed_stats(&bed).evictions, 0);
+        held[i] = fixture_get(&fixture, memory[i], LEN);
+    assert_true(fixture_is_cached(held[1]));
+    assert_false(fixture_is_cached(held[2]));
+    assert_int_equal(fixture_stats(&fixture).uncached, 1);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
     for (int i = 0; i < 3; i++)
         hmreg_mr_put(held[i]);
     assert_int_equal(atomic_load(&counter.regions), 2);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void limit__none__nothing_is_evicted(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE);
-    touch(&bed, 64);
-    touch(&bed, 64);
-    assert_int_equal(bed_stats(&bed).regions, 64);
+    open_fixture(&fixture, 0, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE);
+    touch(&fixture, 64);
+    touch(&fixture, 64);
+    assert_int_equal(fixture_stats(&fixture).regions, 64);
     assert_int_equal(atomic_load(&counter.regs), 64);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- forgetting ------------------------------------------------------------------------- */
 
 static void invalidate__each_region_that_touches_it__and_no_other(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 4);
-    invalidate(&bed, memory[1] + LEN - 1, 2); /* the last byte of 1, the first of 2 */
-    assert_int_equal(bed_stats(&bed).invalidations, 2);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    assert_int_equal(bed_key(&bed, memory[3], LEN), 4);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 5);
-    assert_int_equal(bed_key(&bed, memory[2], LEN), 6);
-    bed_close(&bed);
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 4);
+    invalidate(&fixture, memory[1] + LEN - 1, 2); /* the last byte of 1, the first of 2 */
+    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 5);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 6);
+    fixture_close(&fixture);
 }
 
 static void invalidate__nobody_holds_it__deregistered_by_the_next_call(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 2);
-    invalidate(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 2);
+    invalidate(&fixture, memory[0], LEN);
     assert_int_equal(atomic_load(&counter.deregs), 0); /* the caller may hold any lock */
-    assert_int_equal(bed_stats(&bed).zombies, 0);
-    bed_key(&bed, memory[1], LEN);
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    fixture_key(&fixture, memory[1], LEN);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void invalidate__in_use__found_no_more_and_ends_with_the_last_put(void **state)
 {
     struct hmreg_mr *first, *second, *anew;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    first = bed_get(&bed, memory[0], LEN);
-    second = bed_get(&bed, memory[0], LEN);
-    invalidate(&bed, memory[0], LEN);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
-    anew = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    first = fixture_get(&fixture, memory[0], LEN);
+    second = fixture_get(&fixture, memory[0], LEN);
+    invalidate(&fixture, memory[0], LEN);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    anew = fixture_get(&fixture, memory[0], LEN);
     assert_ptr_not_equal(anew, first);
     assert_int_equal(hmreg_mr_key(anew), 2);
     hmreg_mr_put(first);
@@ -384,38 +384,38 @@ static void invalidate__in_use__found_no_more_and_ends_with_the_last_put(void **
     assert_int_equal(atomic_load(&counter.deregs), 0);
     hmreg_mr_put(second);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    assert_int_equal(bed_stats(&bed).zombies, 0);
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
     hmreg_mr_put(anew);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void invalidate__twice__counted_once(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 1);
-    invalidate(&bed, memory[0], LEN);
-    invalidate(&bed, memory[0], LEN);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    bed_close(&bed);
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 1);
+    invalidate(&fixture, memory[0], LEN);
+    invalidate(&fixture, memory[0], LEN);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    fixture_close(&fixture);
     assert_int_equal(atomic_load(&counter.deregs), 1);
 }
 
 static void flush__idle_regions_go__held_ones_stay(void **state)
 {
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 4);
-    held = bed_get(&bed, memory[2], LEN);
-    assert_ok(hmreg_domain_flush(bed.domain));
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 4);
+    held = fixture_get(&fixture, memory[2], LEN);
+    assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 1);
-    assert_int_equal(bed_key(&bed, memory[2], LEN), hmreg_mr_key(held));
-    assert_int_equal(bed_stats(&bed).evictions, 0);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), hmreg_mr_key(held));
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- busy below ------------------------------------------------------------------------- */
@@ -428,95 +428,95 @@ static void be_busy(int times)
 
 static void put__deregistration_busy__a_zombie_until_a_later_call(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_DOMAIN_NO_CACHE, 0, 0);
+    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
     be_busy(2);
-    bed_key(&bed, memory[0], LEN);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
-    hmreg_mr_put(bed_get(&bed, memory[1], LEN)); /* busy once more, then not */
-    assert_int_equal(bed_stats(&bed).zombies, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    hmreg_mr_put(fixture_get(&fixture, memory[1], LEN)); /* busy once more, then not */
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void flush__deregistration_busy__every_zombie_is_tried_once(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 3);
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 3);
     be_busy(-1);
-    assert_ok(hmreg_domain_flush(bed.domain));
-    assert_int_equal(bed_stats(&bed).zombies, 3);
-    assert_int_equal(bed_stats(&bed).regions, 0);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(fixture_stats(&fixture).zombies, 3);
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
     assert_int_equal(atomic_load(&counter.deregs), 3);
-    assert_ok(hmreg_domain_flush(bed.domain));
-    assert_int_equal(bed_stats(&bed).zombies, 3);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(fixture_stats(&fixture).zombies, 3);
     assert_int_equal(atomic_load(&counter.deregs), 6);
     be_busy(0);
-    assert_ok(hmreg_domain_flush(bed.domain));
-    assert_int_equal(bed_stats(&bed).zombies, 0);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
     assert_int_equal(atomic_load(&counter.deregs), 9);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void flush__one_busy_among_many_idle__tried_once(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 5);
-    invalidate(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 5);
+    invalidate(&fixture, memory[0], LEN);
     be_busy(1);
-    bed_key(&bed, memory[1], LEN);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    fixture_key(&fixture, memory[1], LEN);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     be_busy(1);
-    assert_ok(hmreg_domain_flush(bed.domain));
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     assert_int_equal(atomic_load(&counter.deregs), 6);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void close__deregistration_busy__ebusy_then_closes(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 2);
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 2);
     be_busy(-1);
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "2 cached regions");
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "2 cached regions");
     assert_int_equal(atomic_load(&counter.regions), 2);
     be_busy(0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void zombie__its_memory_asked_for_again__another_region(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    bed_key(&bed, memory[0], LEN);
-    invalidate(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    invalidate(&fixture, memory[0], LEN);
     be_busy(-1);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     be_busy(0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void put__deregistration_fails_for_good__the_region_is_gone(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_DOMAIN_NO_CACHE, 0, 0);
+    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
     atomic_store(&counter.dereg_code, -EIO);
     atomic_store(&counter.dereg_times, 1);
-    bed_key(&bed, memory[0], LEN);
-    assert_int_equal(bed_stats(&bed).zombies, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
@@ -524,28 +524,28 @@ static void put__deregistration_fails_for_good__the_region_is_gone(void **state)
 static void close__regions_held__ebusy_and_nothing_changed(void **state)
 {
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    touch(&bed, 3);
-    held = bed_get(&bed, memory[0], LEN);
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 cached regions");
+    open_fixture(&fixture, 0, 0, 0);
+    touch(&fixture, 3);
+    held = fixture_get(&fixture, memory[0], LEN);
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached regions");
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    assert_int_equal(bed_stats(&bed).regions, 3);
+    assert_int_equal(fixture_stats(&fixture).regions, 3);
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void close__uncached_region_held__ebusy(void **state)
 {
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_DOMAIN_NO_CACHE, 0, 0);
-    held = bed_get(&bed, memory[0], LEN);
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 cached regions");
+    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0, 0);
+    held = fixture_get(&fixture, memory[0], LEN);
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached regions");
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void *put_it(void *mr)
@@ -557,13 +557,13 @@ static void *put_it(void *mr)
 static void put__from_another_thread(void **state)
 {
     pthread_t thread;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
-    assert_int_equal(pthread_create(&thread, NULL, put_it, bed_get(&bed, memory[0], LEN)), 0);
+    open_fixture(&fixture, 0, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, put_it, fixture_get(&fixture, memory[0], LEN)), 0);
     pthread_join(thread, NULL);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    fixture_close(&fixture);
 }
 
 static void put__null__nothing(void **state)
@@ -571,14 +571,14 @@ static void put__null__nothing(void **state)
     hmreg_mr_put(NULL);
 }
 
-static int childs_part(struct bed *bed, struct hmreg_mr *held)
+static int childs_part(struct fixture *fixture, struct hmreg_mr *held)
 {
     struct hmreg_mr *mr;
 
-    if (hmreg_mr_get(bed->domain, memory[0], LEN, HMREG_SEND, &mr) != -EPERM)
+    if (hmreg_mr_get(fixture->domain, memory[0], LEN, HMREG_SEND, &mr) != -EPERM)
         return 1;
-    if (hmreg_invalidate(bed->lib, memory[0], LEN) != -EPERM ||
-        hmreg_domain_flush(bed->domain) != -EPERM)
+    if (hmreg_invalidate(fixture->lib, memory[0], LEN) != -EPERM ||
+        hmreg_domain_flush(fixture->domain) != -EPERM)
         return 2;
     hmreg_mr_put(held);
     return atomic_load(&counter.deregs) ? 3 : 0;
@@ -587,19 +587,19 @@ static int childs_part(struct bed *bed, struct hmreg_mr *held)
 static void fork__the_child_deregisters_nothing(void **state)
 {
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
     int status;
     pid_t child;
 
-    open_bed(&bed, 0, 0, 0);
-    held = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 0, 0);
+    held = fixture_get(&fixture, memory[0], LEN);
     child = fork();
     if (child == 0)
-        _exit(childs_part(&bed, held));
+        _exit(childs_part(&fixture, held));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- the door --------------------------------------------------------------------------- */
@@ -607,53 +607,53 @@ static void fork__the_child_deregisters_nothing(void **state)
 static void get__wrong_arguments__refused_before_the_fabric(void **state)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 0, 0);
+    open_fixture(&fixture, 0, 0, 0);
     assert_fails(hmreg_mr_get(NULL, memory, LEN, HMREG_SEND, &mr), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_mr_get(bed.domain, NULL, LEN, HMREG_SEND, &mr), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_mr_get(bed.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_get(bed.domain, memory, LEN, 0, &mr), -EINVAL, "access is 0");
-    assert_fails(hmreg_mr_get(bed.domain, memory, LEN, 1, &mr), -EINVAL, "unknown bits");
-    assert_fails(hmreg_mr_get(bed.domain, memory, LEN, HMREG_SEND, NULL), -EINVAL, "mr is NULL");
-    assert_fails(hmreg_mr_get(bed.domain, (void *)4096, (1ull << 40) + 1, HMREG_SEND, &mr),
+    assert_fails(hmreg_mr_get(fixture.domain, NULL, LEN, HMREG_SEND, &mr), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, 0, &mr), -EINVAL, "access is 0");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, 1, &mr), -EINVAL, "unknown bits");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, HMREG_SEND, NULL), -EINVAL, "mr is NULL");
+    assert_fails(hmreg_mr_get(fixture.domain, (void *)4096, (1ull << 40) + 1, HMREG_SEND, &mr),
                  -EMSGSIZE, "longer than");
     assert_fails(hmreg_invalidate(NULL, memory, LEN), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_invalidate(bed.lib, memory, 0), -EINVAL, "len is 0");
+    assert_fails(hmreg_invalidate(fixture.lib, memory, 0), -EINVAL, "len is 0");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(atomic_load(&counter.regs), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void close__cached_region_by_the_wrong_call__einval(void **state)
 {
     struct hmreg_mr *cached, *uncached;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 1, 0);
-    cached = bed_get(&bed, memory[0], LEN);
-    uncached = bed_get(&bed, memory[1], LEN);
+    open_fixture(&fixture, 0, 1, 0);
+    cached = fixture_get(&fixture, memory[0], LEN);
+    uncached = fixture_get(&fixture, memory[1], LEN);
     assert_fails(hmreg_mr_close(cached), -EINVAL, "hmreg_mr_put");
     assert_fails(hmreg_mr_close(uncached), -EINVAL, "hmreg_mr_put");
     hmreg_mr_put(cached);
     hmreg_mr_put(uncached);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__success__leaves_the_last_error(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, 1, 0);
-    bed_key(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0, 1, 0);
+    fixture_key(&fixture, memory[0], LEN);
     atomic_store(&counter.dereg_code, -EIO);
     atomic_store(&counter.dereg_times, 1);
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    bed_key(&bed, memory[1], LEN); /* the other is evicted, and that fails */
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
+    fixture_key(&fixture, memory[1], LEN); /* the other is evicted, and that fails */
     assert_int_equal(atomic_load(&counter.deregs), 1);
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(get__same_again__same_region), TEST(get__contained_range__the_larger_region),

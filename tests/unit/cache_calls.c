@@ -4,10 +4,10 @@
  * there, and nothing else where nothing had to be waited for; neighbours that end together are
  * unwatched together. Linked so that ioctl() comes through here.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/context.h"
-#include "core/reaper.h"
+#include "core/base/reaper.h"
+#include "core/context/context.h"
 
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -29,121 +29,121 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     return __real_ioctl(fd, request, arg);
 }
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
     reaper_set_idle(INT64_MAX); /* it would unwatch, too */
-    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-static void remember_each(const struct bed *bed, char *memory, size_t pages)
+static void remember_each(const struct fixture *fixture, char *memory, size_t pages)
 {
     for (size_t i = 0; i < pages; i++)
-        bed_key(bed, memory + i * bed_page(), bed_page());
+        fixture_key(fixture, memory + i * fixture_page(), fixture_page());
 }
 
 static void miss__nothing_there_before__only_watches(void **state)
 {
-    char *memory = bed_map(PAGES);
-    struct bed bed;
+    char *memory = fixture_map(PAGES);
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     settles = watches = 0;
-    remember_each(&bed, memory, PAGES);
+    remember_each(&fixture, memory, PAGES);
     assert_int_equal(watches, PAGES);
     assert_int_equal(settles, 0);
-    bed_close(&bed);
-    munmap(memory, PAGES * bed_page());
+    fixture_close(&fixture);
+    munmap(memory, PAGES * fixture_page());
 }
 
 static void miss__found_with_other_rights__only_watches(void **state)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, bed_page());
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, fixture_page());
     settles = 0;
-    assert_ok(hmreg_mr_get(bed.domain, memory, bed_page(), HMREG_SEND, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, memory, fixture_page(), HMREG_SEND, &mr));
     assert_int_equal(settles, 0);
     hmreg_mr_put(mr);
-    bed_close(&bed);
-    munmap(memory, bed_page());
+    fixture_close(&fixture);
+    munmap(memory, fixture_page());
 }
 
 static void hit__by_the_tree__settles(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, bed_page());
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, fixture_page());
     settles = 0;
-    assert_int_equal(bed_key(&bed, memory + 1, 10), 1);
+    assert_int_equal(fixture_key(&fixture, memory + 1, 10), 1);
     assert_int_equal(settles, 1);
-    bed_close(&bed);
-    munmap(memory, bed_page());
+    fixture_close(&fixture);
+    munmap(memory, fixture_page());
 }
 
 static void flush__neighbours__unwatched_together(void **state)
 {
-    size_t len = PAGES * bed_page();
-    char *memory = bed_map(PAGES);
+    size_t len = PAGES * fixture_page();
+    char *memory = fixture_map(PAGES);
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     for (int round = 0; round < 2; round++) { /* the second takes the entries the other way round */
-        remember_each(&bed, memory, PAGES);
+        remember_each(&fixture, memory, PAGES);
         unwatches = 0;
-        assert_ok(hmreg_domain_flush(bed.domain));
+        assert_ok(hmreg_domain_flush(fixture.domain));
         assert_in_range(unwatches, 1, PAGES / TURN + 1);
     }
     munmap(memory, len);
-    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.events, 0); /* none of it was watched any more */
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The kernel walks the pages of what is unwatched. A large mapping is not unwatched at once, lest a
  * program pay that for each region that it forgets there. */
 static void flush__large_mapping__unwatched_when_tidied(void **state)
 {
-    size_t pages = (40u << 20) / bed_page();
-    char *memory = bed_map_at(bed_reserve(pages), pages);
+    size_t pages = (40u << 20) / fixture_page();
+    char *memory = fixture_map_at(fixture_reserve(pages), pages);
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     unwatches = 0;
     for (int round = 0; round < 10; round++) {
-        bed_key(&bed, memory, pages * bed_page());
-        assert_ok(hmreg_domain_flush(bed.domain));
+        fixture_key(&fixture, memory, pages * fixture_page());
+        assert_ok(hmreg_domain_flush(fixture.domain));
     }
     assert_int_equal(unwatches, 0);
-    assert_true(monitor_tidy(bed.lib->monitor));
-    assert_false(monitor_tidy(bed.lib->monitor));
+    assert_true(monitor_tidy(fixture.lib->monitor));
+    assert_false(monitor_tidy(fixture.lib->monitor));
     assert_int_equal(unwatches, 1);
-    munmap(memory, pages * bed_page());
-    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    munmap(memory, pages * fixture_page());
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.events, 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void flush__neighbour_of_another_domain__stays_watched(void **state)
 {
-    char *memory = bed_map(PAGES), *middle = memory + PAGES / 2 * bed_page();
-    struct bed bed, other;
+    char *memory = fixture_map(PAGES), *middle = memory + PAGES / 2 * fixture_page();
+    struct fixture fixture, other;
 
-    open_bed(&bed);
-    other = (struct bed){bed.lib, counter_open_more(bed.lib, NULL)};
-    remember_each(&bed, memory, PAGES);
-    bed_key(&other, middle, bed_page());
-    assert_ok(hmreg_domain_flush(bed.domain));
-    munmap(memory, PAGES * bed_page());
-    assert_int_equal(bed_stats(&other).invalidations, 1);
+    open_fixture(&fixture);
+    other = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
+    remember_each(&fixture, memory, PAGES);
+    fixture_key(&other, middle, fixture_page());
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    munmap(memory, PAGES * fixture_page());
+    assert_int_equal(fixture_stats(&other).invalidations, 1);
     assert_ok(hmreg_domain_close(other.domain));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(miss__nothing_there_before__only_watches),

@@ -3,10 +3,10 @@
  * Device memory in the cache: told apart by its identity, which is taken before registering,
  * compared after, and asked again at every hit.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include "core/hot.h"
+#include "core/cache/thread_cache.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@
 
 static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
 
-static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
 {
     vendors_reset();
-    bed_open(bed, HMREG_MONITOR_IMPORT, config);
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, config);
 }
 
 /* Device memory somewhere; its bytes are of no interest here. */
@@ -31,14 +31,14 @@ static struct vendor_claim *claim(int device, enum hmreg_mem_kind kind)
     return vendor_claim(HMREG_IFACE_CUDA, place[cuda->count], LEN, kind, device);
 }
 
-static uint64_t key_of(const struct bed *bed, const struct vendor_claim *claimed)
+static uint64_t key_of(const struct fixture *fixture, const struct vendor_claim *claimed)
 {
-    return bed_key(bed, (void *)(uintptr_t)claimed->addr, LEN);
+    return fixture_key(fixture, (void *)(uintptr_t)claimed->addr, LEN);
 }
 
-static struct hmreg_mr *get_claimed(const struct bed *bed, const struct vendor_claim *claimed)
+static struct hmreg_mr *get_claimed(const struct fixture *fixture, const struct vendor_claim *claimed)
 {
-    return bed_get(bed, (void *)(uintptr_t)claimed->addr, LEN);
+    return fixture_get(fixture, (void *)(uintptr_t)claimed->addr, LEN);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */
@@ -46,15 +46,15 @@ static struct hmreg_mr *get_claimed(const struct bed *bed, const struct vendor_c
 static void get__same_identity__same_region(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(1, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(bed_stats(&bed).hits, 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(fixture_stats(&fixture).hits, 1);
     assert_int_equal(cuda->resolves, 1); /* a hit does not resolve */
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The mark of what must be asked at each hit is no right. */
@@ -62,111 +62,111 @@ static void get__rights_that_look_like_the_mark__refused(void **state)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
     vendor_renew(memory);
-    assert_fails(hmreg_mr_get(bed.domain, (void *)(uintptr_t)memory->addr, LEN,
-                              HMREG_ACCESS_REMOTE | HOT_ASIDE, &mr),
+    assert_fails(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN,
+                              HMREG_ACCESS_REMOTE | THREAD_CACHE_ASIDE, &mr),
                  -EINVAL, "unknown bits");
     assert_null(mr);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__address_reused__registered_anew(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
     vendor_renew(memory);
-    assert_int_equal(key_of(&bed, memory), 2);
-    assert_int_equal(key_of(&bed, memory), 2);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
     assert_int_equal(atomic_load(&counter.regions), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__address_reused_while_held__held_one_ends_with_its_put(void **state)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
-    held = get_claimed(&bed, memory);
+    held = get_claimed(&fixture, memory);
     vendor_renew(memory);
-    assert_int_equal(key_of(&bed, memory), 2);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     assert_int_equal(atomic_load(&counter.deregs), 0);
     hmreg_mr_put(held);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__part_of_a_region_whose_tail_changed__registered_anew(void **state)
 {
     char *place = mmap(NULL, 2 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct vendor_claim *head, *tail;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     head = vendor_claim(HMREG_IFACE_CUDA, place, LEN, HMREG_MEM_DEVICE, 0);
     tail = vendor_claim(HMREG_IFACE_CUDA, place + LEN, LEN, HMREG_MEM_DEVICE, 0);
     head->goes_on = true;
-    assert_int_equal(bed_key(&bed, place, 2 * LEN), 1);
-    assert_int_equal(bed_key(&bed, place, 100), 1);
+    assert_int_equal(fixture_key(&fixture, place, 2 * LEN), 1);
+    assert_int_equal(fixture_key(&fixture, place, 100), 1);
     vendor_renew(tail);
-    assert_int_equal(bed_key(&bed, place, 100), 2);
-    assert_int_equal(bed_key(&bed, place, 2 * LEN), 3);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, place, 100), 2);
+    assert_int_equal(fixture_key(&fixture, place, 2 * LEN), 3);
+    fixture_close(&fixture);
     munmap(place, 2 * LEN);
 }
 
 static void get__memory_freed_and_now_the_systems__not_the_devices_region(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
     char *at;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
     at = (char *)(uintptr_t)memory->addr;
-    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
     cuda->count = 0;
-    assert_int_equal(bed_key(&bed, at, LEN), 2);
-    assert_int_equal(bed_stats(&bed).regions, 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, at, LEN), 2);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    fixture_close(&fixture);
 }
 
 static void get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region(void **state)
 {
-    char *memory = bed_map(LEN / bed_page());
+    char *memory = fixture_map(LEN / fixture_page());
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
-    assert_int_equal(bed_key(&bed, memory, LEN), 1);
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL);
+    assert_int_equal(fixture_key(&fixture, memory, LEN), 1);
     munmap(memory, LEN);
     assert_ptr_equal(
         mmap(memory, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
         memory);
     vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_DEVICE, 1);
-    mr = bed_get(&bed, memory, LEN);
+    mr = fixture_get(&fixture, memory, LEN);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.iface, HMREG_IFACE_CUDA);
     assert_int_equal(info.device, 1);
     assert_int_equal(hmreg_mr_key(mr), 2);
     hmreg_mr_put(mr);
     munmap(memory, LEN);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__each_device_and_pinned_memory__a_cache_each(void **state)
@@ -174,35 +174,35 @@ static void get__each_device_and_pinned_memory__a_cache_each(void **state)
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct vendor_claim *memory[3];
     static char host[LEN];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, &config);
+    open_fixture(&fixture, &config);
     memory[0] = claim(0, HMREG_MEM_DEVICE);
     memory[1] = claim(1, HMREG_MEM_DEVICE);
     memory[2] = claim(-1, HMREG_MEM_HOST_PINNED);
     memory[2]->range.identity = 77;
     for (int round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 3; i++)
-            assert_int_equal(key_of(&bed, memory[i]), i + 1);
-        assert_int_equal(bed_key(&bed, host, LEN), 4);
+            assert_int_equal(key_of(&fixture, memory[i]), i + 1);
+        assert_int_equal(fixture_key(&fixture, host, LEN), 4);
     }
-    assert_int_equal(bed_stats(&bed).regions, 4); /* one each: no limit was met */
-    assert_int_equal(bed_stats(&bed).evictions, 0);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).regions, 4); /* one each: no limit was met */
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    fixture_close(&fixture);
 }
 
 static void get__managed_memory__cached_by_identity(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_MANAGED);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
     vendor_renew(memory);
-    assert_int_equal(key_of(&bed, memory), 2);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    fixture_close(&fixture);
 }
 
 /* ---- what cannot be validated ----------------------------------------------------------- */
@@ -210,38 +210,38 @@ static void get__managed_memory__cached_by_identity(void **state)
 static void get__device_or_managed_without_identity__not_cached(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
     memory->range.identity = 0;
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 2);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 2);
     memory = claim(0, HMREG_MEM_MANAGED);
     memory->range.identity = 0;
-    assert_int_equal(key_of(&bed, memory), 3);
-    assert_int_equal(key_of(&bed, memory), 4);
-    assert_int_equal(bed_stats(&bed).uncached, 4);
+    assert_int_equal(key_of(&fixture, memory), 3);
+    assert_int_equal(key_of(&fixture, memory), 4);
+    assert_int_equal(fixture_stats(&fixture).uncached, 4);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- pinned host memory, which may be the monitor's ------------------------------------- */
 
 static void get__pinned_without_identity__watched_like_any_host_memory(void **state)
 {
-    char *memory = bed_map(LEN / bed_page());
-    struct bed bed;
+    char *memory = fixture_map(LEN / fixture_page());
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL);
     vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_HOST_PINNED, -1);
-    assert_int_equal(bed_key(&bed, memory, LEN), 1);
-    assert_int_equal(bed_key(&bed, memory, LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory, LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory, LEN), 1);
     madvise(memory, LEN, MADV_DONTNEED);
-    assert_int_equal(bed_key(&bed, memory, LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory, LEN), 2);
     munmap(memory, LEN);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* A runtime may say which device pinned it; the pages are the host's all the same. What it was not
@@ -251,35 +251,35 @@ static void get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_regi
     const uint64_t identities[] = {0, 77};
 
     for (unsigned i = 0; i < 2; i++) {
-        char *memory = bed_map(LEN / bed_page());
+        char *memory = fixture_map(LEN / fixture_page());
         struct vendor_claim *pinned;
-        struct bed bed;
+        struct fixture fixture;
 
         vendors_reset();
-        bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL);
+        fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL);
         pinned = vendor_claim(HMREG_IFACE_CUDA, memory, LEN, HMREG_MEM_HOST_PINNED, 1);
         pinned->range.identity = identities[i];
-        assert_int_equal(key_of(&bed, pinned), 1);
-        assert_int_equal(key_of(&bed, pinned), 1);
+        assert_int_equal(key_of(&fixture, pinned), 1);
+        assert_int_equal(key_of(&fixture, pinned), 1);
         munmap(memory, LEN);
-        assert_ptr_equal(bed_map_at(memory, LEN / bed_page()), memory);
-        assert_int_equal(key_of(&bed, pinned), 2);
+        assert_ptr_equal(fixture_map_at(memory, LEN / fixture_page()), memory);
+        assert_int_equal(key_of(&fixture, pinned), 2);
         munmap(memory, LEN);
-        bed_close(&bed);
+        fixture_close(&fixture);
     }
 }
 
 static void get__pinned_without_identity__no_monitor__not_cached(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
+    fixture_open(&fixture, HMREG_MONITOR_DISABLED, NULL);
     memory = claim(-1, HMREG_MEM_HOST_PINNED);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 2);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    fixture_close(&fixture);
 }
 
 /* Its address at the device may come to mean other host memory, and no event tells. */
@@ -287,14 +287,14 @@ static void get__pinned_by_its_address_at_the_device__not_cached(void **state)
 {
     static char host[LEN];
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(-1, HMREG_MEM_HOST_PINNED);
     memory->range.host_addr = (uintptr_t)host;
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 2);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    fixture_close(&fixture);
 }
 
 /* ---- switched off ----------------------------------------------------------------------- */
@@ -303,68 +303,68 @@ static void get__switched_off_in_the_environment__not_cached(void **state)
 {
     struct vendor_claim *memory;
     static char host[LEN];
-    struct bed bed;
+    struct fixture fixture;
 
     setenv("FI_MR_CUDA_CACHE_MONITOR_ENABLED", "0", 1);
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     unsetenv("FI_MR_CUDA_CACHE_MONITOR_ENABLED");
     memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 2);
-    assert_int_equal(bed_key(&bed, host, LEN), 3);
-    assert_int_equal(bed_key(&bed, host, LEN), 3);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    assert_int_equal(fixture_key(&fixture, host, LEN), 3);
+    assert_int_equal(fixture_key(&fixture, host, LEN), 3);
     memory = vendor_claim(HMREG_IFACE_ZE, (void *)0x10000, LEN, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(key_of(&bed, memory), 4);
-    assert_int_equal(key_of(&bed, memory), 4);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, memory), 4);
+    assert_int_equal(key_of(&fixture, memory), 4);
+    fixture_close(&fixture);
 }
 
 static void get__monitor_disabled__device_memory_is_still_cached(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    bed_open(&bed, HMREG_MONITOR_DISABLED, NULL);
+    fixture_open(&fixture, HMREG_MONITOR_DISABLED, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_int_equal(key_of(&bed, memory), 1);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    fixture_close(&fixture);
 }
 
 static void get__vendor_cannot_say__the_entry_goes_and_the_reason_comes(void **state)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
+    assert_int_equal(key_of(&fixture, memory), 1);
     cuda->identity_code = -EIO;
     cuda->resolve_code = -EIO;
     assert_fails(
-        hmreg_mr_get(bed.domain, (void *)(uintptr_t)memory->addr, LEN, HMREG_ACCESS_REMOTE, &mr),
+        hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN, HMREG_ACCESS_REMOTE, &mr),
         -EIO, "resolve of cuda failed");
     assert_null(mr);
     assert_int_equal(hmreg_last_error()->vendor_code, 999);
-    assert_int_equal(bed_stats(&bed).regions, 0);
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void invalidate__device_memory__forgotten(void **state)
 {
     struct vendor_claim *memory;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(&bed, memory), 1);
-    assert_ok(hmreg_invalidate(bed.lib, (char *)(uintptr_t)memory->addr + LEN - 1, 1));
-    assert_int_equal(bed_stats(&bed).regions, 0);
-    assert_int_equal(key_of(&bed, memory), 2);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, memory), 1);
+    assert_ok(hmreg_invalidate(fixture.lib, (char *)(uintptr_t)memory->addr + LEN - 1, 1));
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
+    assert_int_equal(key_of(&fixture, memory), 2);
+    fixture_close(&fixture);
 }
 
 /* ---- freed while it is registered ------------------------------------------------------- */
@@ -381,37 +381,37 @@ static void renew_it(const struct provider_request *request)
 static void get__freed_while_being_registered__that_registration_is_not_used(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     to_renew = claim(0, HMREG_MEM_DEVICE);
     renewals = 1;
     counter.reg_hook = renew_it;
-    mr = get_claimed(&bed, to_renew);
+    mr = get_claimed(&fixture, to_renew);
     assert_int_equal(hmreg_mr_key(mr), 2); /* the first was of the old memory */
-    assert_true(bed_is_cached(mr));
+    assert_true(fixture_is_cached(mr));
     assert_int_equal(atomic_load(&counter.deregs), 1);
     hmreg_mr_put(mr);
-    assert_int_equal(key_of(&bed, to_renew), 2);
-    bed_close(&bed);
+    assert_int_equal(key_of(&fixture, to_renew), 2);
+    fixture_close(&fixture);
 }
 
 static void get__freed_whenever_it_is_registered__uncached_in_the_end(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     to_renew = claim(0, HMREG_MEM_DEVICE);
     renewals = -1;
     counter.reg_hook = renew_it;
-    mr = get_claimed(&bed, to_renew);
+    mr = get_claimed(&fixture, to_renew);
     renewals = 0;
-    assert_false(bed_is_cached(mr));
+    assert_false(fixture_is_cached(mr));
     assert_int_equal(atomic_load(&counter.regs), 3); /* two tries, and the one that is served */
     hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- many times ------------------------------------------------------------------------- */
@@ -420,22 +420,22 @@ static void reuse__ten_thousand_times__never_a_stale_hit(void **state)
 {
     struct vendor_claim *memory;
     uint64_t last = 0;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, NULL);
+    open_fixture(&fixture, NULL);
     memory = claim(0, HMREG_MEM_DEVICE);
     for (int i = 0; i < 10000; i++) {
-        uint64_t key = key_of(&bed, memory);
+        uint64_t key = key_of(&fixture, memory);
 
         assert_int_not_equal(key, last);
-        assert_int_equal(key_of(&bed, memory), key);
+        assert_int_equal(key_of(&fixture, memory), key);
         vendor_renew(memory);
         last = key;
     }
-    assert_int_equal(bed_stats(&bed).hits, 10000);
-    assert_int_equal(bed_stats(&bed).misses, 10000);
+    assert_int_equal(fixture_stats(&fixture).hits, 10000);
+    assert_int_equal(fixture_stats(&fixture).misses, 10000);
     assert_int_equal(atomic_load(&counter.regions), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__rights_that_look_like_the_mark__refused),

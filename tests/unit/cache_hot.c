@@ -3,9 +3,9 @@
  * What threads remember of the caches, and their pins: tables that grow, entries that are used
  * again, threads that end, domains beyond what a thread has at hand, kernels without membarrier(2).
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/cache_set.h"
+#include "core/cache/cache_set.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -25,11 +25,11 @@
 
 static char memory[MANY][LEN];
 
-static void open_bed(struct bed *bed, uint64_t max_regions)
+static void open_fixture(struct fixture *fixture, uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
-    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
 }
 
 static void on_a_thread(void *(*body)(void *), void *arg)
@@ -69,49 +69,49 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 /* Whatever takes away what threads remember; what they do not remember needs none. */
 static void barrier__before_pins_are_added_up__once_for_many(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 32);
-    if (bed.domain->caches->pool.hot.fenced)
+    open_fixture(&fixture, 32);
+    if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     for (unsigned i = 0; i < 32; i++)
-        bed_key(&bed, memory[i], LEN);
+        fixture_key(&fixture, memory[i], LEN);
     barriers = 0;
-    bed_key(&bed, memory[32], LEN); /* cools some of the others */
+    fixture_key(&fixture, memory[32], LEN); /* cools some of the others */
     assert_int_equal(barriers, 1);
     for (unsigned i = 33; i < 36; i++)
-        bed_key(&bed, memory[i], LEN);
+        fixture_key(&fixture, memory[i], LEN);
     assert_int_equal(barriers, 1);
-    assert_ok(hmreg_invalidate(bed.lib, memory[20], LEN));
+    assert_ok(hmreg_invalidate(fixture.lib, memory[20], LEN));
     assert_int_equal(barriers, 1); /* who notifies may not be held up */
-    bed_key(&bed, memory[21], LEN);
+    fixture_key(&fixture, memory[21], LEN);
     assert_in_range(barriers, 1, 2);
-    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     assert_in_range(barriers, 2, 4);
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* What the reaper has in hand at that moment is counted, too. */
 static void stats__the_reaper_examines_a_held_region__a_zombie(void **state)
 {
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 32);
-    if (bed.domain->caches->pool.hot.fenced)
+    open_fixture(&fixture, 32);
+    if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     is_test = true;
-    held = bed_get(&bed, memory[0], LEN);
-    hmreg_mr_put(bed_get(&bed, memory[0], LEN)); /* a hit: pinned in the thread's cell */
+    held = fixture_get(&fixture, memory[0], LEN);
+    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN)); /* a hit: pinned in the thread's cell */
     atomic_store(&reaper_is_slow, true);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     while (!atomic_load(&reaper_waits))
         usleep(100);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     atomic_store(&reaper_is_slow, false);
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static uint64_t now_ns(void)
@@ -123,14 +123,14 @@ static uint64_t now_ns(void)
 }
 
 /* Ends a region that its thread may hit without a fence. */
-static void assert_waits(const struct bed *bed)
+static void assert_waits(const struct fixture *fixture)
 {
     uint64_t before;
 
-    bed_key(bed, memory[0], LEN);
-    bed_key(bed, memory[0], LEN);
+    fixture_key(fixture, memory[0], LEN);
+    fixture_key(fixture, memory[0], LEN);
     before = now_ns();
-    assert_ok(hmreg_domain_flush(bed->domain));
+    assert_ok(hmreg_domain_flush(fixture->domain));
     assert_true(now_ns() - before >= 10000000);
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
@@ -140,137 +140,137 @@ static void assert_waits(const struct bed *bed)
  * which makes the others no safer. */
 static void barrier__refused_after_opening__waits_until_stores_are_visible(void **state)
 {
-    struct bed bed, later;
+    struct fixture fixture, later;
     uint64_t key;
 
-    open_bed(&bed, 32);
-    if (bed.domain->caches->pool.hot.fenced)
+    open_fixture(&fixture, 32);
+    if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     atomic_store(&refused, true);
-    assert_waits(&bed);
-    later = (struct bed){bed.lib, counter_open_more(bed.lib, NULL)};
-    assert_true(later.domain->caches->pool.hot.fenced);
-    key = bed_key(&later, memory[0], LEN);
-    assert_int_equal(bed_key(&later, memory[0], LEN), key);
+    assert_waits(&fixture);
+    later = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
+    assert_true(later.domain->caches->pool.thread_caches.fenced);
+    key = fixture_key(&later, memory[0], LEN);
+    assert_int_equal(fixture_key(&later, memory[0], LEN), key);
     assert_ok(hmreg_domain_close(later.domain));
-    assert_waits(&bed);
+    assert_waits(&fixture);
     atomic_store(&refused, false);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- tables ----------------------------------------------------------------------------- */
 
 static void table__more_requests_than_it_has_slots__grows(void **state)
 {
-    struct hot *hot;
-    struct bed bed;
+    struct thread_cache *tcache;
+    struct fixture fixture;
     size_t size;
 
-    open_bed(&bed, HMREG_LIMIT_NONE);
+    open_fixture(&fixture, HMREG_LIMIT_NONE);
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < MANY; i++)
-            assert_int_equal(bed_key(&bed, memory[i], LEN), i + 1);
-    assert_int_equal(bed_stats(&bed).hits, 2 * MANY);
-    hot = atomic_load(&bed.domain->caches->pool.hot.first);
-    size = hot->desk.mask / sizeof(hot->desk.slots[0]) + 1;
-    assert_in_range(hot->used, MANY, size);
+            assert_int_equal(fixture_key(&fixture, memory[i], LEN), i + 1);
+    assert_int_equal(fixture_stats(&fixture).hits, 2 * MANY);
+    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
+    size = tcache->view.mask / sizeof(tcache->view.slots[0]) + 1;
+    assert_in_range(tcache->used, MANY, size);
     assert_in_range(size, MANY, 8 * MANY);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
-static uint64_t hits_by_table(const struct bed *bed)
+static uint64_t hits_by_table(const struct fixture *fixture)
 {
-    const struct hot *hot = atomic_load(&bed->domain->caches->pool.hot.first);
+    const struct thread_cache *tcache = atomic_load(&fixture->domain->caches->pool.thread_caches.first);
 
-    return atomic_load(hot->desk.hits);
+    return atomic_load(tcache->view.hits);
 }
 
 /* A table does not know what was asked for, only by which entry it was served. */
 static void table__many_requests_of_one_region__all_remembered(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     uint64_t before;
 
-    open_bed(&bed, 0);
-    bed_key(&bed, memory[0], sizeof(memory));
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], sizeof(memory));
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < MANY; i++)
-            assert_int_equal(bed_key(&bed, memory[i], LEN), 1);
-    before = hits_by_table(&bed);
+            assert_int_equal(fixture_key(&fixture, memory[i], LEN), 1);
+    before = hits_by_table(&fixture);
     for (unsigned i = 0; i < MANY; i++)
-        assert_int_equal(bed_key(&bed, memory[i], LEN), 1);
-    assert_int_equal(hits_by_table(&bed) - before, MANY);
-    bed_close(&bed);
+        assert_int_equal(fixture_key(&fixture, memory[i], LEN), 1);
+    assert_int_equal(hits_by_table(&fixture) - before, MANY);
+    fixture_close(&fixture);
 }
 
 static void table__regions_come_and_go__as_large_as_those_that_stay(void **state)
 {
-    const struct hot *hot;
-    struct bed bed;
+    const struct thread_cache *tcache;
+    struct fixture fixture;
 
-    open_bed(&bed, 20);
+    open_fixture(&fixture, 20);
     for (int round = 0; round < 3; round++)
         for (unsigned i = 0; i < MANY; i++)
-            bed_key(&bed, memory[i], LEN);
-    hot = atomic_load(&bed.domain->caches->pool.hot.first);
-    assert_in_range(hot->desk.mask / sizeof(hot->desk.slots[0]) + 1, 64, 256);
-    bed_close(&bed);
+            fixture_key(&fixture, memory[i], LEN);
+    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
+    assert_in_range(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 64, 256);
+    fixture_close(&fixture);
 }
 
 /* The number of the first is the second's now. */
 static void entry__used_again__not_served_for_what_it_was(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 1);
+    open_fixture(&fixture, 1);
     for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(bed_key(&bed, memory[i % 2], LEN), i + 1);
-        assert_int_equal(bed_key(&bed, memory[i % 2], LEN), i + 1);
+        assert_int_equal(fixture_key(&fixture, memory[i % 2], LEN), i + 1);
+        assert_int_equal(fixture_key(&fixture, memory[i % 2], LEN), i + 1);
     }
-    assert_int_equal(cache_entries(&bed.domain->caches->pool), 1);
-    bed_close(&bed);
+    assert_int_equal(cache_entries(&fixture.domain->caches->pool), 1);
+    fixture_close(&fixture);
 }
 
 static void slot__other_rights_and_lengths_at_one_address__each_its_region(void **state)
 {
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV, HMREG_REMOTE_READ};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     for (int round = 0; round < 4; round++)
         for (size_t i = 0; i < 6; i++) {
             mr = NULL;
             assert_ok(
-                hmreg_mr_get(bed.domain, memory[0], i < 3 ? LEN : 2 * LEN, rights[i % 3], &mr));
+                hmreg_mr_get(fixture.domain, memory[0], i < 3 ? LEN : 2 * LEN, rights[i % 3], &mr));
             /* The longer ones serve for the shorter, once they are there. */
             assert_true(hmreg_mr_key(mr) == i + 1 || (round && hmreg_mr_key(mr) == i % 3 + 4));
             hmreg_mr_put(mr);
         }
     assert_int_equal(atomic_load(&counter.regs), 6);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    bed_key(&bed, memory[0], LEN);
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "len");
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "len");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
                  "wraps");
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | 1, &mr), -EINVAL,
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | 1, &mr), -EINVAL,
                  "unknown bits");
-    assert_fails(hmreg_mr_get(bed.domain, NULL, LEN, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "NULL");
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, HMREG_ACCESS_REMOTE, NULL), -EINVAL,
+    assert_fails(hmreg_mr_get(fixture.domain, NULL, LEN, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "NULL");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE, NULL), -EINVAL,
                  "mr is NULL");
     assert_null(mr);
-    assert_ok(hmreg_domain_flush(bed.domain)); /* nothing of that has pinned it */
+    assert_ok(hmreg_domain_flush(fixture.domain)); /* nothing of that has pinned it */
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Bits that a slot compares with an entry's sequence are no rights either. */
@@ -278,21 +278,21 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
 {
     struct hmreg_mr *mr = NULL;
     uint32_t remembered;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    mr = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0);
+    mr = fixture_get(&fixture, memory[0], LEN);
     remembered = atomic_load(&mr->sequence);
     hmreg_mr_put(mr);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
-    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     remembered ^= atomic_load(&mr->sequence); /* what it is now, without a region */
     mr = NULL;
     assert_true(remembered);
-    assert_fails(hmreg_mr_get(bed.domain, memory[0], LEN, HMREG_ACCESS_REMOTE ^ remembered, &mr),
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE ^ remembered, &mr),
                  -EINVAL, "unknown bits");
     assert_null(mr);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- sequences -------------------------------------------------------------------------- */
@@ -303,28 +303,28 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
 static void sequence__all_used_while_it_lives__not_remembered_again(void **state)
 {
     struct hmreg_mr *worn;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, FULL);
-    bed_key(&bed, memory[0], LEN);
-    worn = bed_get(&bed, memory[1], LEN);
+    open_fixture(&fixture, FULL);
+    fixture_key(&fixture, memory[0], LEN);
+    worn = fixture_get(&fixture, memory[1], LEN);
     hmreg_mr_put(worn);
-    atomic_store(&worn->sequence, ~(HOT_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
+    atomic_store(&worn->sequence, ~(THREAD_CACHE_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
     for (unsigned i = 2; i < FULL; i++)
-        bed_key(&bed, memory[i], LEN);
-    bed_key(&bed, memory[FULL], LEN); /* 0 goes, 1 leaves the threads' tables */
+        fixture_key(&fixture, memory[i], LEN);
+    fixture_key(&fixture, memory[FULL], LEN); /* 0 goes, 1 leaves the threads' tables */
     assert_int_equal(atomic_load(&worn->sequence) & ~HOT_UNENDING, 0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(bed_key(&bed, memory[1], LEN), 2); /* it serves all the same */
+        assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* it serves all the same */
     assert_int_equal(atomic_load(&worn->sequence) & ~HOT_UNENDING, 0);
-    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     for (unsigned i = 0; i < FULL; i++) {
-        struct hmreg_mr *mr = bed_get(&bed, memory[i], LEN);
+        struct hmreg_mr *mr = fixture_get(&fixture, memory[i], LEN);
 
         assert_ptr_not_equal(mr, worn);
         hmreg_mr_put(mr);
     }
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */
@@ -343,38 +343,38 @@ static void *put_them(void *arg)
 static void *get_them(void *arg)
 {
     for (int i = 0; i < HELD; i++)
-        held[i] = bed_get(arg, memory[i % 3], LEN);
+        held[i] = fixture_get(arg, memory[i % 3], LEN);
     return NULL;
 }
 
 static void put__by_a_thread_that_never_got__counts(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    get_them(&bed);
-    assert_ok(hmreg_domain_flush(bed.domain));
+    open_fixture(&fixture, 0);
+    get_them(&fixture);
+    assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
     on_a_thread(put_them, NULL);
-    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void thread_ends__its_pins_stay_until_they_are_put(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    on_a_thread(get_them, &bed);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], LEN));
-    assert_ok(hmreg_domain_flush(bed.domain));
+    open_fixture(&fixture, 0);
+    on_a_thread(get_them, &fixture);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 3);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "3 cached regions");
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "3 cached regions");
     put_them(NULL);
-    assert_int_equal(bed_stats(&bed).zombies, 0);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
+    fixture_close(&fixture);
 }
 
 static void *get_and_put(void *arg)
@@ -386,30 +386,30 @@ static void *get_and_put(void *arg)
 static void thread_after_thread__one_part_for_all(void **state)
 {
     unsigned parts = 0;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     for (int i = 0; i < 50; i++)
-        on_a_thread(get_and_put, &bed);
-    for (struct hot *hot = atomic_load(&bed.domain->caches->pool.hot.first); hot; hot = hot->next)
+        on_a_thread(get_and_put, &fixture);
+    for (struct thread_cache *tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first); tcache; tcache = tcache->next)
         parts++;
     assert_int_equal(parts, 1);
-    assert_int_equal(bed_stats(&bed).hits, 50 * HELD - 3);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).hits, 50 * HELD - 3);
+    fixture_close(&fixture);
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
 static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **state)
 {
-    enum { DOMAINS = 2 * HOT_DESKS + 1 };
+    enum { DOMAINS = 2 * TLS_VIEWS + 1 };
     struct hmreg_domain *domains[DOMAINS];
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     for (unsigned i = 0; i < DOMAINS; i++)
-        domains[i] = counter_open_more(bed.lib, NULL);
+        domains[i] = counter_open_more(fixture.lib, NULL);
     for (int round = 0; round < 5; round++)
         for (unsigned i = 0; i < DOMAINS; i++) {
             assert_ok(hmreg_mr_get(domains[i], memory[0], LEN, HMREG_ACCESS_REMOTE, &mr));
@@ -418,19 +418,19 @@ static void domains__more_than_a_thread_has_at_hand__each_its_own_hits(void **st
         }
     for (unsigned i = 0; i < DOMAINS; i++)
         assert_ok(hmreg_domain_close(domains[i]));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void domain__closed_and_opened_at_the_same_place__nothing_of_the_old(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
     for (int i = 0; i < 20; i++) {
-        open_bed(&bed, 0);
-        assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-        assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-        assert_int_equal(bed_stats(&bed).hits, 1);
-        bed_close(&bed);
+        open_fixture(&fixture, 0);
+        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+        assert_int_equal(fixture_stats(&fixture).hits, 1);
+        fixture_close(&fixture);
     }
 }
 
@@ -453,21 +453,21 @@ static void refuse_membarrier(void)
 /* 0, or the step that went wrong. */
 static int without_membarrier(void)
 {
-    struct bed bed;
+    struct fixture fixture;
 
     refuse_membarrier();
-    open_bed(&bed, 4);
-    if (!bed.domain->caches->pool.hot.fenced)
+    open_fixture(&fixture, 4);
+    if (!fixture.domain->caches->pool.thread_caches.fenced)
         return 1;
     for (unsigned i = 0; i < 40; i++)
-        if (bed_key(&bed, memory[i], LEN) != i + 1 || bed_key(&bed, memory[i], LEN) != i + 1)
+        if (fixture_key(&fixture, memory[i], LEN) != i + 1 || fixture_key(&fixture, memory[i], LEN) != i + 1)
             return 2;
-    if (bed_stats(&bed).hits != 40 || atomic_load(&counter.most) != 5)
+    if (fixture_stats(&fixture).hits != 40 || atomic_load(&counter.most) != 5)
         return 3;
-    on_a_thread(get_and_put, &bed);
-    if (hmreg_invalidate(bed.lib, memory, sizeof(memory)) || bed_stats(&bed).zombies)
+    on_a_thread(get_and_put, &fixture);
+    if (hmreg_invalidate(fixture.lib, memory, sizeof(memory)) || fixture_stats(&fixture).zombies)
         return 4;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 

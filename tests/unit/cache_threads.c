@@ -3,10 +3,10 @@
  * Threads that meet in the cache: they are held and let go where it matters, so nothing here
  * depends on time.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include "core/context.h"
+#include "core/context/context.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ static char memory[8][LEN];
 /* ---- threads that get ------------------------------------------------------------------- */
 
 struct getter {
-    struct bed *bed;
+    struct fixture *fixture;
     char *addr;
     size_t len;
     pthread_t thread;
@@ -37,15 +37,15 @@ static void *get_it(void *arg)
 {
     struct getter *getter = arg;
 
-    getter->rc = hmreg_mr_get(getter->bed->domain, getter->addr, getter->len, HMREG_ACCESS_REMOTE,
+    getter->rc = hmreg_mr_get(getter->fixture->domain, getter->addr, getter->len, HMREG_ACCESS_REMOTE,
                               &getter->mr);
     getter->vendor_code = (int)hmreg_last_error()->vendor_code;
     return NULL;
 }
 
-static void start(struct getter *getter, struct bed *bed, void *addr, size_t len)
+static void start(struct getter *getter, struct fixture *fixture, void *addr, size_t len)
 {
-    *getter = (struct getter){.bed = bed, .addr = addr, .len = len};
+    *getter = (struct getter){.fixture = fixture, .addr = addr, .len = len};
     assert_int_equal(pthread_create(&getter->thread, NULL, get_it, getter), 0);
 }
 
@@ -68,11 +68,11 @@ static void stop_here(const struct provider_request *request)
     sem_wait(&go_on);
 }
 
-static void open_bed(struct bed *bed, enum hmreg_monitor monitor,
+static void open_fixture(struct fixture *fixture, enum hmreg_monitor monitor,
                      const struct hmreg_domain_config *config, int stop)
 {
     vendors_reset();
-    bed_open(bed, monitor, config);
+    fixture_open(fixture, monitor, config);
     sem_init(&reached, 0, 0);
     sem_init(&go_on, 0, 0);
     atomic_store(&stops, stop);
@@ -80,9 +80,9 @@ static void open_bed(struct bed *bed, enum hmreg_monitor monitor,
 }
 
 /* Until so many threads wait for another's registration. */
-static void await_waiting(const struct bed *bed, unsigned threads)
+static void await_waiting(const struct fixture *fixture, unsigned threads)
 {
-    while (bed_stats(bed).waiting != threads)
+    while (fixture_stats(fixture).waiting != threads)
         sched_yield();
 }
 
@@ -91,41 +91,41 @@ static void await_waiting(const struct bed *bed, unsigned threads)
 static void get__same_range_on_four_threads__registered_once(void **state)
 {
     struct getter getters[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getters[0], &bed, memory, LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getters[0], &fixture, memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &bed, memory[0] + i, LEN - 10); /* parts of it */
-    await_waiting(&bed, THREADS - 1);
+        start(&getters[i], &fixture, memory[0] + i, LEN - 10); /* parts of it */
+    await_waiting(&fixture, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
         assert_int_equal(getters[i].rc, 0);
         assert_ptr_equal(getters[i].mr, getters[0].mr);
     }
-    assert_int_equal(bed_stats(&bed).waits, THREADS - 1);
-    assert_int_equal(bed_stats(&bed).waiting, 0);
+    assert_int_equal(fixture_stats(&fixture).waits, THREADS - 1);
+    assert_int_equal(fixture_stats(&fixture).waiting, 0);
     assert_int_equal(atomic_load(&counter.regs), 1);
-    assert_int_equal(bed_stats(&bed).misses, 1);
-    assert_int_equal(bed_stats(&bed).hits, THREADS - 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).misses, 1);
+    assert_int_equal(fixture_stats(&fixture).hits, THREADS - 1);
+    fixture_close(&fixture);
 }
 
 static void get__first_of_four_fails__the_others_register_for_themselves(void **state)
 {
     struct getter getters[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, 1);
-    start(&getters[0], &bed, memory, LEN);
+    start(&getters[0], &fixture, memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &bed, memory, LEN);
-    await_waiting(&bed, THREADS - 1);
+        start(&getters[i], &fixture, memory, LEN);
+    await_waiting(&fixture, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++)
         finish(&getters[i]);
@@ -133,22 +133,22 @@ static void get__first_of_four_fails__the_others_register_for_themselves(void **
     for (int i = 1; i < THREADS; i++)
         assert_int_equal(getters[i].rc, 0);
     assert_int_equal(atomic_load(&counter.regs), 2); /* one of them, for all */
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__all_of_four_fail__each_has_its_own_error(void **state)
 {
     struct getter getters[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, -1);
-    start(&getters[0], &bed, memory, LEN);
+    start(&getters[0], &fixture, memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &bed, memory, LEN);
-    await_waiting(&bed, THREADS - 1);
+        start(&getters[i], &fixture, memory, LEN);
+    await_waiting(&fixture, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
@@ -157,23 +157,23 @@ static void get__all_of_four_fail__each_has_its_own_error(void **state)
     }
     assert_int_equal(atomic_load(&counter.regs), THREADS);
     atomic_store(&counter.reg_times, 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__another_range_while_one_registers__does_not_wait(void **state)
 {
     struct getter slow;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&slow, &bed, memory[0], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&slow, &fixture, memory[0], LEN);
     sem_wait(&reached);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 2);
-    assert_int_equal(bed_key(&bed, memory[1], LEN), 2); /* a hit neither */
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* a hit neither */
     sem_post(&go_on);
     finish(&slow);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    fixture_close(&fixture);
 }
 
 /* ---- changes during a registration ------------------------------------------------------ */
@@ -181,35 +181,35 @@ static void get__another_range_while_one_registers__does_not_wait(void **state)
 static void invalidate__while_it_is_registered__not_used(void **state)
 {
     struct getter getter;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getter, &bed, memory[0], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getter, &fixture, memory[0], LEN);
     sem_wait(&reached);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     sem_post(&go_on);
     pthread_join(getter.thread, NULL);
     assert_int_equal(getter.rc, 0);
     assert_int_equal(hmreg_mr_key(getter.mr), 2);
-    assert_true(bed_is_cached(getter.mr));
+    assert_true(fixture_is_cached(getter.mr));
     hmreg_mr_put(getter.mr);
     assert_int_equal(atomic_load(&counter.regions), 1);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    fixture_close(&fixture);
 }
 
 static void invalidate__while_others_wait_for_it__they_do_not_get_it(void **state)
 {
     struct getter getters[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getters[0], &bed, memory, LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getters[0], &fixture, memory, LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++)
-        start(&getters[i], &bed, memory, LEN);
-    await_waiting(&bed, THREADS - 1);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
+        start(&getters[i], &fixture, memory, LEN);
+    await_waiting(&fixture, THREADS - 1);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(getters[i].thread, NULL);
@@ -218,45 +218,45 @@ static void invalidate__while_others_wait_for_it__they_do_not_get_it(void **stat
         hmreg_mr_put(getters[i].mr);
     }
     assert_int_equal(atomic_load(&counter.regions), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void invalidate__during_a_registration__later_gets_do_not_wait_for_it(void **state)
 {
     struct getter getter;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 1);
-    start(&getter, &bed, memory[0], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 1);
+    start(&getter, &fixture, memory[0], LEN);
     sem_wait(&reached);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
     sem_post(&go_on);
     finish(&getter);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 2);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
+    fixture_close(&fixture);
 }
 
 static void munmap__while_it_is_registered__not_cached(void **state)
 {
-    char *mapped = bed_map(1);
+    char *mapped = fixture_map(1);
     struct getter getter;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_USERFAULTFD, NULL, 1);
-    start(&getter, &bed, mapped, bed_page());
+    open_fixture(&fixture, HMREG_MONITOR_USERFAULTFD, NULL, 1);
+    start(&getter, &fixture, mapped, fixture_page());
     sem_wait(&reached);
-    munmap(mapped, bed_page());
-    assert_ptr_equal(mmap(mapped, bed_page(), PROT_READ | PROT_WRITE,
+    munmap(mapped, fixture_page());
+    assert_ptr_equal(mmap(mapped, fixture_page(), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                      mapped);
-    assert_true(monitor_settle(bed.lib->monitor));
+    assert_true(monitor_sync(fixture.lib->monitor));
     sem_post(&go_on);
     finish(&getter);
-    assert_int_equal(bed_key(&bed, mapped, bed_page()), 2);
+    assert_int_equal(fixture_key(&fixture, mapped, fixture_page()), 2);
     assert_int_equal(atomic_load(&counter.regions), 1);
-    munmap(mapped, bed_page());
-    bed_close(&bed);
+    munmap(mapped, fixture_page());
+    fixture_close(&fixture);
 }
 
 static struct hmreg *library;
@@ -270,18 +270,18 @@ static void forget_it(const struct provider_request *request)
 static void invalidate__at_each_registration__uncached_in_the_end(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 0);
-    library = bed.lib;
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 0);
+    library = fixture.lib;
     to_forget = memory[0];
     counter.reg_hook = forget_it;
-    mr = bed_get(&bed, memory[0], LEN);
-    assert_false(bed_is_cached(mr));
+    mr = fixture_get(&fixture, memory[0], LEN);
+    assert_false(fixture_is_cached(mr));
     assert_int_equal(atomic_load(&counter.regs), 3);
     assert_int_equal(atomic_load(&counter.regions), 1);
     hmreg_mr_put(mr);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- limits while others register ------------------------------------------------------- */
@@ -292,23 +292,23 @@ static void take_room_meanwhile(bool hold, uint64_t evictions, uint64_t uncached
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getter;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 1);
-    start(&getter, &bed, memory[0], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 1);
+    start(&getter, &fixture, memory[0], LEN);
     sem_wait(&reached);
-    mr = bed_get(&bed, memory[1], LEN);
-    assert_true(bed_is_cached(mr));
+    mr = fixture_get(&fixture, memory[1], LEN);
+    assert_true(fixture_is_cached(mr));
     if (!hold)
         hmreg_mr_put(mr);
     sem_post(&go_on);
     finish(&getter);
-    assert_int_equal(bed_stats(&bed).regions, 1);
-    assert_int_equal(bed_stats(&bed).evictions, evictions);
-    assert_int_equal(bed_stats(&bed).uncached, uncached);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    assert_int_equal(fixture_stats(&fixture).evictions, evictions);
+    assert_int_equal(fixture_stats(&fixture).uncached, uncached);
     if (hold)
         hmreg_mr_put(mr);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void limit__reached_while_one_registers__counted_when_it_is_published(void **state)
@@ -323,16 +323,16 @@ static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **sta
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getters[3];
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
-    held = bed_get(&bed, memory[1], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 0);
+    held = fixture_get(&fixture, memory[1], LEN);
     atomic_store(&stops, 2);
-    start(&getters[0], &bed, memory[0], LEN);
+    start(&getters[0], &fixture, memory[0], LEN);
     sem_wait(&reached);
-    start(&getters[1], &bed, memory[0], LEN);
-    start(&getters[2], &bed, memory[0], LEN);
-    await_waiting(&bed, 2);
+    start(&getters[1], &fixture, memory[0], LEN);
+    start(&getters[2], &fixture, memory[0], LEN);
+    await_waiting(&fixture, 2);
     sem_post(&go_on);
     sem_wait(&reached); /* one of the two is held up in its registration */
     while (atomic_load(&counter.regs) < 4)
@@ -340,10 +340,10 @@ static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **sta
     sem_post(&go_on);
     for (int i = 0; i < 3; i++)
         finish(&getters[i]);
-    assert_int_equal(bed_stats(&bed).uncached, 3);
-    assert_int_equal(bed_stats(&bed).waits, 2);
+    assert_int_equal(fixture_stats(&fixture).uncached, 3);
+    assert_int_equal(fixture_stats(&fixture).waits, 2);
     hmreg_mr_put(held);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Gets that came back. Relaxed, so that ThreadSanitizer takes nothing for ordered by it. */
@@ -367,56 +367,56 @@ static void limit__others_wait_for_what_evicts__served_before_that_is_deregister
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     struct getter getters[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
-    bed_key(&bed, memory[1], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 0);
+    fixture_key(&fixture, memory[1], LEN);
     atomic_store(&stops, 1);
     atomic_store(&returned, 0);
     counter.dereg_hook = await_the_others;
-    start(&getters[0], &bed, memory[0], LEN);
+    start(&getters[0], &fixture, memory[0], LEN);
     sem_wait(&reached);
     for (int i = 1; i < THREADS; i++) {
-        getters[i] = (struct getter){.bed = &bed, .addr = memory[0], .len = LEN};
+        getters[i] = (struct getter){.fixture = &fixture, .addr = memory[0], .len = LEN};
         assert_int_equal(pthread_create(&getters[i].thread, NULL, get_and_count, &getters[i]), 0);
     }
-    await_waiting(&bed, THREADS - 1);
+    await_waiting(&fixture, THREADS - 1);
     sem_post(&go_on);
     for (int i = 0; i < THREADS; i++) {
         finish(&getters[i]);
         assert_ptr_equal(getters[i].mr, getters[0].mr);
     }
-    assert_int_equal(bed_stats(&bed).evictions, 1);
+    assert_int_equal(fixture_stats(&fixture).evictions, 1);
     assert_int_equal(atomic_load(&counter.regs), 2);
     counter.dereg_hook = NULL;
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- callbacks -------------------------------------------------------------------------- */
 
-static struct bed *inner;
+static struct fixture *inner;
 
 /* The fabric, or an allocator's hook below it, may call the library again. */
 static void get_within(uint64_t key)
 {
     counter.dereg_hook = NULL;
-    bed_key(inner, memory[5], LEN);
+    fixture_key(inner, memory[5], LEN);
     hmreg_invalidate(inner->lib, memory[5], LEN);
 }
 
 static void put__deregistration_calls_the_library__no_deadlock(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, &config, 0);
-    inner = &bed;
-    bed_key(&bed, memory[0], LEN);
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, &config, 0);
+    inner = &fixture;
+    fixture_key(&fixture, memory[0], LEN);
     counter.dereg_hook = get_within;
-    bed_key(&bed, memory[1], LEN);
+    fixture_key(&fixture, memory[1], LEN);
     assert_null(counter.dereg_hook);
-    assert_in_range(bed_stats(&bed).regions, 0, 1);
-    bed_close(&bed);
+    assert_in_range(fixture_stats(&fixture).regions, 0, 1);
+    fixture_close(&fixture);
 }
 
 /* A vendor's hook frees and registers host memory, as allocators below it do. */
@@ -424,24 +424,24 @@ static void call_within(const char *call, uint64_t addr, size_t len)
 {
     vendors[HMREG_IFACE_CUDA].hook = NULL;
     hmreg_invalidate(inner->lib, (void *)(uintptr_t)addr, len);
-    bed_key(inner, memory[6], LEN);
+    fixture_key(inner, memory[6], LEN);
 }
 
 static void get__identity_calls_the_library__no_deadlock(void **state)
 {
     struct vendor_claim *claim;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MONITOR_IMPORT, NULL, 0);
-    inner = &bed;
+    open_fixture(&fixture, HMREG_MONITOR_IMPORT, NULL, 0);
+    inner = &fixture;
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[4], LEN, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(bed_key(&bed, memory[4], LEN), 1);
+    assert_int_equal(fixture_key(&fixture, memory[4], LEN), 1);
     vendors[HMREG_IFACE_CUDA].hook = call_within;
-    bed_key(&bed, memory[4], LEN); /* it was valid when it was asked for */
+    fixture_key(&fixture, memory[4], LEN); /* it was valid when it was asked for */
     assert_null(vendors[HMREG_IFACE_CUDA].hook);
-    assert_int_equal(bed_key(&bed, memory[4], LEN), 3);
+    assert_int_equal(fixture_key(&fixture, memory[4], LEN), 3);
     assert_non_null(claim);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(get__same_range_on_four_threads__registered_once),

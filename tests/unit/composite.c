@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * One range over several physical segments: registered as a whole where a descriptor names the
  * whole, else as exactly its segments, else not at all. */
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
@@ -13,59 +13,59 @@
 #define MANY 70
 
 /* Device memory in segments, a page each, at addresses that follow each other. */
-struct bed {
-    struct script_bed script;
+struct fixture {
+    struct script_fixture script;
     struct vendor_claim *claims[MANY];
     char *addr;
     size_t page;
     unsigned count;
 };
 
-static void open_bed(struct bed *bed, unsigned count)
+static void open_fixture(struct fixture *fixture, unsigned count)
 {
-    *bed = (struct bed){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count};
-    script_open(&bed->script, NULL, NULL);
+    *fixture = (struct fixture){.page = (size_t)sysconf(_SC_PAGESIZE), .count = count};
+    script_open(&fixture->script, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].one_by_one = true;
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     script.can[HMREG_PATH_PEERMEM][1] = -EOPNOTSUPP;
-    bed->addr = mmap(NULL, count * bed->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(bed->addr, MAP_FAILED);
+    fixture->addr = mmap(NULL, count * fixture->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(fixture->addr, MAP_FAILED);
     for (unsigned i = 0; i < count; i++) {
-        bed->claims[i] = vendor_claim(HMREG_IFACE_CUDA, bed->addr + i * bed->page, bed->page,
+        fixture->claims[i] = vendor_claim(HMREG_IFACE_CUDA, fixture->addr + i * fixture->page, fixture->page,
                                       HMREG_MEM_DEVICE, 0);
-        bed->claims[i]->fd = memfd_create("segment", MFD_CLOEXEC);
-        assert_int_equal(ftruncate(bed->claims[i]->fd, (off_t)bed->page), 0);
-        bed->claims[i]->goes_on = true;
+        fixture->claims[i]->fd = memfd_create("segment", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(fixture->claims[i]->fd, (off_t)fixture->page), 0);
+        fixture->claims[i]->goes_on = true;
     }
 }
 
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    for (unsigned i = 0; i < bed->count && bed->claims[i]; i++) {
-        close(bed->claims[i]->fd);
+    for (unsigned i = 0; i < fixture->count && fixture->claims[i]; i++) {
+        close(fixture->claims[i]->fd);
         vendors[HMREG_IFACE_CUDA].count--;
     }
-    munmap(bed->addr, bed->count * bed->page);
+    munmap(fixture->addr, fixture->count * fixture->page);
     vendors[HMREG_IFACE_CUDA].hook = NULL;
-    script_close(&bed->script);
+    script_close(&fixture->script);
 }
 
-static int reg(struct bed *bed, struct hmreg_mr **mr)
+static int reg(struct fixture *fixture, struct hmreg_mr **mr)
 {
-    return script_reg(&bed->script, bed->addr + 10, bed->count * bed->page - 30, mr);
+    return script_reg(&fixture->script, fixture->addr + 10, fixture->count * fixture->page - 30, mr);
 }
 
 /* ---- split, and how --------------------------------------------------------------------- */
 
-static void check_call(const struct bed *bed, unsigned call, unsigned piece)
+static void check_call(const struct fixture *fixture, unsigned call, unsigned piece)
 {
     const struct script_call *made = &script.calls[call];
     uint64_t skip = piece ? 0 : 10;
-    size_t len = bed->page - skip - (piece == bed->count - 1 ? 20 : 0);
+    size_t len = fixture->page - skip - (piece == fixture->count - 1 ? 20 : 0);
 
     assert_int_equal(made->path, HMREG_PATH_DMABUF);
     assert_int_equal(made->count, 1);
-    assert_ptr_equal(made->iov[0].iov_base, bed->addr + piece * bed->page + skip);
+    assert_ptr_equal(made->iov[0].iov_base, fixture->addr + piece * fixture->page + skip);
     assert_int_equal(made->iov[0].iov_len, len);
     assert_int_equal(made->dmabuf.offset, skip);
     assert_int_equal(made->dmabuf.length, len);
@@ -80,23 +80,23 @@ static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
     uint64_t sum = 0;
 
-    open_bed(&bed, 3);
-    assert_ok(reg(&bed, &mr));
+    open_fixture(&fixture, 3);
+    assert_ok(reg(&fixture, &mr));
     assert_int_equal(script.count, 3);
     for (unsigned i = 0; i < 3; i++)
-        check_call(&bed, i, i);
+        check_call(&fixture, i, i);
     for (size_t i = 0; i < 3; i++) {
         assert_ok(hmreg_mr_segment(mr, i, &piece));
-        assert_int_equal(piece.local_addr, (uintptr_t)bed.addr + 10 + sum);
+        assert_int_equal(piece.local_addr, (uintptr_t)fixture.addr + 10 + sum);
         sum += piece.len;
     }
     assert_fails(hmreg_mr_segment(mr, 3, &piece), -ENOENT, "3 pieces");
     assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.addr, (uintptr_t)bed.addr + 10);
-    assert_int_equal(info.len, 3 * bed.page - 30);
+    assert_int_equal(info.addr, (uintptr_t)fixture.addr + 10);
+    assert_int_equal(info.len, 3 * fixture.page - 30);
     assert_int_equal(sum, info.len);
     assert_int_equal(info.path, HMREG_PATH_DMABUF);
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
@@ -108,50 +108,50 @@ static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_fails(hmreg_explain(NULL, &why), -ENOENT, "no registration of this thread");
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void range__one_descriptor_for_the_whole__one_registration(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
+    open_fixture(&fixture, 3);
     vendors[HMREG_IFACE_CUDA].one_by_one = false;
-    assert_ok(reg(&bed, &mr));
+    assert_ok(reg(&fixture, &mr));
     assert_int_equal(script.count, 1);
     assert_true(hmreg_mr_key(mr) == 5);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* A path that takes the whole comes before pieces. */
 static void range__another_path_takes_the_whole__one_registration(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
+    open_fixture(&fixture, 3);
     script.can[HMREG_PATH_PEERMEM][0] = 0;
-    assert_ok(reg(&bed, &mr));
+    assert_ok(reg(&fixture, &mr));
     assert_int_equal(script.count, 1);
     assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void range__pieces_on_two_devices__each_as_its_own(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 2);
-    bed.claims[1]->range.device = 1;
-    assert_ok(reg(&bed, &mr));
+    open_fixture(&fixture, 2);
+    fixture.claims[1]->range.device = 1;
+    assert_ok(reg(&fixture, &mr));
     assert_int_equal(script.calls[0].device, 0);
     assert_int_equal(script.calls[1].device, 1);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* ---- not split -------------------------------------------------------------------------- */
@@ -159,59 +159,59 @@ static void range__pieces_on_two_devices__each_as_its_own(void **state)
 static void range__refused_for_another_reason__not_split(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
+    open_fixture(&fixture, 3);
     vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
-    assert_reg_fails(reg(&bed, &mr), mr, -EOPNOTSUPP, "no path");
+    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "no path");
     assert_int_equal(script.count, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void range__a_piece_is_refused__nothing_stays(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
-    bed.claims[2]->range.device = 1;
+    open_fixture(&fixture, 3);
+    fixture.claims[2]->range.device = 1;
     for (int path = 0; path < HMREG_PATH_COUNT; path++)
         script.refuse[path][1] = -EOPNOTSUPP;
-    assert_reg_fails(reg(&bed, &mr), mr, -EOPNOTSUPP, "refused");
+    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "refused");
     for (int path = 0; path < HMREG_PATH_COUNT; path++)
         script.refuse[path][1] = 0;
-    assert_ok(reg(&bed, &mr)); /* key 5 is free again */
+    assert_ok(reg(&fixture, &mr)); /* key 5 is free again */
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void range__more_segments_than_a_region_has__eopnotsupp(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_SEGMENTS_MAX + 1);
-    assert_reg_fails(reg(&bed, &mr), mr, -EOPNOTSUPP, "register it in parts");
+    open_fixture(&fixture, HMREG_SEGMENTS_MAX + 1);
+    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "register it in parts");
     assert_int_equal(script.count, 0);
-    close_bed(&bed);
-    open_bed(&bed, HMREG_SEGMENTS_MAX);
-    assert_ok(reg(&bed, &mr));
+    close_fixture(&fixture);
+    open_fixture(&fixture, HMREG_SEGMENTS_MAX);
+    assert_ok(reg(&fixture, &mr));
     assert_int_equal(script.live, HMREG_SEGMENTS_MAX);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* A device whose memory lies on several tiles: asked about one byte it still has several. */
 static void range__segments_that_have_no_borders__refused(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 1);
-    bed.claims[0]->range.segments = 2;
-    assert_reg_fails(reg(&bed, &mr), mr, -EOPNOTSUPP, "no path");
+    open_fixture(&fixture, 1);
+    fixture.claims[0]->range.segments = 2;
+    assert_reg_fails(reg(&fixture, &mr), mr, -EOPNOTSUPP, "no path");
     assert_int_equal(script.count, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void regsgl__a_segment_that_would_split__refused(void **state)
@@ -219,21 +219,21 @@ static void regsgl__a_segment_that_would_split__refused(void **state)
     struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY},
                                         {.kind = HMREG_SEGMENT_MEMORY}};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
-    segments[0].u.memory = (struct iovec){bed.addr, 10};
-    segments[1].u.memory = (struct iovec){bed.addr + 20, 2 * bed.page};
+    open_fixture(&fixture, 3);
+    segments[0].u.memory = (struct iovec){fixture.addr, 10};
+    segments[1].u.memory = (struct iovec){fixture.addr + 20, 2 * fixture.page};
     assert_reg_fails(
-        hmreg_mr_regsgl(bed.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, &mr, NULL),
+        hmreg_mr_regsgl(fixture.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, &mr, NULL),
         mr, -EOPNOTSUPP, "no path");
     assert_int_equal(hmreg_last_error()->code, -EOPNOTSUPP);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* ---- memory that changes ---------------------------------------------------------------- */
 
-static struct bed *changing;
+static struct fixture *changing;
 static unsigned countdown;
 
 /* The last segment is gone at the next question but `countdown`. */
@@ -247,19 +247,19 @@ static void lose_last(const char *call, uint64_t addr, size_t len)
 static void range__changes_while_it_is_split__no_part_of_it(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
-    changing = &bed;
+    open_fixture(&fixture, 3);
+    changing = &fixture;
     for (unsigned at = 1; at <= 7; at++) {
         unsigned live = script.live;
         int rc;
 
-        bed.claims[1]->goes_on = true;
+        fixture.claims[1]->goes_on = true;
         mr = NULL;
         countdown = at;
         vendors[HMREG_IFACE_CUDA].hook = lose_last;
-        rc = reg(&bed, &mr);
+        rc = reg(&fixture, &mr);
         vendors[HMREG_IFACE_CUDA].hook = NULL;
         countdown = 0;
         assert_true(rc ? !mr : !!mr);
@@ -267,32 +267,32 @@ static void range__changes_while_it_is_split__no_part_of_it(void **state)
             assert_ok(hmreg_mr_close(mr));
         assert_int_equal(script.live, live);
     }
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void get__composite__remembered_until_a_segment_changes(void **state)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     struct hmreg_mr *first = NULL, *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 3);
+    open_fixture(&fixture, 3);
     for (int i = 0; i < 2; i++) {
-        assert_ok(hmreg_mr_get(bed.script.domain, bed.addr, 3 * bed.page, HMREG_REMOTE_READ, &mr));
+        assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page, HMREG_REMOTE_READ, &mr));
         assert_true(!first || mr == first);
         first = mr;
         hmreg_mr_put(mr);
     }
     assert_int_equal(script.live, 3);
-    vendor_renew(bed.claims[2]);
-    assert_ok(hmreg_mr_get(bed.script.domain, bed.addr, 3 * bed.page, HMREG_REMOTE_READ, &mr));
+    vendor_renew(fixture.claims[2]);
+    assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page, HMREG_REMOTE_READ, &mr));
     hmreg_mr_put(mr);
     assert_int_equal(script.live, 3);
     assert_int_equal(script.count, 6);
-    assert_ok(hmreg_domain_stats(bed.script.domain, &stats));
+    assert_ok(hmreg_domain_stats(fixture.script.domain, &stats));
     assert_int_equal(stats.hits, 1);
     assert_int_equal(stats.misses, 2);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 TEST_MAIN(TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment),

@@ -2,7 +2,7 @@
  *
  * What a dump of a domain's caches shows, and that nothing is locked while it does.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
 #include <errno.h>
@@ -17,12 +17,12 @@
 
 static char memory[128][LEN];
 
-static void open_bed(struct bed *bed, uint64_t max_regions)
+static void open_fixture(struct fixture *fixture, uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
     vendors_reset();
-    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
 }
 
 /* ---- what was shown --------------------------------------------------------------------- */
@@ -44,12 +44,12 @@ static int keep(const struct hmreg_entry_info *entry, void *context)
     return 0;
 }
 
-static struct shown *dump(const struct bed *bed)
+static struct shown *dump(const struct fixture *fixture)
 {
     static struct shown shown;
 
     shown.count = 0;
-    assert_ok(hmreg_domain_dump(bed->domain, keep, &shown));
+    assert_ok(hmreg_domain_dump(fixture->domain, keep, &shown));
     return &shown;
 }
 
@@ -72,14 +72,14 @@ static const struct hmreg_entry_info *entry_at(const struct shown *shown, const 
 
 static void dump__nothing_cached__nothing_shown(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    assert_int_equal(dump(&bed)->count, 0);
-    bed_key(&bed, memory[0], LEN);
-    assert_ok(hmreg_domain_flush(bed.domain));
-    assert_int_equal(dump(&bed)->count, 0);
-    bed_close(&bed);
+    open_fixture(&fixture, 0);
+    assert_int_equal(dump(&fixture)->count, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(dump(&fixture)->count, 0);
+    fixture_close(&fixture);
 }
 
 static void dump__live_entries__all_that_is_known_of_them(void **state)
@@ -87,14 +87,14 @@ static void dump__live_entries__all_that_is_known_of_them(void **state)
     const struct hmreg_entry_info *entry;
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
-    held = bed_get(&bed, memory[0], 2 * LEN - LEN);
-    bed_key(&bed, memory[1], LEN);
-    assert_int_equal(dump(&bed)->count, 2);
-    entry = entry_at(dump(&bed), memory[0]);
+    held = fixture_get(&fixture, memory[0], 2 * LEN - LEN);
+    fixture_key(&fixture, memory[1], LEN);
+    assert_int_equal(dump(&fixture)->count, 2);
+    entry = entry_at(dump(&fixture), memory[0]);
     assert_int_equal(entry->iface, HMREG_IFACE_SYSTEM);
     assert_int_equal(entry->device, -1);
     assert_int_equal(entry->path, HMREG_PATH_SYSTEM);
@@ -105,75 +105,75 @@ static void dump__live_entries__all_that_is_known_of_them(void **state)
     assert_int_equal(entry->key, hmreg_mr_key(held));
     assert_int_equal(entry->pins, 1);
     hmreg_mr_put(held);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->pins, 0);
-    entry = entry_at(dump(&bed), memory[1]);
-    assert_ok(hmreg_query(bed.lib, memory[1], LEN, &info));
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->pins, 0);
+    entry = entry_at(dump(&fixture), memory[1]);
+    assert_ok(hmreg_query(fixture.lib, memory[1], LEN, &info));
     assert_int_equal(entry->iface, HMREG_IFACE_CUDA);
     assert_int_equal(entry->device, 1);
     assert_true(entry->path != HMREG_PATH_NONE);
     assert_true(entry->identity == info.identity && info.identity);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 4);
+    open_fixture(&fixture, 4);
     for (unsigned i = 0; i < 4; i++)
-        bed_key(&bed, memory[i], LEN);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->unused, 1);
-    bed_key(&bed, memory[0], LEN); /* a hit */
-    assert_int_equal(entry_at(dump(&bed), memory[0])->unused, 0);
-    bed_key(&bed, memory[4], LEN); /* passes the first, evicts the second */
-    assert_int_equal(entry_at(dump(&bed), memory[0])->unused, 1);
-    assert_int_equal(dump(&bed)->count, 4);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
-    bed_close(&bed);
+        fixture_key(&fixture, memory[i], LEN);
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
+    fixture_key(&fixture, memory[0], LEN); /* a hit */
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 0);
+    fixture_key(&fixture, memory[4], LEN); /* passes the first, evicts the second */
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
+    assert_int_equal(dump(&fixture)->count, 4);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    fixture_close(&fixture);
 }
 
 static void dump__forgotten_and_uncached_in_use__ended(void **state)
 {
     struct hmreg_mr *zombie, *first, *second, *uncached;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 2);
-    zombie = bed_get(&bed, memory[0], LEN);
-    assert_ok(hmreg_invalidate(bed.lib, memory[0], 1));
-    first = bed_get(&bed, memory[1], LEN);
-    second = bed_get(&bed, memory[2], LEN);
-    uncached = bed_get(&bed, memory[3], LEN); /* all that the limit allows is in use */
-    assert_int_equal(dump(&bed)->count, 4);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->state, HMREG_ENTRY_ENDED);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->pins, 1);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->key, 1);
-    assert_int_equal(entry_at(dump(&bed), memory[1])->state, HMREG_ENTRY_LIVE);
-    assert_int_equal(entry_at(dump(&bed), memory[3])->state, HMREG_ENTRY_ENDED);
-    assert_int_equal(entry_at(dump(&bed), memory[3])->pins, 1);
+    open_fixture(&fixture, 2);
+    zombie = fixture_get(&fixture, memory[0], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
+    first = fixture_get(&fixture, memory[1], LEN);
+    second = fixture_get(&fixture, memory[2], LEN);
+    uncached = fixture_get(&fixture, memory[3], LEN); /* all that the limit allows is in use */
+    assert_int_equal(dump(&fixture)->count, 4);
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->state, HMREG_ENTRY_ENDED);
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->pins, 1);
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->key, 1);
+    assert_int_equal(entry_at(dump(&fixture), memory[1])->state, HMREG_ENTRY_LIVE);
+    assert_int_equal(entry_at(dump(&fixture), memory[3])->state, HMREG_ENTRY_ENDED);
+    assert_int_equal(entry_at(dump(&fixture), memory[3])->pins, 1);
     hmreg_mr_put(zombie);
     hmreg_mr_put(uncached);
-    assert_int_equal(dump(&bed)->count, 2);
+    assert_int_equal(dump(&fixture)->count, 2);
     hmreg_mr_put(first);
     hmreg_mr_put(second);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void dump__more_than_a_batch__each_once(void **state)
 {
     struct shown *shown;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     for (unsigned i = 0; i < 128; i++)
-        bed_key(&bed, memory[i], LEN);
+        fixture_key(&fixture, memory[i], LEN);
     for (unsigned i = 0; i < 128; i += 2) /* and holes */
-        assert_ok(hmreg_invalidate(bed.lib, memory[i], 1));
-    assert_ok(hmreg_domain_progress(bed.domain)); /* which deregisters them */
-    shown = dump(&bed);
+        assert_ok(hmreg_invalidate(fixture.lib, memory[i], 1));
+    assert_ok(hmreg_domain_progress(fixture.domain)); /* which deregisters them */
+    shown = dump(&fixture);
     assert_int_equal(shown->count, 64);
     for (unsigned i = 1; i < 128; i += 2)
         assert_int_equal(entry_at(shown, memory[i])->state, HMREG_ENTRY_LIVE);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- the visitor ------------------------------------------------------------------------ */
@@ -185,18 +185,18 @@ static int stop_at_second(const struct hmreg_entry_info *entry, void *context)
 
 static void visit__ends_it__its_result_comes_back(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     int calls = 0;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     for (unsigned i = 0; i < 5; i++)
-        bed_key(&bed, memory[i], LEN);
-    assert_int_equal(hmreg_domain_dump(bed.domain, stop_at_second, &calls), -77);
+        fixture_key(&fixture, memory[i], LEN);
+    assert_int_equal(hmreg_domain_dump(fixture.domain, stop_at_second, &calls), -77);
     assert_int_equal(calls, 2);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
-static struct bed *visited;
+static struct fixture *visited;
 
 /* Everything there is to call, on the caches that are being shown. */
 static int use_the_library(const struct hmreg_entry_info *entry, void *context)
@@ -204,7 +204,7 @@ static int use_the_library(const struct hmreg_entry_info *entry, void *context)
     struct hmreg_stats stats = {.size = sizeof(stats)};
     unsigned *count = context;
 
-    bed_key(visited, memory[100 + *count % 20], LEN);
+    fixture_key(visited, memory[100 + *count % 20], LEN);
     assert_ok(hmreg_domain_stats(visited->domain, &stats));
     assert_ok(hmreg_invalidate(visited->lib, (void *)(uintptr_t)entry->addr, 1));
     if (++*count % 10 == 0)
@@ -215,34 +215,34 @@ static int use_the_library(const struct hmreg_entry_info *entry, void *context)
 static void visit__calls_the_library__no_deadlock(void **state)
 {
     unsigned count = 0;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    visited = &bed;
+    open_fixture(&fixture, 0);
+    visited = &fixture;
     for (unsigned i = 0; i < 90; i++)
-        bed_key(&bed, memory[i], LEN);
-    assert_in_range(hmreg_domain_dump(bed.domain, use_the_library, &count), 0, 1);
+        fixture_key(&fixture, memory[i], LEN);
+    assert_in_range(hmreg_domain_dump(fixture.domain, use_the_library, &count), 0, 1);
     assert_true(count >= 32);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void visit__null__lines_on_stderr(void **state)
 {
     char text[4096] = "";
-    struct bed bed;
+    struct fixture fixture;
     int file = memfd_create("stderr", MFD_CLOEXEC), before = dup(STDERR_FILENO);
 
-    open_bed(&bed, 0);
-    bed_key(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0);
+    fixture_key(&fixture, memory[0], LEN);
     dup2(file, STDERR_FILENO);
-    assert_int_equal(hmreg_domain_dump(bed.domain, NULL, NULL), 0);
+    assert_int_equal(hmreg_domain_dump(fixture.domain, NULL, NULL), 0);
     dup2(before, STDERR_FILENO);
     close(before);
     assert_true(pread(file, text, sizeof(text) - 1, 0) > 0);
     close(file);
     assert_non_null(strstr(text, "system -1 system 0x"));
     assert_non_null(strstr(text, "+4096 access 0x3000 live pins 0 unused 1 identity 0 key 0x1\n"));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- while it is registered ------------------------------------------------------------- */
@@ -257,7 +257,7 @@ static void stop_here(const struct provider_request *request)
 
 static void *get_it(void *arg)
 {
-    bed_key(arg, memory[0], LEN);
+    fixture_key(arg, memory[0], LEN);
     return NULL;
 }
 
@@ -265,23 +265,23 @@ static void dump__during_a_registration__pending(void **state)
 {
     const struct hmreg_entry_info *entry;
     pthread_t thread;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
+    open_fixture(&fixture, 0);
     sem_init(&reached, 0, 0);
     sem_init(&go_on, 0, 0);
     counter.reg_hook = stop_here;
-    assert_int_equal(pthread_create(&thread, NULL, get_it, &bed), 0);
+    assert_int_equal(pthread_create(&thread, NULL, get_it, &fixture), 0);
     sem_wait(&reached);
-    entry = entry_at(dump(&bed), memory[0]);
+    entry = entry_at(dump(&fixture), memory[0]);
     assert_int_equal(entry->state, HMREG_ENTRY_PENDING);
     assert_int_equal(entry->path, HMREG_PATH_NONE);
     assert_true(entry->key == HMREG_KEY_NOTAVAIL);
     assert_int_equal(entry->pins, 1);
     sem_post(&go_on);
     pthread_join(thread, NULL);
-    assert_int_equal(entry_at(dump(&bed), memory[0])->state, HMREG_ENTRY_LIVE);
-    bed_close(&bed);
+    assert_int_equal(entry_at(dump(&fixture), memory[0])->state, HMREG_ENTRY_LIVE);
+    fixture_close(&fixture);
 }
 
 /* ---- while everything changes ----------------------------------------------------------- */
@@ -291,9 +291,9 @@ static atomic_bool stop;
 static void *churn(void *arg)
 {
     for (unsigned i = 0; !atomic_load(&stop); i = (i * 5 + 1) % 128) {
-        bed_key(arg, memory[i], LEN);
+        fixture_key(arg, memory[i], LEN);
         if (i % 16 == 0)
-            assert_ok(hmreg_invalidate(((struct bed *)arg)->lib, memory[i], LEN));
+            assert_ok(hmreg_invalidate(((struct fixture *)arg)->lib, memory[i], LEN));
     }
     return NULL;
 }
@@ -312,18 +312,18 @@ static int check(const struct hmreg_entry_info *entry, void *context)
 static void dump__while_threads_get_and_invalidate__sane(void **state)
 {
     pthread_t threads[2];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 40);
+    open_fixture(&fixture, 40);
     atomic_store(&stop, false);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, churn, &bed), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, &fixture), 0);
     for (int i = 0; i < 300; i++)
-        assert_ok(hmreg_domain_dump(bed.domain, check, NULL));
+        assert_ok(hmreg_domain_dump(fixture.domain, check, NULL));
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(dump__nothing_cached__nothing_shown),

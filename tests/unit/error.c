@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The thread's last error: what is recorded, by whom, and that it survives itself. */
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

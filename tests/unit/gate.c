@@ -4,8 +4,8 @@
  * that hears it and is there before it begins is marked, and a mark that comes too late goes with
  * the next drain.
  */
-#include "core/process.h"
-#include "core/gate.h"
+#include "core/base/process.h"
+#include "core/monitor/gate.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ static struct gate *open_hooked(void)
     struct gate *gate = gate_open();
 
     assert_non_null(gate);
-    atomic_store(&gate->hears, CHANGE_HOOKS);
+    atomic_store(&gate->sources, CHANGE_HOOKS);
     return gate;
 }
 
@@ -34,7 +34,7 @@ static void mark_pending__of_many__all_that_hear_hooks(void **state)
 
     for (int i = 0; i < MANY; i++) {
         gates[i] = open_hooked();
-        atomic_store(&gates[i]->hears, i % 3 ? CHANGE_HOOKS | CHANGE_KERNEL : CHANGE_KERNEL);
+        atomic_store(&gates[i]->sources, i % 3 ? CHANGE_HOOKS | CHANGE_KERNEL : CHANGE_KERNEL);
         for (int j = 0; j < i; j++)
             assert_ptr_not_equal(gates[i], gates[j]);
     }
@@ -98,11 +98,11 @@ static void reading__gate_opened_anew_meanwhile__is_not_left_reading(void **stat
     struct gate *gate = gate_open(), *hooked = open_hooked();
 
     assert_non_null(gate);
-    atomic_store(&gate->hears, CHANGE_KERNEL);
+    atomic_store(&gate->sources, CHANGE_KERNEL);
     gates_begin_reading();
     assert_int_equal(state_of(gate), GATE_LIVE | GATE_READING);
     assert_int_equal(state_of(hooked), GATE_LIVE);
-    atomic_store(&gate->hears, 0);
+    atomic_store(&gate->sources, 0);
     gates_end_reading();
     assert_int_equal(state_of(gate), GATE_LIVE);
     gate_close(gate);
@@ -128,7 +128,7 @@ static void *come_and_go(void *arg)
 
         if (!gate)
             return NULL;
-        atomic_store(&gate->hears, i % 2 ? CHANGE_HOOKS : 0);
+        atomic_store(&gate->sources, i % 2 ? CHANGE_HOOKS : 0);
         gate_close(gate);
     }
     return arg;
@@ -171,7 +171,7 @@ static int childs_part(const struct gate *parents)
     own = gate_open();
     if (!own || own == parents || state_of(parents) || state_of(own) != GATE_LIVE)
         return 2;
-    atomic_store(&own->hears, CHANGE_HOOKS);
+    atomic_store(&own->sources, CHANGE_HOOKS);
     gates_mark_pending(CHANGE_HOOKS, 0);
     return state_of(own) == (GATE_LIVE | GATE_PENDING) && !state_of(parents) ? 0 : 3;
 }

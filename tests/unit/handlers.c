@@ -2,12 +2,12 @@
  *
  * Memory that a signal handler changes while its thread holds locks of the library, or is about to:
  * what notices the change takes none, so nothing hangs, and no hit anywhere is stale. Run with each
- * monitor that notices by itself: see bed_monitor().
+ * monitor that notices by itself: see fixture_monitor().
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
 
-#include "core/cache_set.h"
+#include "core/cache/cache_set.h"
 
 #include <errno.h>
 #include <hmreg/hmreg.h>
@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void close_domain(const struct bed *bed)
+static void close_domain(const struct fixture *fixture)
 {
-    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_domain_close(fixture->domain));
 }
 
 #define RENEWALS 5000
@@ -43,8 +43,8 @@ static void change_in_handler(int signal_number)
 
     inner.inside += locks != 0;
     inner.changes++;
-    munmap(inner.memory, bed_page());
-    if (!bed_map_at(inner.memory, 1))
+    munmap(inner.memory, fixture_page());
+    if (!fixture_map_at(inner.memory, 1))
         abort();
     *inner.memory = 1;
     errno = before;
@@ -58,17 +58,17 @@ static void handle_signals(void (*handler)(int))
 }
 
 /* On a thread that holds the lock of the domain's caches. */
-static void change_inside(const struct bed *bed)
+static void change_inside(const struct fixture *fixture)
 {
     handle_signals(change_in_handler);
-    pthread_mutex_lock(&bed->domain->caches->pool.lock);
+    pthread_mutex_lock(&fixture->domain->caches->pool.lock);
     raise(SIGUSR1);
-    pthread_mutex_unlock(&bed->domain->caches->pool.lock);
+    pthread_mutex_unlock(&fixture->domain->caches->pool.lock);
     handle_signals(SIG_DFL);
 }
 
 struct asker {
-    const struct bed *bed;
+    const struct fixture *fixture;
     sem_t go_on, asked;
     uint64_t keys[3];
 };
@@ -77,12 +77,12 @@ static void *ask_twice(void *arg)
 {
     struct asker *asker = arg;
 
-    asker->keys[0] = bed_key(asker->bed, inner.memory, 10);
+    asker->keys[0] = fixture_key(asker->fixture, inner.memory, 10);
     sem_post(&asker->asked);
     while (sem_wait(&asker->go_on))
         ;
-    asker->keys[1] = bed_key(asker->bed, inner.memory, 10);
-    asker->keys[2] = bed_key(asker->bed, inner.memory, 10);
+    asker->keys[1] = fixture_key(asker->fixture, inner.memory, 10);
+    asker->keys[2] = fixture_key(asker->fixture, inner.memory, 10);
     sem_post(&asker->asked);
     return NULL;
 }
@@ -98,81 +98,81 @@ static void hit__of_another_thread_after_a_change_inside_a_lock__registered_anew
 {
     struct asker asker;
     pthread_t thread;
-    struct bed bed;
+    struct fixture fixture;
 
-    inner.memory = bed_map(1);
-    bed_open(&bed, bed_monitor(), NULL);
-    asker.bed = &bed;
+    inner.memory = fixture_map(1);
+    fixture_open(&fixture, fixture_monitor(), NULL);
+    asker.fixture = &fixture;
     sem_init(&asker.go_on, 0, 0);
     sem_init(&asker.asked, 0, 0);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
     assert_int_equal(pthread_create(&thread, NULL, ask_twice, &asker), 0);
     await(&asker.asked);
-    change_inside(&bed);
+    change_inside(&fixture);
     sem_post(&asker.go_on);
     await(&asker.asked);
     pthread_join(thread, NULL);
     assert_int_equal(asker.keys[0], 1);
     assert_int_equal(asker.keys[1], 2);
     assert_int_equal(asker.keys[2], 2); /* the gate is open again */
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 2);
-    munmap(inner.memory, bed_page());
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 2);
+    munmap(inner.memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* Each domain has a gate of its own and reads the queue on its own; where the application tells,
  * what others notice does not count. */
 static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(void **state)
 {
-    struct bed one, two, other, told;
+    struct fixture one, two, other, told;
 
-    inner.memory = bed_map(1);
-    bed_open(&one, bed_monitor(), NULL);
-    bed_open(&other, bed_monitor(), NULL);
-    bed_open(&told, HMREG_MONITOR_IMPORT, NULL);
-    two = (struct bed){one.lib, counter_open(one.lib, NULL)};
-    assert_int_equal(bed_key(&one, inner.memory, 10), 1);
-    assert_int_equal(bed_key(&two, inner.memory, 10), 2);
-    assert_int_equal(bed_key(&other, inner.memory, 10), 3);
-    assert_int_equal(bed_key(&told, inner.memory, 10), 4);
+    inner.memory = fixture_map(1);
+    fixture_open(&one, fixture_monitor(), NULL);
+    fixture_open(&other, fixture_monitor(), NULL);
+    fixture_open(&told, HMREG_MONITOR_IMPORT, NULL);
+    two = (struct fixture){one.lib, counter_open(one.lib, NULL)};
+    assert_int_equal(fixture_key(&one, inner.memory, 10), 1);
+    assert_int_equal(fixture_key(&two, inner.memory, 10), 2);
+    assert_int_equal(fixture_key(&other, inner.memory, 10), 3);
+    assert_int_equal(fixture_key(&told, inner.memory, 10), 4);
     change_inside(&one);
-    assert_int_equal(bed_key(&told, inner.memory, 10), 4);
-    assert_int_equal(bed_key(&two, inner.memory, 10), 5);
-    assert_int_equal(bed_key(&other, inner.memory, 10), 6);
-    assert_int_equal(bed_key(&one, inner.memory, 10), 7);
-    assert_int_equal(bed_key(&one, inner.memory, 10), 7);
-    assert_int_equal(bed_key(&two, inner.memory, 10), 5);
-    munmap(inner.memory, bed_page());
+    assert_int_equal(fixture_key(&told, inner.memory, 10), 4);
+    assert_int_equal(fixture_key(&two, inner.memory, 10), 5);
+    assert_int_equal(fixture_key(&other, inner.memory, 10), 6);
+    assert_int_equal(fixture_key(&one, inner.memory, 10), 7);
+    assert_int_equal(fixture_key(&one, inner.memory, 10), 7);
+    assert_int_equal(fixture_key(&two, inner.memory, 10), 5);
+    munmap(inner.memory, fixture_page());
     close_domain(&two);
     close_domain(&told);
     assert_ok(hmreg_close(told.lib));
     close_domain(&other);
     assert_ok(hmreg_close(other.lib));
-    bed_close(&one);
+    fixture_close(&one);
 }
 
 /* A domain that was closed with changes pending leaves its gate to the next, which has no part in
  * them. */
 static void domain_open__where_one_was_closed_with_changes_pending__has_hits(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    inner.memory = bed_map(1);
-    bed_open(&bed, bed_monitor(), NULL);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
-    change_inside(&bed);
-    close_domain(&bed);
-    bed.domain = counter_open(bed.lib, NULL);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
-    munmap(inner.memory, bed_page());
-    bed_close(&bed);
+    inner.memory = fixture_map(1);
+    fixture_open(&fixture, fixture_monitor(), NULL);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    change_inside(&fixture);
+    close_domain(&fixture);
+    fixture.domain = counter_open(fixture.lib, NULL);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    munmap(inner.memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- domains that come and go while a thread is in a hook ------------------------------- */
 
 struct comer {
-    struct bed bed;
+    struct fixture fixture;
     char *memory;
     uint64_t key;
 };
@@ -181,36 +181,36 @@ static void *open_and_get(void *arg)
 {
     struct comer *comer = arg;
 
-    comer->bed.domain = counter_open_more(comer->bed.lib, NULL);
-    comer->key = bed_key(&comer->bed, comer->memory, 10);
-    close_domain(&comer->bed);
+    comer->fixture.domain = counter_open_more(comer->fixture.lib, NULL);
+    comer->key = fixture_key(&comer->fixture, comer->memory, 10);
+    close_domain(&comer->fixture);
     return NULL;
 }
 
 /* A hook is about to push its change; a domain is opened on another thread, and closed. */
 static void domain_open_and_close__while_a_thread_is_in_a_hook__both_end(void **state)
 {
-    char *held = bed_map(1);
+    char *held = fixture_map(1);
     struct hook_holder holder;
     struct comer comer;
     pthread_t comes;
-    struct bed bed;
+    struct fixture fixture;
 
-    comer.memory = bed_map(1);
-    bed_open_hooked(&bed);
-    comer.bed.lib = bed.lib;
-    bed_key(&bed, held, 10);
-    bed_key(&bed, comer.memory, 10);
+    comer.memory = fixture_map(1);
+    fixture_open_hooked(&fixture);
+    comer.fixture.lib = fixture.lib;
+    fixture_key(&fixture, held, 10);
+    fixture_key(&fixture, comer.memory, 10);
     hook_holder_start(&holder, held);
     assert_int_equal(pthread_create(&comes, NULL, open_and_get, &comer), 0);
-    assert_int_equal(bed_key(&bed, comer.memory, 10), 2); /* hits go on */
+    assert_int_equal(fixture_key(&fixture, comer.memory, 10), 2); /* hits go on */
     hook_holder_go_on(&holder);
     pthread_join(comes, NULL);
     hook_holder_end(&holder);
     assert_int_equal(comer.key, 3);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    munmap(comer.memory, bed_page());
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    munmap(comer.memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- a handler beside each step of each lock -------------------------------------------- */
@@ -252,7 +252,7 @@ STEP(pthread_mutex_lock, 1, 0)
 STEP(pthread_mutex_unlock, 0, 1)
 
 static struct {
-    struct bed beds[2];
+    struct fixture fixtures[2];
     uint64_t keys[2];
     unsigned seen;
 } watch;
@@ -261,58 +261,58 @@ static struct {
 static void check_all(void)
 {
     for (int i = 0; i < 2; i++) {
-        uint64_t key = bed_key(&watch.beds[i], inner.memory, 10);
+        uint64_t key = fixture_key(&watch.fixtures[i], inner.memory, 10);
 
         if (watch.seen != inner.changes)
             assert_int_not_equal(key, watch.keys[i]);
         watch.keys[i] = key;
-        assert_int_equal(bed_key(&watch.beds[i], inner.memory, 10), key);
+        assert_int_equal(fixture_key(&watch.fixtures[i], inner.memory, 10), key);
     }
     watch.seen = inner.changes;
 }
 
 static void get_both(char *other)
 {
-    bed_key(&watch.beds[0], inner.memory, 10);
-    bed_key(&watch.beds[1], other, 10);
-    bed_key(&watch.beds[1], inner.memory, 10);
+    fixture_key(&watch.fixtures[0], inner.memory, 10);
+    fixture_key(&watch.fixtures[1], other, 10);
+    fixture_key(&watch.fixtures[1], inner.memory, 10);
 }
 
 static void get_and_unmap(char *other)
 {
-    bed_key(&watch.beds[0], other, 10);
-    munmap(other, bed_page());
-    assert_non_null(bed_map_at(other, 1));
+    fixture_key(&watch.fixtures[0], other, 10);
+    munmap(other, fixture_page());
+    assert_non_null(fixture_map_at(other, 1));
 }
 
 static void open_get_and_close(char *other)
 {
-    struct bed bed = {watch.beds[0].lib, counter_open_more(watch.beds[0].lib, NULL)};
+    struct fixture fixture = {watch.fixtures[0].lib, counter_open_more(watch.fixtures[0].lib, NULL)};
 
-    bed_key(&bed, inner.memory, 10);
-    close_domain(&bed);
+    fixture_key(&fixture, inner.memory, 10);
+    close_domain(&fixture);
 }
 
 static void invalidate_and_flush(char *other)
 {
-    assert_ok(hmreg_invalidate(watch.beds[0].lib, other, 10));
-    bed_key(&watch.beds[0], inner.memory, 10);
-    assert_ok(hmreg_domain_flush(watch.beds[0].domain));
-    bed_stats(&watch.beds[1]);
+    assert_ok(hmreg_invalidate(watch.fixtures[0].lib, other, 10));
+    fixture_key(&watch.fixtures[0], inner.memory, 10);
+    assert_ok(hmreg_domain_flush(watch.fixtures[0].domain));
+    fixture_stats(&watch.fixtures[1]);
 }
 
 static void evict(char *other)
 {
-    assert_ok(hmreg_domain_set_limits(watch.beds[1].domain, 1, 1 << 20));
-    bed_key(&watch.beds[1], other, 10);
-    bed_key(&watch.beds[1], inner.memory, 10);
-    assert_ok(hmreg_domain_set_limits(watch.beds[1].domain, 10, 1 << 20));
+    assert_ok(hmreg_domain_set_limits(watch.fixtures[1].domain, 1, 1 << 20));
+    fixture_key(&watch.fixtures[1], other, 10);
+    fixture_key(&watch.fixtures[1], inner.memory, 10);
+    assert_ok(hmreg_domain_set_limits(watch.fixtures[1].domain, 10, 1 << 20));
 }
 
 static void open_watched(void)
 {
-    bed_open(&watch.beds[0], bed_monitor(), NULL);
-    watch.beds[1] = (struct bed){watch.beds[0].lib, counter_open(watch.beds[0].lib, NULL)};
+    fixture_open(&watch.fixtures[0], fixture_monitor(), NULL);
+    watch.fixtures[1] = (struct fixture){watch.fixtures[0].lib, counter_open(watch.fixtures[0].lib, NULL)};
     watch.seen = inner.changes;
     check_all();
 }
@@ -337,11 +337,11 @@ static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **sta
 {
     static void (*const deeds[])(char *) = {get_both, get_and_unmap, open_get_and_close,
                                             invalidate_and_flush, evict};
-    char *other = bed_map(1);
+    char *other = fixture_map(1);
     unsigned count = 0;
 
     is_tests_thread = true;
-    inner.memory = bed_map(1);
+    inner.memory = fixture_map(1);
     inner.inside = 0;
     open_watched();
     handle_signals(change_in_handler);
@@ -350,16 +350,16 @@ static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **sta
     handle_signals(SIG_DFL);
     print_message("%u changes, %u inside locks\n", count, inner.inside);
     assert_in_range(inner.inside, 50, count);
-    munmap(inner.memory, bed_page());
-    munmap(other, bed_page());
-    close_domain(&watch.beds[1]);
-    bed_close(&watch.beds[0]);
+    munmap(inner.memory, fixture_page());
+    munmap(other, fixture_page());
+    close_domain(&watch.fixtures[1]);
+    fixture_close(&watch.fixtures[0]);
 }
 
 /* ---- at the same time on another thread ------------------------------------------------- */
 
 static struct {
-    const struct bed *bed;
+    const struct fixture *fixture;
     _Atomic uint64_t begun;      /* the generation that is on its way */
     _Atomic uint64_t generation; /* of inner.memory, which says it too, in its first bytes */
     atomic_bool enough;
@@ -372,7 +372,7 @@ static void renew_in_handler(int signal_number)
     int before = errno;
     uint64_t next = atomic_fetch_add(&race.begun, 1) + 1;
 
-    if (mmap(inner.memory, bed_page(), PROT_READ | PROT_WRITE,
+    if (mmap(inner.memory, fixture_page(), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != inner.memory)
         abort();
     atomic_store((_Atomic uint64_t *)inner.memory, next);
@@ -392,14 +392,14 @@ static void *hit_and_compare(void *arg)
 
         if (atomic_load(&race.begun) != then)
             continue;
-        if (hmreg_mr_get(race.bed->domain, inner.memory, 8, HMREG_ACCESS_REMOTE, &mr)) {
+        if (hmreg_mr_get(race.fixture->domain, inner.memory, 8, HMREG_ACCESS_REMOTE, &mr)) {
             race.stale++;
             continue;
         }
         seen = counter_seen(mr);
         hmreg_mr_put(mr);
         if (atomic_load(&race.begun) != then) {
-            hmreg_invalidate(race.bed->lib, inner.memory, bed_page());
+            hmreg_invalidate(race.fixture->lib, inner.memory, fixture_page());
             continue;
         }
         race.stale += seen != then;
@@ -410,24 +410,24 @@ static void *hit_and_compare(void *arg)
 
 static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void **state)
 {
-    char *other = bed_map(1);
+    char *other = fixture_map(1);
     pthread_t thread;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("that the fabric looks at memory which is being renewed is a race, on purpose");
     is_tests_thread = true;
-    inner.memory = bed_map(1);
+    inner.memory = fixture_map(1);
     inner.inside = 0;
     open_watched();
     counter.look = true;
-    race.bed = &watch.beds[0];
+    race.fixture = &watch.fixtures[0];
     atomic_store(&race.begun, 1);
     atomic_store(&race.generation, 1);
     atomic_store((_Atomic uint64_t *)inner.memory, 1);
     atomic_store(&race.enough, false);
     race.hits = race.stale = 0;
     handle_signals(renew_in_handler);
-    assert_ok(hmreg_domain_flush(watch.beds[0].domain)); /* what was seen before it was looked at */
+    assert_ok(hmreg_domain_flush(watch.fixtures[0].domain)); /* what was seen before it was looked at */
     assert_int_equal(pthread_create(&thread, NULL, hit_and_compare, NULL), 0);
     for (unsigned i = 0; i < RENEWALS; i++) {
         moments.at = i % 32;
@@ -443,10 +443,10 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
     assert_int_equal(race.stale, 0);
     assert_in_range(inner.inside, 100, RENEWALS);
     counter.look = false;
-    munmap(inner.memory, bed_page());
-    munmap(other, bed_page());
-    close_domain(&watch.beds[1]);
-    bed_close(&watch.beds[0]);
+    munmap(inner.memory, fixture_page());
+    munmap(other, fixture_page());
+    close_domain(&watch.fixtures[1]);
+    fixture_close(&watch.fixtures[0]);
 }
 
 #if defined(__x86_64__)
@@ -471,19 +471,19 @@ static _Noreturn void be_counted(enum hmreg_monitor monitor)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
     struct hmreg_domain_config domain = {.size = sizeof(domain)};
-    struct bed bed;
+    struct fixture fixture;
 
     domain.check[HMREG_IFACE_SYSTEM] = HMREG_CHECK_NOTICE;
-    if (hmreg_open(&config, &bed.lib))
+    if (hmreg_open(&config, &fixture.lib))
         _exit(77);
-    bed.domain = counter_open(bed.lib, &domain);
-    inner.memory = bed_map(1);
+    fixture.domain = counter_open(fixture.lib, &domain);
+    inner.memory = fixture_map(1);
     for (int i = 0; i < 3; i++)
-        bed_key(&bed, inner.memory, 10);
+        fixture_key(&fixture, inner.memory, 10);
     if (ptrace(PTRACE_TRACEME, 0, 0, 0))
         _exit(77);
     __asm__ volatile("int3");
-    bed_key(&bed, inner.memory, 10);
+    fixture_key(&fixture, inner.memory, 10);
     __asm__ volatile("int3");
     _exit(0);
 }
@@ -515,14 +515,14 @@ static void hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobo
 {
     enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;
     unsigned of_memhooks, of_other;
-    struct bed bed;
+    struct fixture fixture;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own instructions would be counted");
-    bed_open_hooked(&bed);
-    if (bed_hears_kernel(&bed))
+    fixture_open_hooked(&fixture);
+    if (fixture_hears_kernel(&fixture))
         beside = HMREG_MONITOR_USERFAULTFD;
-    bed_close(&bed);
+    fixture_close(&fixture);
     of_memhooks = count_hit(HMREG_MONITOR_MEMHOOKS);
     of_other = count_hit(beside);
     print_message("a hit: %u instructions with memhooks, %u beside\n", of_memhooks, of_other);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The tree of address ranges, beside a model that looks at all of them. */
-#include "core/itree.h"
+#include "core/base/itree.h"
 #include "tests/support/test.h"
 
 #include <stdbool.h>
@@ -11,25 +11,25 @@
 #define SPAN  1000
 
 /* Nodes are numbered from here. */
-#define FIRST SHELF_FIRST
+#define FIRST STABLE_ARRAY_FIRST
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct shelf shelf;
+static struct stable_array shelf;
 static bool present[NODES];
 
 static struct itree tree_of(uint32_t nodes)
 {
     struct itree tree = {.shelf = &shelf};
 
-    shelf_init(&shelf, sizeof(struct itree_node));
+    stable_array_init(&shelf, sizeof(struct itree_node));
     while (shelf.end < FIRST + nodes)
-        assert_true(shelf_grow(&shelf, shelf.end, &lock));
+        assert_true(stable_array_grow(&shelf, shelf.end, &lock));
     return tree;
 }
 
 static struct itree_node *node_at(uint32_t index)
 {
-    return shelf_at(&shelf, FIRST + index);
+    return stable_array_at(&shelf, FIRST + index);
 }
 
 static unsigned draw(unsigned limit)
@@ -40,7 +40,7 @@ static unsigned draw(unsigned limit)
 static int by_address(const void *left, const void *right)
 {
     const uint32_t *a = left, *b = right;
-    const struct itree_node *x = shelf_at(&shelf, *a), *y = shelf_at(&shelf, *b);
+    const struct itree_node *x = stable_array_at(&shelf, *a), *y = stable_array_at(&shelf, *b);
 
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
@@ -96,7 +96,7 @@ static void random_changes__every_search__as_the_model(void **state)
         toggle(&tree, draw(NODES));
         compare_searches(&tree);
     }
-    shelf_free(&shelf);
+    stable_array_free(&shelf);
 }
 
 static void equal_ranges__removed_in_turn__the_others_are_found(void **state)
@@ -116,7 +116,7 @@ static void equal_ranges__removed_in_turn__the_others_are_found(void **state)
         count++;
     }
     assert_int_equal(count, NODES / 2);
-    shelf_free(&shelf);
+    stable_array_free(&shelf);
 }
 
 static void edges__touching_and_covering(void **state)
@@ -132,7 +132,7 @@ static void edges__touching_and_covering(void **state)
     assert_int_equal(itree_covering(&tree, 0, 100, 200), FIRST);
     assert_int_equal(itree_covering(&tree, 0, 99, 200), 0);
     assert_int_equal(itree_covering(&tree, 0, 100, 201), 0);
-    shelf_free(&shelf);
+    stable_array_free(&shelf);
 }
 
 static void previous_removed_meanwhile__goes_on_after_it(void **state)
@@ -149,12 +149,12 @@ static void previous_removed_meanwhile__goes_on_after_it(void **state)
     itree_remove(&tree, FIRST + 1);
     assert_int_equal(itree_touching(&tree, FIRST, 3, 4), 0);
     assert_int_equal(tree.root, 0);
-    shelf_free(&shelf);
+    stable_array_free(&shelf);
 }
 
 static unsigned height(uint32_t number)
 {
-    const struct itree_node *node = number ? shelf_at(&shelf, number) : NULL;
+    const struct itree_node *node = number ? stable_array_at(&shelf, number) : NULL;
     unsigned left = node ? height(node->left) : 0, right = node ? height(node->right) : 0;
 
     return node ? 1 + (left > right ? left : right) : 0;
@@ -171,7 +171,7 @@ static void ascending_insertions__stays_shallow(void **state)
         itree_insert(&tree, FIRST + i);
     }
     assert_in_range(height(tree.root), 17, 80); /* log2 is 17; a list would be 100000 */
-    shelf_free(&shelf);
+    stable_array_free(&shelf);
 }
 
 TEST_MAIN(TEST(random_changes__every_search__as_the_model),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The keys of a domain: unique, within the fabric's size, all of them usable, used again. */
-#include "core/keys.h"
+#include "core/context/keys.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * The log: which messages reach stderr and the application's function, and that a line is one line.
  */
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include "tests/support/test.h"
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     char *memory;
@@ -19,60 +19,60 @@ struct bed {
 
 #define BYTES 300000
 
-static void open_bed(struct bed *bed, uint32_t mr_mode, uint64_t access)
+static void open_fixture(struct fixture *fixture, uint32_t mr_mode, uint64_t access)
 {
     struct hmreg_loopback_config loopback = {.size = sizeof(loopback), .mr_mode = mr_mode};
     char token[4096];
     size_t size = sizeof(token);
 
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &loopback, NULL, &bed->domain));
-    bed->memory = calloc(1, BYTES);
-    assert_ok(hmreg_mr_reg(bed->domain, bed->memory, BYTES, access, 0,
-                           mr_mode & HMREG_MR_PROV_KEY ? 0 : 77, 0, &bed->mr, NULL));
-    assert_ok(hmreg_mr_pack(bed->mr, token, &size));
-    assert_ok(hmreg_remote_open(bed->domain, token, size, &bed->remote));
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &loopback, NULL, &fixture->domain));
+    fixture->memory = calloc(1, BYTES);
+    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory, BYTES, access, 0,
+                           mr_mode & HMREG_MR_PROV_KEY ? 0 : 77, 0, &fixture->mr, NULL));
+    assert_ok(hmreg_mr_pack(fixture->mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &fixture->remote));
 }
 
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    hmreg_remote_close(bed->remote);
-    assert_ok(hmreg_mr_close(bed->mr));
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
-    free(bed->memory);
+    hmreg_remote_close(fixture->remote);
+    assert_ok(hmreg_mr_close(fixture->mr));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    free(fixture->memory);
 }
 
-static int put(struct bed *bed, uint64_t offset, const void *from, size_t len)
-{
-    uint64_t addr, key;
-    int rc = hmreg_remote_addr(bed->remote, offset, len, &addr, &key);
-
-    return rc ? rc : hmreg_loopback_write(bed->remote, from, len, NULL, addr, key);
-}
-
-static int get(struct bed *bed, uint64_t offset, void *to, size_t len)
+static int put(struct fixture *fixture, uint64_t offset, const void *from, size_t len)
 {
     uint64_t addr, key;
-    int rc = hmreg_remote_addr(bed->remote, offset, len, &addr, &key);
+    int rc = hmreg_remote_addr(fixture->remote, offset, len, &addr, &key);
 
-    return rc ? rc : hmreg_loopback_read(bed->remote, to, len, NULL, addr, key);
+    return rc ? rc : hmreg_loopback_write(fixture->remote, from, len, NULL, addr, key);
+}
+
+static int get(struct fixture *fixture, uint64_t offset, void *to, size_t len)
+{
+    uint64_t addr, key;
+    int rc = hmreg_remote_addr(fixture->remote, offset, len, &addr, &key);
+
+    return rc ? rc : hmreg_loopback_read(fixture->remote, to, len, NULL, addr, key);
 }
 
 static void write_then_read(uint32_t mr_mode)
 {
     char out[777], in[777] = {0};
-    struct bed bed;
+    struct fixture fixture;
 
     memset(out, 'w', sizeof(out));
-    open_bed(&bed, mr_mode, HMREG_ACCESS_REMOTE);
-    assert_ok(put(&bed, 4097, out, sizeof(out)));
-    assert_memory_equal(bed.memory + 4097, out, sizeof(out));
-    assert_int_equal(bed.memory[4096], 0);
-    assert_int_equal(bed.memory[4097 + sizeof(out)], 0);
-    assert_ok(get(&bed, 4097, in, sizeof(in)));
+    open_fixture(&fixture, mr_mode, HMREG_ACCESS_REMOTE);
+    assert_ok(put(&fixture, 4097, out, sizeof(out)));
+    assert_memory_equal(fixture.memory + 4097, out, sizeof(out));
+    assert_int_equal(fixture.memory[4096], 0);
+    assert_int_equal(fixture.memory[4097 + sizeof(out)], 0);
+    assert_ok(get(&fixture, 4097, in, sizeof(in)));
     assert_memory_equal(in, out, sizeof(in));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void rma__by_offset__moves_exact_bytes(void **state)
@@ -88,48 +88,48 @@ static void rma__by_virtual_address_and_provider_key__moves_exact_bytes(void **s
 static void rma__right_not_granted__acces(void **state)
 {
     char byte = 'x';
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_REMOTE_READ);
-    assert_fails(put(&bed, 0, &byte, 1), -EACCES, "no remote write");
-    assert_int_equal(bed.memory[0], 0);
-    close_bed(&bed);
+    open_fixture(&fixture, 0, HMREG_REMOTE_READ);
+    assert_fails(put(&fixture, 0, &byte, 1), -EACCES, "no remote write");
+    assert_int_equal(fixture.memory[0], 0);
+    close_fixture(&fixture);
 }
 
 static void rma__outside__range(void **state)
 {
     char bytes[8] = {0};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
-    assert_fails(put(&bed, BYTES - 4, bytes, 8), -ERANGE, "outside the region");
-    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, NULL, BYTES - 4, 77), -ERANGE,
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(put(&fixture, BYTES - 4, bytes, 8), -ERANGE, "outside the region");
+    assert_fails(hmreg_loopback_write(fixture.remote, bytes, 8, NULL, BYTES - 4, 77), -ERANGE,
                  "outside the peer's region");
-    assert_fails(hmreg_loopback_write(bed.remote, bytes, 8, NULL, UINT64_MAX - 3, 77), -ERANGE,
+    assert_fails(hmreg_loopback_write(fixture.remote, bytes, 8, NULL, UINT64_MAX - 3, 77), -ERANGE,
                  "outside the peer's region");
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void rma__closed_region__keyrejected(void **state)
 {
     char byte = 'x';
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
-    assert_ok(hmreg_mr_close(bed.mr));
-    bed.mr = NULL;
-    assert_fails(put(&bed, 0, &byte, 1), -EKEYREJECTED, "no region with key");
-    assert_int_equal(bed.memory[0], 0);
-    close_bed(&bed);
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_mr_close(fixture.mr));
+    fixture.mr = NULL;
+    assert_fails(put(&fixture, 0, &byte, 1), -EKEYREJECTED, "no region with key");
+    assert_int_equal(fixture.memory[0], 0);
+    close_fixture(&fixture);
 }
 
 static void rma__freed_local_memory__efault(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
-    assert_fails(put(&bed, 0, (void *)8, 1), -EFAULT, "nothing is mapped");
-    close_bed(&bed);
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(put(&fixture, 0, (void *)8, 1), -EFAULT, "nothing is mapped");
+    close_fixture(&fixture);
 }
 
 static void rma__local_mode_without_desc__inval(void **state)
@@ -137,44 +137,44 @@ static void rma__local_mode_without_desc__inval(void **state)
     struct hmreg_mr *local;
     uint64_t addr, key;
     char byte = 'x';
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, HMREG_MR_LOCAL, HMREG_ACCESS_REMOTE);
-    assert_ok(hmreg_remote_addr(bed.remote, 9, 1, &addr, &key));
-    assert_fails(hmreg_loopback_write(bed.remote, &byte, 1, NULL, addr, key), -EINVAL,
+    open_fixture(&fixture, HMREG_MR_LOCAL, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_remote_addr(fixture.remote, 9, 1, &addr, &key));
+    assert_fails(hmreg_loopback_write(fixture.remote, &byte, 1, NULL, addr, key), -EINVAL,
                  "desc is NULL");
-    assert_fails(hmreg_loopback_write(bed.remote, &byte, 1, &byte, addr, key), -EINVAL,
+    assert_fails(hmreg_loopback_write(fixture.remote, &byte, 1, &byte, addr, key), -EINVAL,
                  "not of an open, enabled region");
-    assert_ok(hmreg_mr_reg(bed.domain, &byte, 1, HMREG_WRITE, 0, 0, 0, &local, NULL));
-    assert_ok(hmreg_loopback_write(bed.remote, &byte, 1, hmreg_mr_desc(local), addr, key));
-    assert_int_equal(bed.memory[9], 'x');
-    assert_fails(hmreg_loopback_read(bed.remote, &byte, 1, hmreg_mr_desc(local), addr, key),
+    assert_ok(hmreg_mr_reg(fixture.domain, &byte, 1, HMREG_WRITE, 0, 0, 0, &local, NULL));
+    assert_ok(hmreg_loopback_write(fixture.remote, &byte, 1, hmreg_mr_desc(local), addr, key));
+    assert_int_equal(fixture.memory[9], 'x');
+    assert_fails(hmreg_loopback_read(fixture.remote, &byte, 1, hmreg_mr_desc(local), addr, key),
                  -EINVAL, "HMREG_READ");
     assert_ok(hmreg_mr_close(local));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__key_in_use__enokey(void **state)
 {
     struct hmreg_mr *second = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
-    assert_fails(hmreg_mr_reg(bed.domain, bed.memory, 1, HMREG_REMOTE_READ, 0, 77, 0, &second,
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 77, 0, &second,
                               NULL),
                  -HMREG_ENOKEY, "0x4d");
     assert_ptr_equal(second, (void *)1);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void close__regions_open__busy(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 regions");
-    assert_fails(hmreg_close(bed.lib), -EBUSY, "1 domains");
-    close_bed(&bed);
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
+    assert_fails(hmreg_close(fixture.lib), -EBUSY, "1 domains");
+    close_fixture(&fixture);
 }
 
 /* The child has a library of its own and only the token. */
@@ -214,12 +214,12 @@ static void rma__from_another_process(void **state)
 {
     char token[4096];
     size_t size = sizeof(token);
-    struct bed bed;
+    struct fixture fixture;
     int status;
     pid_t child;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
-    assert_ok(hmreg_mr_pack(bed.mr, token, &size));
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
     child = fork();
     if (child == 0)
         _exit(peer_process(token, size));
@@ -227,34 +227,34 @@ static void rma__from_another_process(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_true(WIFEXITED(status));
     /* Closing is what orders our look after the peer's writes for all who watch threads. */
-    assert_ok(hmreg_mr_close(bed.mr));
-    bed.mr = NULL;
-    assert_int_equal(bed.memory[2], 0);
-    assert_int_equal(bed.memory[3], 'p');
-    assert_int_equal(bed.memory[200002], 'p');
-    assert_int_equal(bed.memory[200003], 0);
-    close_bed(&bed);
+    assert_ok(hmreg_mr_close(fixture.mr));
+    fixture.mr = NULL;
+    assert_int_equal(fixture.memory[2], 0);
+    assert_int_equal(fixture.memory[3], 'p');
+    assert_int_equal(fixture.memory[200002], 'p');
+    assert_int_equal(fixture.memory[200003], 0);
+    close_fixture(&fixture);
 }
 
 static void fork__childs_view_of_the_parents_objects__perm(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     int status;
     pid_t child;
 
-    open_bed(&bed, 0, HMREG_ACCESS_REMOTE);
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
     child = fork();
     if (child == 0) {
         struct hmreg_mr *mr;
-        int rc = hmreg_mr_get(bed.domain, bed.memory, 1, HMREG_SEND, &mr);
+        int rc = hmreg_mr_get(fixture.domain, fixture.memory, 1, HMREG_SEND, &mr);
 
-        _exit(rc == -EPERM && hmreg_mr_close(bed.mr) == -EPERM && hmreg_close(bed.lib) == -EPERM
+        _exit(rc == -EPERM && hmreg_mr_close(fixture.mr) == -EPERM && hmreg_close(fixture.lib) == -EPERM
                   ? 0
                   : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 TEST_MAIN(TEST(rma__by_offset__moves_exact_bytes),

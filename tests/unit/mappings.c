@@ -6,10 +6,10 @@
  */
 #include "tests/support/test.h"
 
-#include "core/error.h"
-#include "core/hook_state.h"
-#include "core/memhooks.h"
-#include "core/process.h"
+#include "core/base/error.h"
+#include "core/base/process.h"
+#include "core/monitor/memhooks/hook_state.h"
+#include "core/monitor/memhooks/memhooks.h"
 
 #include <hmreg/loopback.h>
 

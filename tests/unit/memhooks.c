@@ -4,13 +4,13 @@
  * memory that nobody watches, where they run (inside hooks, signal handlers, vfork). What only
  * they hear is in memhooks_heard.c; that every ordinary way to lose a page is heard, in monitor.c.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
 
-#include "core/cache_set.h"
-#include "core/context.h"
-#include "core/hook_stubs.h"
-#include "core/memhooks.h"
+#include "core/cache/cache_set.h"
+#include "core/context/context.h"
+#include "core/monitor/memhooks/hook_stubs.h"
+#include "core/monitor/memhooks/memhooks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +30,17 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static uint64_t calls(const struct bed *bed)
+static uint64_t calls(const struct fixture *fixture)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(bed->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture->lib, &info));
     return info.calls;
 }
 
 static void map_at(char *addr, size_t len)
 {
-    assert_ptr_equal(bed_map_at(addr, len / bed_page()), addr);
+    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
 /* ---- libc's code ------------------------------------------------------------------------ */
@@ -82,15 +82,15 @@ static int mappings(void)
 static void open__code_is_changed_and_close_restores_it(void **state)
 {
     uint8_t before[3 * CODE], during[3 * CODE], after[3 * CODE];
-    struct bed bed;
+    struct fixture fixture;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("what the linker finds is the sanitizer's");
     copy_code(before);
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     copy_code(during);
     assert_int_equal(writable_code(), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
     copy_code(after);
     assert_memory_not_equal(before, during, sizeof(before));
     assert_memory_equal(before, after, sizeof(before));
@@ -99,14 +99,14 @@ static void open__code_is_changed_and_close_restores_it(void **state)
 
 static void open__many_times__takes_no_more_memory(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
     int after_first = 0;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own mappings come and go");
     for (int i = 0; i < 100; i++) {
-        bed_open_hooked(&bed);
-        bed_close(&bed);
+        fixture_open_hooked(&fixture);
+        fixture_close(&fixture);
         if (i == 0)
             after_first = mappings();
     }
@@ -115,54 +115,54 @@ static void open__many_times__takes_no_more_memory(void **state)
 
 static void open__several__hooked_until_the_last_closes(void **state)
 {
-    size_t len = bed_page();
-    char *memory = bed_map(1);
-    struct bed bed;
+    size_t len = fixture_page();
+    char *memory = fixture_map(1);
+    struct fixture fixture;
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *other;
 
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     assert_ok(hmreg_open(&config, &other));
-    bed_key(&bed, memory, len);
+    fixture_key(&fixture, memory, len);
     assert_ok(hmreg_close(other));
     munmap(memory, len);
-    assert_int_equal(calls(&bed), 1);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    bed_close(&bed);
+    assert_int_equal(calls(&fixture), 1);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    fixture_close(&fixture);
 }
 
 /* Granules are counted modulo 128 GiB: what is told of another place ends nothing. */
 static void munmap__of_memory_that_shares_a_granule__told_and_nothing_ends(void **state)
 {
-    size_t len = bed_page();
-    char *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *memory = fixture_map(1);
     char *other = memory - ((size_t)HOOK_GRANULES << HOOK_GRANULE_SHIFT);
-    struct bed bed;
+    struct fixture fixture;
 
     map_at(other, len);
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     munmap(other, len);
-    assert_int_equal(calls(&bed), 1);
-    assert_int_equal(bed_stats(&bed).invalidations, 0);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    assert_int_equal(calls(&fixture), 1);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 0);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void monitor_query__says_what_serves(void **state)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open_hooked(&bed);
-    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    fixture_open_hooked(&fixture);
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_MEMHOOKS);
     assert_int_equal(info.active, HMREG_MONITOR_MEMHOOKS);
     assert_int_equal(info.calls, 0);
     assert_int_equal(info.userfaultfd, 0);
     assert_string_equal(info.why, "");
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- where it cannot be done ------------------------------------------------------------ */
@@ -307,25 +307,25 @@ static bool can_spoil(void)
 static void hook__spoils_every_register_and_errno__caller_keeps_them(void **state)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
-    size_t len = bed_page();
-    char *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *memory = fixture_map(1);
     const uint64_t in[8] = {11, 12, 13, 14, 15, 16, 17, 18};
     uint64_t out[8] = {0};
-    struct bed bed;
+    struct fixture fixture;
 
-    if (BED_SANITIZED || !can_spoil())
+    if (FIXTURE_SANITIZED || !can_spoil())
         test_skip("no AVX, or a sanitizer's madvise");
-    bed_open_hooked(&bed);
-    bed_key(&bed, memory, len);
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, memory, len);
     hook_inside = spoil_registers;
     errno = ENOTTY;
     assert_int_equal(madvise_keeping(memory, len, in, out), 0);
     assert_int_equal(errno, ENOTTY);
     assert_memory_equal(in, out, sizeof(in));
-    assert_int_equal(calls(&bed), 1);
+    assert_int_equal(calls(&fixture), 1);
     hook_inside = NULL;
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 #else
     test_skip("no hooks on this processor");
 #endif
@@ -340,39 +340,39 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
 /* The kernel ignores an address's top byte. */
 static void madvise__of_a_tagged_address__told(void **state)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     void *tagged = (void *)((uintptr_t)memory | UINT64_C(5) << 56);
-    struct bed bed;
+    struct fixture fixture;
 
     if (prctl(PR_SET_TAGGED_ADDR_CTRL, PR_TAGGED_ADDR_ENABLE, 0, 0, 0))
         test_skip("this kernel takes no tagged addresses: %s", strerror(errno));
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    assert_int_equal(madvise(tagged, bed_page(), MADV_DONTNEED), 0);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(madvise(tagged, fixture_page(), MADV_DONTNEED), 0);
     /* That the kernel drops the pages is not the point: emulators do not. */
-    assert_int_equal(bed_key(&bed, memory, 10), 2);
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 #endif
 
 static void munmap__of_nothing__errno_is_the_kernels(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
-    bed_open_hooked(&bed);
-    bed_key(&bed, memory, 10);
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, memory, 10);
     errno = 0;
-    assert_int_equal(munmap(memory + 1, bed_page()), -1);
+    assert_int_equal(munmap(memory + 1, fixture_page()), -1);
     assert_int_equal(errno, EINVAL);
     assert_true(mremap(memory, 1, 1, 0xff) == MAP_FAILED);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(syscall(SYS_munmap, memory + 1, 1), -1);
     assert_int_equal(errno, EINVAL);
     assert_memory_equal(memory, "mmmm", 4);
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- what it costs memory that nobody watches ------------------------------------------- */
@@ -385,10 +385,10 @@ static void call_between_traps(char *nothing, int which)
     __asm__ volatile("int3");
     switch (which) {
     case 0:
-        munmap(nothing, bed_page());
+        munmap(nothing, fixture_page());
         break;
     case 1:
-        madvise(nothing, bed_page(), MADV_DONTNEED);
+        madvise(nothing, fixture_page(), MADV_DONTNEED);
         break;
     default:
         syscall(SYS_getppid);
@@ -445,22 +445,22 @@ static unsigned count_instructions(char *nothing, int which)
 
 static void unwatched(int which, const char *name, unsigned limit)
 {
-    char *memory = bed_map(1), *nothing = memory - (64 << 20);
+    char *memory = fixture_map(1), *nothing = memory - (64 << 20);
     unsigned before, after;
-    struct bed bed;
+    struct fixture fixture;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own calls would be counted");
     before = count_instructions(nothing, which);
-    bed_open_hooked(&bed);
-    bed_key(&bed, memory, 10); /* something is watched, elsewhere */
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, memory, 10); /* something is watched, elsewhere */
     /* A child's hooks are the same code, and its table is empty. */
     after = count_instructions(nothing, which);
     print_message("%s: %u instructions, %u with hooks\n", name, before, after);
     assert_in_range(after, before + 1, before + limit);
-    munmap(memory, bed_page());
-    assert_int_equal(calls(&bed), 1);
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    assert_int_equal(calls(&fixture), 1);
+    fixture_close(&fixture);
 }
 
 static void munmap__of_unwatched_memory__costs_few_instructions(void **state)
@@ -491,119 +491,119 @@ static void unmap_inner(void)
 {
     if (!inner.done) {
         inner.done = true;
-        munmap(inner.memory, bed_page());
-        map_at(inner.memory, bed_page());
+        munmap(inner.memory, fixture_page());
+        map_at(inner.memory, fixture_page());
     }
 }
 
 static void munmap__inside_a_hook__no_deadlock_and_known(void **state)
 {
-    char *outer = bed_map(1);
-    struct bed bed;
+    char *outer = fixture_map(1);
+    struct fixture fixture;
 
-    inner.memory = bed_map(1);
+    inner.memory = fixture_map(1);
     inner.done = false;
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
-    assert_int_equal(bed_key(&bed, outer, 10), 2);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
+    assert_int_equal(fixture_key(&fixture, outer, 10), 2);
     hook_inside = unmap_inner;
-    munmap(outer, bed_page());
+    munmap(outer, fixture_page());
     hook_inside = NULL;
     assert_true(inner.done);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 3);
-    munmap(inner.memory, bed_page());
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 3);
+    munmap(inner.memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void unmap_in_handler(int signal_number)
 {
     int before = errno;
 
-    munmap(inner.memory, bed_page());
+    munmap(inner.memory, fixture_page());
     errno = before;
 }
 
 static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known(void **state)
 {
     struct sigaction action = {.sa_handler = unmap_in_handler}, before;
-    struct bed bed;
+    struct fixture fixture;
 
-    inner.memory = bed_map(1);
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 1);
+    inner.memory = fixture_map(1);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 1);
     sigaction(SIGUSR1, &action, &before);
-    pthread_mutex_lock(&bed.domain->caches->pool.lock);
+    pthread_mutex_lock(&fixture.domain->caches->pool.lock);
     raise(SIGUSR1);
-    pthread_mutex_unlock(&bed.domain->caches->pool.lock);
+    pthread_mutex_unlock(&fixture.domain->caches->pool.lock);
     sigaction(SIGUSR1, &before, NULL);
-    map_at(inner.memory, bed_page());
-    assert_int_equal(bed_key(&bed, inner.memory, 10), 2);
-    munmap(inner.memory, bed_page());
-    bed_close(&bed);
+    map_at(inner.memory, fixture_page());
+    assert_int_equal(fixture_key(&fixture, inner.memory, 10), 2);
+    munmap(inner.memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void vfork__child_unmaps__parent_is_told(void **state)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     unsigned char in_core;
-    struct bed bed;
+    struct fixture fixture;
     int status;
     pid_t child;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("sanitizers make a fork of vfork");
-    bed_open_hooked(&bed);
-    bed_key(&bed, memory, 10);
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, memory, 10);
     child = vfork();
     if (child == 0) {
-        munmap(memory, bed_page());
+        munmap(memory, fixture_page());
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (mincore(memory, 1, &in_core) == 0) {
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("an emulator makes a fork of vfork");
     }
-    map_at(memory, bed_page());
-    assert_int_equal(bed_key(&bed, memory, 10), 2);
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    map_at(memory, fixture_page());
+    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
 static int childs_part(char *memory)
 {
-    struct bed bed;
+    struct fixture fixture;
 
     alarm(60);
-    munmap(memory, bed_page());
+    munmap(memory, fixture_page());
     free(malloc(64 << 20));
-    bed_open_hooked(&bed);
-    memory = bed_map(1);
-    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
+    fixture_open_hooked(&fixture);
+    memory = fixture_map(1);
+    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
         return 2;
-    munmap(memory, bed_page());
-    if (bed_stats(&bed).invalidations != 1)
+    munmap(memory, fixture_page());
+    if (fixture_stats(&fixture).invalidations != 1)
         return 3;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
 static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
 {
-    char *held = bed_map(1), *other = bed_map(1);
+    char *held = fixture_map(1), *other = fixture_map(1);
     struct hook_holder holder;
-    struct bed bed;
+    struct fixture fixture;
     int status;
     pid_t child;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("ThreadSanitizer forbids threads in a forked child");
     test_forks_wipe();
-    bed_open_hooked(&bed);
-    bed_key(&bed, held, 10);
-    bed_key(&bed, other, 10);
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, held, 10);
+    fixture_key(&fixture, other, 10);
     hook_holder_start(&holder, held);
     child = fork();
     if (child == 0)
@@ -612,32 +612,32 @@ static void fork__while_a_thread_is_in_a_hook__child_does_not_hang(void **state)
     assert_int_equal(status, 0);
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
-    assert_int_equal(bed_key(&bed, other, 10), 2);
-    munmap(other, bed_page());
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, other, 10), 2);
+    munmap(other, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void fork__child_has_none_of_the_parents_hooks(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
     int status;
     pid_t child;
 
     test_forks_wipe();
-    bed_open_hooked(&bed);
-    bed_key(&bed, memory, 10);
+    fixture_open_hooked(&fixture);
+    fixture_key(&fixture, memory, 10);
     child = fork();
     if (child == 0) {
-        munmap(memory, bed_page());
+        munmap(memory, fixture_page());
         _exit(memhooks_calls() != 0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(calls(&bed), 0);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    assert_int_equal(calls(&fixture), 0);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- code changed while it runs --------------------------------------------------------- */
@@ -646,7 +646,7 @@ static atomic_bool enough;
 
 static void *map_and_unmap(void *arg)
 {
-    size_t len = 3 * bed_page();
+    size_t len = 3 * fixture_page();
     uint64_t rounds = 0;
 
     while (!atomic_load(&enough)) {
@@ -670,15 +670,15 @@ static void *map_and_unmap(void *arg)
 static void open_and_close__while_threads_are_in_the_code__all_goes_on(void **state)
 {
     pthread_t threads[3];
-    struct bed bed;
+    struct fixture fixture;
     void *rounds;
 
     atomic_store(&enough, false);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
-    for (unsigned long i = test_times(BED_SANITIZED ? 20 : 200); i > 0; i--) {
-        bed_open_hooked(&bed);
-        bed_close(&bed);
+    for (unsigned long i = test_times(FIXTURE_SANITIZED ? 20 : 200); i > 0; i--) {
+        fixture_open_hooked(&fixture);
+        fixture_close(&fixture);
     }
     atomic_store(&enough, true);
     for (size_t i = 0; i < 3; i++) {
@@ -705,7 +705,7 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
     pthread_t thread;
     void *result;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("slow, and the same code");
     atomic_store(&enough, false);
     assert_int_equal(pthread_create(&thread, NULL, open_and_close, &enough), 0);

@@ -3,7 +3,7 @@
  * What only hooks in libc's code hear: changes of which the kernel's events do not tell, or not on
  * every kernel. What hooks leave as it was is in memhooks.c.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -17,64 +17,64 @@
 
 static void shmat__over_it__registered_anew(void **state)
 {
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2);
+    size_t len = 2 * fixture_page();
+    char *memory = fixture_map(2);
     int id = shmget(IPC_PRIVATE, len, 0600);
-    struct bed bed;
+    struct fixture fixture;
 
     if (id < 0)
         test_skip("no shared memory segments: %s", strerror(errno));
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     assert_ptr_equal(shmat(id, memory, SHM_REMAP), memory);
     shmctl(id, IPC_RMID, NULL);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     assert_int_equal(syscall(SYS_shmdt, memory), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void madvise__guard_pages__registered_anew(void **state)
 {
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2);
-    struct bed bed;
+    size_t len = 2 * fixture_page();
+    char *memory = fixture_map(2);
+    struct fixture fixture;
 
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     if (madvise(memory, len, 102)) {
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("this kernel has no guard pages: %s", strerror(errno));
     }
     assert_int_equal(madvise(memory, len, 103), 0);
     memset(memory, 1, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void process_madvise__of_itself__registered_anew(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(3);
+    size_t page = fixture_page();
+    char *memory = fixture_map(3);
     struct iovec ranges[2] = {{memory, page}, {memory + 2 * page, page}};
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
+        assert_int_equal(fixture_key(&fixture, memory + i * (int)page, page), i + 1);
     if (syscall(440, self, ranges, 2, MADV_DONTNEED, 0) < 0) {
         close(self);
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("this kernel throws no pages away so: %s", strerror(errno));
     }
     close(self);
-    assert_int_equal(bed_key(&bed, memory + page, page), 2);
-    assert_int_equal(bed_key(&bed, memory, page), 4);
-    assert_int_equal(bed_key(&bed, memory + 2 * page, page), 5);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 2);
+    assert_int_equal(fixture_key(&fixture, memory, page), 4);
+    assert_int_equal(fixture_key(&fixture, memory + 2 * page, page), 5);
     munmap(memory, 3 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static bool reads_are_forbidden;
@@ -97,48 +97,48 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 
 static void process_madvise__of_ranges_that_may_not_be_read__all_registered_anew(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(2);
+    size_t page = fixture_page();
+    char *memory = fixture_map(2);
     struct iovec range = {memory, page};
     int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    struct bed bed;
+    struct fixture fixture;
     long done;
 
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(bed_key(&bed, memory + i * (int)page, page), i + 1);
+        assert_int_equal(fixture_key(&fixture, memory + i * (int)page, page), i + 1);
     reads_are_forbidden = true;
     done = syscall(440, self, &range, 1, MADV_DONTNEED, 0);
     reads_are_forbidden = false;
     close(self);
     if (done < 0) {
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("this kernel throws no pages away so: %s", strerror(errno));
     }
-    assert_int_equal(bed_key(&bed, memory, page), 3);
-    assert_int_equal(bed_key(&bed, memory + page, page), 4);
+    assert_int_equal(fixture_key(&fixture, memory, page), 3);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 4);
     munmap(memory, 2 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void mremap__dontunmap__registered_anew(void **state)
 {
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2), *moved;
-    struct bed bed;
+    size_t len = 2 * fixture_page();
+    char *memory = fixture_map(2), *moved;
+    struct fixture fixture;
 
-    bed_open_hooked(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    fixture_open_hooked(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     moved = mremap(memory, len, len, MREMAP_MAYMOVE | 4, NULL);
     if (moved == MAP_FAILED) {
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("no MREMAP_DONTUNMAP: %s", strerror(errno));
     }
-    assert_int_equal(bed_key(&bed, memory, len), 2);
-    assert_int_equal(bed_key(&bed, moved, len), 3);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, moved, len), 3);
     munmap(memory, len);
     munmap(moved, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(shmat__over_it__registered_anew), TEST(madvise__guard_pages__registered_anew),

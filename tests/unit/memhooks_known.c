@@ -3,9 +3,9 @@
  * What a thread knows of mappings, so that its misses do not ask the kernel: how long it holds. A
  * change that is made past libc shows whether the kernel was asked.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/hook_arch.h"
+#include "core/monitor/memhooks/hook_arch.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define PAGES 8
 
 struct known {
-    struct bed bed;
+    struct fixture fixture;
     char *memory; /* PAGES, of which the first is cached */
     int file;
 };
@@ -25,24 +25,24 @@ static void open_known(struct known *known)
 {
     if (!HOOK_COUNTS_CALLS)
         test_skip("this processor's stubs do not count calls");
-    known->memory = bed_map(PAGES);
+    known->memory = fixture_map(PAGES);
     known->file = memfd_create("known", MFD_CLOEXEC);
     assert_true(known->file >= 0);
-    assert_ok(ftruncate(known->file, PAGES * (off_t)bed_page()));
-    bed_open_hooked(&known->bed);
-    bed_key(&known->bed, known->memory, bed_page());
+    assert_ok(ftruncate(known->file, PAGES * (off_t)fixture_page()));
+    fixture_open_hooked(&known->fixture);
+    fixture_key(&known->fixture, known->memory, fixture_page());
 }
 
 static void close_known(struct known *known)
 {
-    munmap(known->memory, PAGES * bed_page());
+    munmap(known->memory, PAGES * fixture_page());
     close(known->file);
-    bed_close(&known->bed);
+    fixture_close(&known->fixture);
 }
 
 static char *page_of(const struct known *known, unsigned number)
 {
-    return known->memory + number * bed_page();
+    return known->memory + number * fixture_page();
 }
 
 /* Another thing than private memory takes the place of a page. */
@@ -51,7 +51,7 @@ static void map_file(const struct known *known, unsigned number)
     void *at = page_of(known, number);
 
     assert_ptr_equal(
-        mmap(at, bed_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known->file, 0), at);
+        mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known->file, 0), at);
 }
 
 /* The same, of which no hook hears. */
@@ -65,7 +65,7 @@ static void map_file_past_libc(const struct known *known, unsigned number)
 
     __asm__ volatile("syscall"
                      : "+a"(result)
-                     : "D"(page_of(known, number)), "S"(bed_page()),
+                     : "D"(page_of(known, number)), "S"(fixture_page()),
                        "d"((long)PROT_READ | PROT_WRITE), "r"(flags), "r"(file), "r"(offset)
                      : "rcx", "r11", "memory");
     assert_int_equal(result, (long)(uintptr_t)page_of(known, number));
@@ -74,9 +74,9 @@ static void map_file_past_libc(const struct known *known, unsigned number)
 
 static bool is_cached(const struct known *known, unsigned number)
 {
-    uint64_t key = bed_key(&known->bed, page_of(known, number), bed_page());
+    uint64_t key = fixture_key(&known->fixture, page_of(known, number), fixture_page());
 
-    return bed_key(&known->bed, page_of(known, number), bed_page()) == key;
+    return fixture_key(&known->fixture, page_of(known, number), fixture_page()) == key;
 }
 
 static void get__beside_what_is_cached__kernel_not_asked(void **state)
@@ -103,12 +103,12 @@ static void get__where_a_file_was_mapped_since__not_cached(void **state)
 
 static void get__after_any_munmap__kernel_asked(void **state)
 {
-    char *other = bed_map(1);
+    char *other = fixture_map(1);
     struct known known;
 
     open_known(&known);
     map_file_past_libc(&known, 3);
-    munmap(other, bed_page());
+    munmap(other, fixture_page());
     assert_false(is_cached(&known, 3));
     close_known(&known);
 }
@@ -131,8 +131,8 @@ static void get__while_a_call_is_under_way__nothing_known_of_it(void **state)
 
 static void calls__each_kind__counted_when_they_begin_and_are_over(void **state)
 {
-    char *memory = bed_map(4);
-    size_t page = bed_page();
+    char *memory = fixture_map(4);
+    size_t page = fixture_page();
     struct hook_state *hooks;
     struct known known;
     uint64_t before;

@@ -4,7 +4,7 @@
  * unloaded while other threads are in the hooked code, a library's own memory that dlclose(3)
  * unmaps past libc, and the end of the program with everything open.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/plugin.h"
 
 #include <dlfcn.h>
@@ -50,49 +50,49 @@ static void copy_code(uint8_t out[64])
 
 static void map_again(char *memory)
 {
-    assert_ptr_equal(bed_map_at(memory, 1), memory);
+    assert_ptr_equal(fixture_map_at(memory, 1), memory);
 }
 
 /* ---- two copies of hmreg ---------------------------------------------------------------- */
 
 static void two_copies(bool first_closes_first)
 {
-    char *ours = bed_map(1), *theirs = bed_map(1);
+    char *ours = fixture_map(1), *theirs = fixture_map(1);
     uint8_t before[64], after[64];
     const struct plugin *plugin;
     bool cached = false;
-    struct bed bed;
+    struct fixture fixture;
     void *handle;
 
     copy_code(before);
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     handle = load(&plugin);
     open_plugin(plugin);
-    assert_int_equal(bed_key(&bed, ours, 10), 1);
+    assert_int_equal(fixture_key(&fixture, ours, 10), 1);
     assert_true(plugin->get(theirs, 10, &cached));
     assert_true(cached);
-    munmap(ours, bed_page());
-    munmap(theirs, bed_page());
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    munmap(ours, fixture_page());
+    munmap(theirs, fixture_page());
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
     assert_int_equal(plugin->invalidations(), 1);
     if (first_closes_first) {
-        bed_close(&bed);
-        theirs = bed_map(1);
+        fixture_close(&fixture);
+        theirs = fixture_map(1);
         assert_true(plugin->get(theirs, 10, &cached));
-        munmap(theirs, bed_page());
+        munmap(theirs, fixture_page());
         assert_int_equal(plugin->invalidations(), 2);
         assert_int_equal(plugin->close(), 0);
     } else {
         assert_int_equal(plugin->close(), 0);
-        ours = bed_map(1);
-        bed_key(&bed, ours, 10);
-        munmap(ours, bed_page());
-        assert_int_equal(bed_stats(&bed).invalidations, 2);
-        bed_close(&bed);
+        ours = fixture_map(1);
+        fixture_key(&fixture, ours, 10);
+        munmap(ours, fixture_page());
+        assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+        fixture_close(&fixture);
     }
     unload(handle);
-    ours = bed_map(1);
-    assert_int_equal(munmap(ours, bed_page()), 0);
+    ours = fixture_map(1);
+    assert_int_equal(munmap(ours, fixture_page()), 0);
     copy_code(after);
     if (!first_closes_first)
         assert_memory_equal(before, after, sizeof(before));
@@ -111,25 +111,25 @@ static void two_copies__first_closes_first__each_hears_all(void **state)
 /* The kernel lets one of two userfaultfds watch a page. */
 static void two_copies__same_memory__one_caches_it_and_both_are_right(void **state)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     const struct plugin *plugin;
     bool cached = false;
-    struct bed bed;
+    struct fixture fixture;
     void *handle;
 
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     handle = load(&plugin);
     open_plugin(plugin);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
     assert_true(plugin->get(memory, 10, &cached));
-    assert_int_equal(cached, !bed_hears_kernel(&bed));
-    munmap(memory, bed_page());
+    assert_int_equal(cached, !fixture_hears_kernel(&fixture));
+    munmap(memory, fixture_page());
     map_again(memory);
-    assert_int_equal(bed_key(&bed, memory, 10), 2);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
     assert_int_equal(plugin->invalidations(), cached ? 1 : 0);
-    munmap(memory, bed_page());
+    munmap(memory, fixture_page());
     assert_int_equal(plugin->close(), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
     unload(handle);
 }
 
@@ -139,7 +139,7 @@ static atomic_bool enough;
 
 static void *map_and_unmap(void *arg)
 {
-    size_t len = bed_page();
+    size_t len = fixture_page();
     uint64_t rounds = 0;
 
     while (!atomic_load(&enough)) {
@@ -160,17 +160,17 @@ static void dlclose__while_threads_are_in_the_code__all_goes_on(void **state)
     void *handle, *rounds;
     bool cached;
 
-    bed_monitor();
+    fixture_monitor();
     atomic_store(&enough, false);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, NULL), 0);
     for (int i = 0; i < 20; i++) {
-        char *memory = bed_map(1);
+        char *memory = fixture_map(1);
 
         handle = load(&plugin);
         open_plugin(plugin);
         assert_true(plugin->get(memory, 10, &cached));
-        munmap(memory, bed_page());
+        munmap(memory, fixture_page());
         assert_int_equal(plugin->invalidations(), 1);
         assert_int_equal(plugin->close(), 0);
         unload(handle);
@@ -186,22 +186,22 @@ static void dlclose__while_threads_are_in_the_code__all_goes_on(void **state)
 static void dlclose__of_a_library_whose_memory_is_cached__registered_anew(void **state)
 {
     const struct plugin *plugin;
-    struct bed bed;
+    struct fixture fixture;
     void *handle;
     char *first;
 
-    bed_open_hooked(&bed);
+    fixture_open_hooked(&fixture);
     handle = load(&plugin);
     first = plugin->zeros;
     memset(first, 1, plugin->zeros_len);
-    assert_int_equal(bed_key(&bed, first, plugin->zeros_len), 1);
-    assert_int_equal(bed_stats(&bed).uncached, 0);
+    assert_int_equal(fixture_key(&fixture, first, plugin->zeros_len), 1);
+    assert_int_equal(fixture_stats(&fixture).uncached, 0);
     unload(handle);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
     handle = load(&plugin);
-    assert_int_equal(bed_key(&bed, plugin->zeros, plugin->zeros_len), 2);
+    assert_int_equal(fixture_key(&fixture, plugin->zeros, plugin->zeros_len), 2);
     unload(handle);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */
@@ -210,7 +210,7 @@ static char *at_the_end;
 
 static void unmap_at_exit(void)
 {
-    munmap(at_the_end, bed_page());
+    munmap(at_the_end, fixture_page());
     free(malloc(64 << 20));
 }
 
@@ -225,23 +225,23 @@ static void exit__with_domains_open_and_threads_running__ends(void **state)
     int status;
     pid_t child;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("what is left open is a leak to a sanitizer");
-    bed_monitor();
+    fixture_monitor();
     fflush(NULL);
     child = fork();
     if (child == 0) {
         struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
         pthread_t thread;
-        struct bed bed;
+        struct fixture fixture;
 
         alarm(60);
         atomic_store(&enough, false);
-        if (hmreg_open(&config, &bed.lib))
+        if (hmreg_open(&config, &fixture.lib))
             _exit(77);
-        bed.domain = counter_open(bed.lib, NULL);
-        at_the_end = bed_map(1);
-        bed_key(&bed, at_the_end, 10);
+        fixture.domain = counter_open(fixture.lib, NULL);
+        at_the_end = fixture_map(1);
+        fixture_key(&fixture, at_the_end, 10);
         pthread_create(&thread, NULL, wait_for_ever, NULL);
         atexit(unmap_at_exit);
         exit(0);

@@ -5,7 +5,7 @@
  * still there when it is closed. What they have done to libc stays, so each test is in a process of
  * its own.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/patch.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ static void in_a_process(void (*part)(const char *file), const char *file)
     int status = 0;
     pid_t child;
 
-    bed_monitor(); /* may forbid userfaultfd */
+    fixture_monitor(); /* may forbid userfaultfd */
     fflush(NULL);
     child = fork();
     if (child == 0) {
@@ -77,33 +77,33 @@ static void load(const char *file)
         _exit(ABSENT);
 }
 
-static struct bed opened(void)
+static struct fixture opened(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct bed bed;
-    int rc = hmreg_open(&config, &bed.lib);
+    struct fixture fixture;
+    int rc = hmreg_open(&config, &fixture.lib);
 
     MUST(rc == 0);
-    bed.domain = counter_open(bed.lib, NULL);
-    return bed;
+    fixture.domain = counter_open(fixture.lib, NULL);
+    return fixture;
 }
 
-static void closed(struct bed *bed)
+static void closed(struct fixture *fixture)
 {
-    MUST(hmreg_domain_close(bed->domain) == 0);
-    MUST(hmreg_close(bed->lib) == 0);
+    MUST(hmreg_domain_close(fixture->domain) == 0);
+    MUST(hmreg_close(fixture->lib) == 0);
 }
 
 /* Where hooks are not to be had at all there is nothing to test. */
-static struct bed opened_first(void)
+static struct fixture opened_first(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
-    struct bed bed;
+    struct fixture fixture;
 
-    if (hmreg_open(&config, &bed.lib) == -EOPNOTSUPP)
+    if (hmreg_open(&config, &fixture.lib) == -EOPNOTSUPP)
         _exit(NO_HOOKS);
-    bed.domain = counter_open(bed.lib, NULL);
-    return bed;
+    fixture.domain = counter_open(fixture.lib, NULL);
+    return fixture;
 }
 
 /* ---- ways to lose memory ---------------------------------------------------------------- */
@@ -126,33 +126,33 @@ static void lose_by_mmap(char *memory)
 /* To where the kernel likes: UCX's mremap does not hand on a place that is asked for. */
 static void lose_by_mremap(char *memory)
 {
-    char *in_the_way = bed_map(1);
+    char *in_the_way = fixture_map(1);
     char *to = mremap(memory, LEN, 2 * LEN, MREMAP_MAYMOVE);
 
     MUST(to != MAP_FAILED && to != memory);
-    MUST(munmap(to, 2 * LEN) == 0 && munmap(in_the_way, bed_page()) == 0);
+    MUST(munmap(to, 2 * LEN) == 0 && munmap(in_the_way, fixture_page()) == 0);
 }
 
-static uint64_t invalidations(const struct bed *bed)
+static uint64_t invalidations(const struct fixture *fixture)
 {
-    return bed_stats(bed).invalidations;
+    return fixture_stats(fixture).invalidations;
 }
 
-static void lose(const struct bed *bed, void (*how)(char *))
+static void lose(const struct fixture *fixture, void (*how)(char *))
 {
-    char *memory = bed_map(LEN / bed_page());
-    uint64_t before = invalidations(bed);
+    char *memory = fixture_map(LEN / fixture_page());
+    uint64_t before = invalidations(fixture);
 
-    bed_key(bed, memory, LEN);
-    MUST(bed_stats(bed).uncached == 0);
+    fixture_key(fixture, memory, LEN);
+    MUST(fixture_stats(fixture).uncached == 0);
     how(memory);
-    MUST(invalidations(bed) == before + 1);
+    MUST(invalidations(fixture) == before + 1);
 }
 
 /* The heap's end, as free(3) moves it. */
-static void lose_heap(const struct bed *bed)
+static void lose_heap(const struct fixture *fixture)
 {
-    uint64_t before = invalidations(bed);
+    uint64_t before = invalidations(fixture);
     char *top;
 
     free(malloc(100000)); /* nobody else need move it meanwhile */
@@ -162,18 +162,18 @@ static void lose_heap(const struct bed *bed)
         return;
     }
     memset(top, 1, LEN);
-    bed_key(bed, top, LEN);
+    fixture_key(fixture, top, LEN);
     MUST(sbrk(-(intptr_t)LEN) == top + LEN);
-    MUST(invalidations(bed) == before + 1);
+    MUST(invalidations(fixture) == before + 1);
 }
 
-static void lose_in_every_way(const struct bed *bed)
+static void lose_in_every_way(const struct fixture *fixture)
 {
-    lose(bed, lose_by_munmap);
-    lose(bed, lose_by_madvise);
-    lose(bed, lose_by_mmap);
-    lose(bed, lose_by_mremap);
-    lose_heap(bed);
+    lose(fixture, lose_by_munmap);
+    lose(fixture, lose_by_madvise);
+    lose(fixture, lose_by_mmap);
+    lose(fixture, lose_by_mremap);
+    lose_heap(fixture);
 }
 
 /* ---- before us, after us, longer than us ------------------------------------------------ */
@@ -181,84 +181,84 @@ static void lose_in_every_way(const struct bed *bed)
 static void load_then_open(const char *file)
 {
     uint8_t before[PATCH_SIZE];
-    struct bed bed;
+    struct fixture fixture;
 
     load(file);
     memcpy(before, (void *)munmap, sizeof(before));
-    bed = opened();
-    lose_in_every_way(&bed);
-    closed(&bed);
+    fixture = opened();
+    lose_in_every_way(&fixture);
+    closed(&fixture);
     MUST(memcmp(before, (void *)munmap, sizeof(before)) == 0);
-    bed = opened();
-    lose_in_every_way(&bed);
-    closed(&bed);
+    fixture = opened();
+    lose_in_every_way(&fixture);
+    closed(&fixture);
 }
 
 static void open_then_load(const char *file)
 {
-    char *memory = bed_map(LEN / bed_page());
-    struct bed bed = opened_first();
+    char *memory = fixture_map(LEN / fixture_page());
+    struct fixture fixture = opened_first();
 
-    MUST(bed_key(&bed, memory, LEN) == 1);
+    MUST(fixture_key(&fixture, memory, LEN) == 1);
     load(file);
-    MUST(bed_key(&bed, memory, LEN) == 1);
+    MUST(fixture_key(&fixture, memory, LEN) == 1);
     munmap(memory, LEN); /* theirs, and by syscall(2) ours */
-    MUST(invalidations(&bed) == 1);
-    MUST(bed_map_at(memory, LEN / bed_page()) == memory);
-    MUST(bed_key(&bed, memory, LEN) != 1);
-    lose_in_every_way(&bed);
-    closed(&bed);
+    MUST(invalidations(&fixture) == 1);
+    MUST(fixture_map_at(memory, LEN / fixture_page()) == memory);
+    MUST(fixture_key(&fixture, memory, LEN) != 1);
+    lose_in_every_way(&fixture);
+    closed(&fixture);
     MUST(writable_code == 0);
 }
 
 /* Theirs are over ours: what is there is not ours to restore. */
 static void close_under_theirs(const char *file)
 {
-    struct bed bed = opened_first();
+    struct fixture fixture = opened_first();
     uint8_t during[PATCH_SIZE];
     char *memory;
 
     load(file);
     memcpy(during, (void *)munmap, sizeof(during));
-    closed(&bed);
+    closed(&fixture);
     MUST(memcmp(during, (void *)munmap, sizeof(during)) == 0);
-    memory = bed_map(1);
-    MUST(munmap(memory, bed_page()) == 0);
+    memory = fixture_map(1);
+    MUST(munmap(memory, fixture_page()) == 0);
     free(malloc(64 << 20));
-    bed = opened();
-    lose_in_every_way(&bed);
-    closed(&bed);
+    fixture = opened();
+    lose_in_every_way(&fixture);
+    closed(&fixture);
 }
 
 /* What they put back is what they found. */
 static void theirs_go(const char *file)
 {
     void (*undo)(void);
-    struct bed bed;
+    struct fixture fixture;
 
     load(file);
-    bed = opened();
-    lose_in_every_way(&bed);
+    fixture = opened();
+    lose_in_every_way(&fixture);
     undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
     MUST(undo);
     undo();
-    lose_in_every_way(&bed);
-    closed(&bed);
+    lose_in_every_way(&fixture);
+    closed(&fixture);
 }
 
 static void ours_come_back(const char *file)
 {
-    struct bed bed = opened_first();
+    struct fixture fixture = opened_first();
     void (*undo)(void);
 
     load(file);
-    lose_in_every_way(&bed);
+    lose_in_every_way(&fixture);
     undo = (void (*)(void))dlsym(RTLD_DEFAULT, "patcher_undo");
     MUST(undo);
     undo();
-    lose_in_every_way(&bed);
-    closed(&bed);
-    lose_by_munmap(bed_map(LEN / bed_page()));
+    lose_in_every_way(&fixture);
+    closed(&fixture);
+    lose_by_munmap(fixture_map(LEN / fixture_page()));
 }
 
 /* A jump to code that is in no file, and may enter the kernel in any way. */
@@ -266,7 +266,7 @@ static void jump_to_nowhere(const char *file)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *lib = NULL;
-    uint8_t *page = mmap(NULL, bed_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
+    uint8_t *page = mmap(NULL, fixture_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (page == MAP_FAILED)
@@ -281,20 +281,20 @@ static void jump_to_nowhere(const char *file)
 /* The same, while we are open: what cannot be heard is not cached. */
 static void jump_to_nowhere_later(const char *file)
 {
-    struct bed bed = opened_first();
-    char *memory = bed_map(1), *other = bed_map(1);
-    uint8_t *page = mmap(NULL, bed_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
+    struct fixture fixture = opened_first();
+    char *memory = fixture_map(1), *other = fixture_map(1);
+    uint8_t *page = mmap(NULL, fixture_page(), PROT_READ | PROT_WRITE | PROT_EXEC,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (page == MAP_FAILED)
         _exit(ABSENT);
-    MUST(bed_key(&bed, memory, 10) == 1);
+    MUST(fixture_key(&fixture, memory, 10) == 1);
     if (!patch_jump((void *)munmap, page))
         _exit(ABSENT);
-    bed_key(&bed, other, 10);
-    MUST(bed_stats(&bed).uncached == 1);
-    MUST(bed_key(&bed, memory, 10) != 1);
-    MUST(bed_stats(&bed).uncached == 2);
+    fixture_key(&fixture, other, 10);
+    MUST(fixture_stats(&fixture).uncached == 1);
+    MUST(fixture_key(&fixture, memory, 10) != 1);
+    MUST(fixture_stats(&fixture).uncached == 2);
 }
 
 static void load__before_open__all_is_told(void **state)

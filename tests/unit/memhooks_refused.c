@@ -3,7 +3,7 @@
  * A program that stands before libc: its shmdt() enters the kernel itself, and not in the form that
  * can be hooked. Such a function would be missed in silence.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
 #include <errno.h>
 #include <hmreg/hmreg.h>
@@ -58,24 +58,24 @@ static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **s
 static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **state)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, NULL); /* or skips */
-    bed_close(&bed);
-    bed_open(&bed, HMREG_MONITOR_DEFAULT, NULL);
-    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* or skips */
+    fixture_close(&fixture);
+    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_DEFAULT);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    assert_ok(hmreg_monitor_query(bed.lib, &info));
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.active, HMREG_MONITOR_USERFAULTFD);
     assert_int_equal(info.userfaultfd, 1);
     assert_non_null(strstr(info.why, "memhooks: "));
-    munmap(memory, bed_page());
-    assert_non_null(bed_map_at(memory, 1));
-    assert_int_equal(bed_key(&bed, memory, 10), 2);
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    assert_non_null(fixture_map_at(memory, 1));
+    assert_int_equal(fixture_key(&fixture, memory, 10), 2);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- where nothing tells ---------------------------------------------------------------- */
@@ -84,24 +84,24 @@ static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **s
 static int without_any_monitor(char *memory)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
 
-    if (!bed_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
+    if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | EPERM))
         return 77;
-    bed_open(&bed, HMREG_MONITOR_DEFAULT, NULL);
-    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 2)
+    fixture_open(&fixture, HMREG_MONITOR_DEFAULT, NULL);
+    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 2)
         return 1;
-    if (hmreg_monitor_query(bed.lib, &info) || info.active != HMREG_MONITOR_DISABLED)
+    if (hmreg_monitor_query(fixture.lib, &info) || info.active != HMREG_MONITOR_DISABLED)
         return 2;
     if (!strstr(info.why, "memhooks: ") || !strstr(info.why, "shmdt()"))
         return 3;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
 static void run_without_any(char *out, size_t size)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     int status, ends[2];
     ssize_t len;
     pid_t child;
@@ -118,7 +118,7 @@ static void run_without_any(char *out, size_t size)
     len = read(ends[0], out, size - 1);
     out[len < 0 ? 0 : len] = '\0';
     close(ends[0]);
-    munmap(memory, bed_page());
+    munmap(memory, fixture_page());
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         test_skip("this system has no seccomp filters");
     assert_int_equal(status, 0);

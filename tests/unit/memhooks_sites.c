@@ -6,7 +6,7 @@
  */
 #include "tests/support/test.h"
 
-#include "core/hook_sites.h"
+#include "core/monitor/memhooks/hook_sites.h"
 
 #include <dlfcn.h>
 #include <errno.h>

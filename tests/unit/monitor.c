@@ -2,11 +2,11 @@
  *
  * Host memory that changes under the cache: every way to lose a page, and what is not watched
  * because its changes would go unnoticed. A stale hit would give the key of the earlier
- * registration. Run with each monitor that notices by itself: see bed_monitor().
+ * registration. Run with each monitor that notices by itself: see fixture_monitor().
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/context.h"
+#include "core/context/context.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,40 +21,40 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
-    bed_open(bed, bed_monitor(), NULL);
+    fixture_open(fixture, fixture_monitor(), NULL);
 }
 
 static void map_at(char *addr, size_t len)
 {
-    assert_ptr_equal(bed_map_at(addr, len / bed_page()), addr);
+    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
-static uint64_t events(const struct bed *bed)
+static uint64_t events(const struct fixture *fixture)
 {
-    assert_true(monitor_settle(bed->lib->monitor));
-    return monitor_events(bed->lib->monitor);
+    assert_true(monitor_sync(fixture->lib->monitor));
+    return monitor_events(fixture->lib->monitor);
 }
 
 /* ---- every way to lose a page ----------------------------------------------------------- */
 
 static void munmap__mapped_anew__registered_anew(void **state)
 {
-    size_t len = 4 * bed_page();
-    char *memory = bed_map(4);
-    struct bed bed;
+    size_t len = 4 * fixture_page();
+    char *memory = fixture_map(4);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    open_fixture(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     munmap(memory, len);
-    assert_int_equal(bed_stats(&bed).regions, 0);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
+    assert_int_equal(fixture_stats(&fixture).regions, 0);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
     map_at(memory, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static long past_libc(long number, void *addr, size_t len)
@@ -81,99 +81,99 @@ static long past_libc(long number, void *addr, size_t len)
 
 static void munmap__past_libc__registered_anew(void **state)
 {
-    size_t len = 4 * bed_page();
-    char *memory = bed_map(4);
-    struct bed bed;
+    size_t len = 4 * fixture_page();
+    char *memory = fixture_map(4);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    if (!bed_hears_kernel(&bed)) {
-        bed_close(&bed);
+    open_fixture(&fixture);
+    if (!fixture_hears_kernel(&fixture)) {
+        fixture_close(&fixture);
         test_skip("only the kernel tells of this, and it may not");
     }
-    bed_key(&bed, memory, len);
+    fixture_key(&fixture, memory, len);
     assert_int_equal(past_libc(SYS_munmap, memory, len), 0);
     map_at(memory, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void munmap__by_syscall__registered_anew(void **state)
 {
-    size_t len = 4 * bed_page();
-    char *memory = bed_map(4);
-    struct bed bed;
+    size_t len = 4 * fixture_page();
+    char *memory = fixture_map(4);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
     assert_int_equal(syscall(SYS_munmap, memory, len), 0);
     map_at(memory, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The kernel takes whole pages, wherever in the last one the length ends. */
 static void call__ends_within_a_page__all_of_it_is_told(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(2), *end = memory + 2 * page - 64; /* what is registered */
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(2), *end = memory + 2 * page - 64; /* what is registered */
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, end, 64), 1);
+    open_fixture(&fixture);
+    assert_int_equal(fixture_key(&fixture, end, 64), 1);
     assert_int_equal(madvise(memory, page + 1, MADV_DONTNEED), 0);
-    assert_int_equal(bed_key(&bed, end, 64), 2);
+    assert_int_equal(fixture_key(&fixture, end, 64), 2);
     assert_ptr_equal(mmap(memory, page + 1, PROT_READ | PROT_WRITE, MAP_FIXED | ANONYMOUS, -1, 0),
                      memory);
-    assert_int_equal(bed_key(&bed, end, 64), 3);
+    assert_int_equal(fixture_key(&fixture, end, 64), 3);
     assert_ptr_equal(mremap(memory, page + 1, 1, 0), memory);
     map_at(memory + page, page);
-    assert_int_equal(bed_key(&bed, end, 64), 4);
+    assert_int_equal(fixture_key(&fixture, end, 64), 4);
     munmap(memory, page + 1);
     map_at(memory, 2 * page);
-    assert_int_equal(bed_key(&bed, end, 64), 5);
+    assert_int_equal(fixture_key(&fixture, end, 64), 5);
     munmap(memory, 2 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void munmap__a_page_in_the_middle__only_what_touches_it_goes(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(5);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(5);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, 2 * page), 1);
-    assert_int_equal(bed_key(&bed, memory + 2 * page, 10), 2);
-    assert_int_equal(bed_key(&bed, memory + 3 * page, 2 * page), 3);
+    open_fixture(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, 2 * page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + 2 * page, 10), 2);
+    assert_int_equal(fixture_key(&fixture, memory + 3 * page, 2 * page), 3);
     munmap(memory + 2 * page, page);
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    assert_int_equal(bed_key(&bed, memory, 2 * page), 1);
-    assert_int_equal(bed_key(&bed, memory + 3 * page, 2 * page), 3);
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    assert_int_equal(fixture_key(&fixture, memory, 2 * page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + 3 * page, 2 * page), 3);
     map_at(memory + 2 * page, page);
-    assert_int_equal(bed_key(&bed, memory + 2 * page, 10), 4);
+    assert_int_equal(fixture_key(&fixture, memory + 2 * page, 10), 4);
     munmap(memory, 5 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void advice_throws_away(int advice)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(3);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(3);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
-    assert_int_equal(bed_key(&bed, memory + page, page), 2);
+    open_fixture(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 2);
     assert_int_equal(madvise(memory + page, page, advice), 0);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
-    assert_int_equal(bed_key(&bed, memory + page, page), 3);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 3);
     /* The same mapping is still watched, for the new region. */
     assert_int_equal(madvise(memory + page, page, advice), 0);
-    assert_int_equal(bed_key(&bed, memory + page, page), 4);
+    assert_int_equal(fixture_key(&fixture, memory + page, page), 4);
     munmap(memory, 3 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void madvise__dontneed__registered_anew(void **state)
@@ -188,86 +188,86 @@ static void madvise__free__registered_anew(void **state)
 
 static void mmap__fixed_over_it__registered_anew(void **state)
 {
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2);
-    struct bed bed;
+    size_t len = 2 * fixture_page();
+    char *memory = fixture_map(2);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
     assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_FIXED, -1, 0),
                      memory);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void mremap__moved_away__neither_place_is_served(void **state)
 {
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2), *target = bed_map(2), *moved;
-    struct bed bed;
+    size_t len = 2 * fixture_page();
+    char *memory = fixture_map(2), *target = fixture_map(2), *moved;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
     moved = mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target);
     assert_ptr_equal(moved, target);
-    assert_int_equal(bed_key(&bed, moved, len), 2);
+    assert_int_equal(fixture_key(&fixture, moved, len), 2);
     map_at(memory, len);
-    assert_int_equal(bed_key(&bed, memory, len), 3);
-    assert_int_equal(bed_key(&bed, moved, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 3);
+    assert_int_equal(fixture_key(&fixture, moved, len), 2);
     munmap(memory, len);
     munmap(moved, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void mremap__onto_it__registered_anew(void **state)
 {
-    size_t len = 2 * bed_page();
-    char *memory = bed_map(2), *other = bed_map(2);
-    struct bed bed;
+    size_t len = 2 * fixture_page();
+    char *memory = fixture_map(2), *other = fixture_map(2);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
     assert_ptr_equal(mremap(other, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, memory), memory);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void mremap__shrunk_and_grown__the_tail_is_new(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(4);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(4);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
-    assert_int_equal(bed_key(&bed, memory + 3 * page, page), 2);
+    open_fixture(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + 3 * page, page), 2);
     assert_ptr_equal(mremap(memory, 4 * page, 2 * page, 0), memory);
     map_at(memory + 2 * page, 2 * page);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
-    assert_int_equal(bed_key(&bed, memory + 3 * page, page), 3);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, memory + 3 * page, page), 3);
     munmap(memory, 4 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void brk__heap_shrinks_and_grows__registered_anew(void **state)
 {
-    size_t len = 16 * bed_page();
+    size_t len = 16 * fixture_page();
     char *top = sbrk(0);
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     if (sbrk((intptr_t)len) != top)
         test_skip("the heap's end is not ours to move");
     memset(top, 1, len);
-    assert_int_equal(bed_key(&bed, top, len), 1);
-    assert_int_equal(bed_stats(&bed).misses, 1);
+    assert_int_equal(fixture_key(&fixture, top, len), 1);
+    assert_int_equal(fixture_stats(&fixture).misses, 1);
     assert_int_equal(brk(top), 0);
     assert_int_equal(brk(top + len), 0);
-    assert_int_equal(bed_key(&bed, top, len), 2);
+    assert_int_equal(fixture_key(&fixture, top, len), 2);
     assert_int_equal(brk(top), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* tcmalloc keeps what is freed until it is asked. */
@@ -301,25 +301,25 @@ static void free__large_block_allocated_again__registered_anew(void **state)
     enum { LEN = 64 << 20 };
     char *first = malloc(LEN), *second;
     uintptr_t at = (uintptr_t)first;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    if (BED_SANITIZED && !bed_hears_kernel(&bed)) {
+    open_fixture(&fixture);
+    if (FIXTURE_SANITIZED && !fixture_hears_kernel(&fixture)) {
         free(first);
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("a sanitizer's malloc enters the kernel past libc");
     }
-    assert_int_equal(bed_key(&bed, first, LEN), 1);
+    assert_int_equal(fixture_key(&fixture, first, LEN), 1);
     free(first);
     give_freed_memory_back();
     second = malloc_at(at, LEN);
     if (!second) {
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("malloc gave another address");
     }
-    assert_int_equal(bed_key(&bed, second, LEN), 2);
+    assert_int_equal(fixture_key(&fixture, second, LEN), 2);
     free(second);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The heap's top goes back to the kernel with malloc's own lock held: a monitor that allocates
@@ -327,28 +327,28 @@ static void free__large_block_allocated_again__registered_anew(void **state)
 static void malloc_trim__watched_heap__no_deadlock(void **state)
 {
     char *blocks[64];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
     for (int i = 0; i < 64; i++) {
         blocks[i] = malloc(100000);
-        bed_key(&bed, blocks[i], 100000);
+        fixture_key(&fixture, blocks[i], 100000);
     }
     for (int i = 0; i < 64; i++)
         free(blocks[i]);
     malloc_trim(0);
     for (int i = 0; i < 64; i++) {
         blocks[i] = malloc(100000);
-        bed_key(&bed, blocks[i], 100000);
+        fixture_key(&fixture, blocks[i], 100000);
     }
     for (int i = 0; i < 64; i++)
         free(blocks[i]);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 struct on_stack {
-    struct bed *bed;
+    struct fixture *fixture;
     char *addr;
     uint64_t key;
 };
@@ -360,24 +360,24 @@ static void *get_on_stack(void *arg)
 
     memset(buffer, 's', sizeof(buffer));
     on_stack->addr = buffer;
-    on_stack->key = bed_key(on_stack->bed, buffer, sizeof(buffer));
+    on_stack->key = fixture_key(on_stack->fixture, buffer, sizeof(buffer));
     return NULL;
 }
 
 static void thread_stack__of_a_dead_thread_reused__registered_anew(void **state)
 {
     size_t len = 1 << 20;
-    char *stack = bed_map(len / bed_page());
+    char *stack = fixture_map(len / fixture_page());
     struct on_stack seen[2];
     pthread_attr_t attr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     pthread_attr_init(&attr);
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
 
-        seen[i].bed = &bed;
+        seen[i].fixture = &fixture;
         assert_int_equal(pthread_attr_setstack(&attr, stack, len), 0);
         assert_int_equal(pthread_create(&thread, &attr, get_on_stack, &seen[i]), 0);
         pthread_join(thread, NULL);
@@ -386,59 +386,59 @@ static void thread_stack__of_a_dead_thread_reused__registered_anew(void **state)
             map_at(stack, len);
     }
     pthread_attr_destroy(&attr);
-    assert_int_equal(bed_stats(&bed).uncached, 0);
+    assert_int_equal(fixture_stats(&fixture).uncached, 0);
     assert_ptr_equal(seen[0].addr, seen[1].addr);
     assert_int_not_equal(seen[0].key, seen[1].key);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void munmap__region_in_use__ends_with_its_last_put(void **state)
 {
-    size_t len = bed_page();
-    char *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *memory = fixture_map(1);
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    held = bed_get(&bed, memory, len);
+    open_fixture(&fixture);
+    held = fixture_get(&fixture, memory, len);
     munmap(memory, len);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     map_at(memory, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     assert_int_equal(hmreg_mr_key(held), 1);
     hmreg_mr_put(held);
-    assert_int_equal(bed_stats(&bed).zombies, 0);
+    assert_int_equal(fixture_stats(&fixture).zombies, 0);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- what is not cached ----------------------------------------------------------------- */
 
-static void assert_cached(const struct bed *bed, const void *addr, size_t len, bool cached)
+static void assert_cached(const struct fixture *fixture, const void *addr, size_t len, bool cached)
 {
-    struct hmreg_mr *mr = bed_get(bed, addr, len);
+    struct hmreg_mr *mr = fixture_get(fixture, addr, len);
 
-    if (bed_is_cached(mr) != cached)
+    if (fixture_is_cached(mr) != cached)
         fail_msg("memory at %p is%s cached", addr, cached ? " not" : "");
     hmreg_mr_put(mr);
 }
 
 static void assert_file_is_not_cached(int fd, int flags)
 {
-    size_t len = 2 * bed_page();
-    struct bed bed;
+    size_t len = 2 * fixture_page();
+    struct fixture fixture;
     char *memory;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_int_equal(ftruncate(fd, (off_t)len), 0);
     memory = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
     assert_true(memory != MAP_FAILED);
     memset(memory, 1, len);
-    assert_cached(&bed, memory, len, false);
-    assert_int_equal(bed_stats(&bed).uncached, 1);
+    assert_cached(&fixture, memory, len, false);
+    assert_int_equal(fixture_stats(&fixture).uncached, 1);
     munmap(memory, len);
-    assert_int_equal(events(&bed), 0);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), 0);
+    fixture_close(&fixture);
 }
 
 static void get__memfd__not_cached(void **state)
@@ -461,13 +461,13 @@ static void get__file__not_cached(void **state)
 
 static void get__shared_anonymous__not_cached(void **state)
 {
-    size_t len = 2 * bed_page();
+    size_t len = 2 * fixture_page();
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_cached(&bed, memory, len, false);
-    bed_close(&bed);
+    open_fixture(&fixture);
+    assert_cached(&fixture, memory, len, false);
+    fixture_close(&fixture);
     munmap(memory, len);
 }
 
@@ -475,55 +475,55 @@ static char initialised[65536] = {1};
 
 static void get__data_section__not_cached(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_cached(&bed, initialised, sizeof(initialised), false);
-    bed_close(&bed);
+    open_fixture(&fixture);
+    assert_cached(&fixture, initialised, sizeof(initialised), false);
+    fixture_close(&fixture);
 }
 
 static void get__range_with_a_hole__not_cached(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(3);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(3);
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     munmap(memory + page, page);
-    assert_cached(&bed, memory, 3 * page, false);
+    assert_cached(&fixture, memory, 3 * page, false);
     munmap(memory, 3 * page);
-    assert_int_equal(events(&bed), 0);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), 0);
+    fixture_close(&fixture);
 }
 
 static void get__range_over_anonymous_and_shared__not_cached(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(3);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(3);
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_ptr_equal(mmap(memory + page, page, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
                      memory + page);
-    assert_cached(&bed, memory, 3 * page, false);
+    assert_cached(&fixture, memory, 3 * page, false);
     munmap(memory, 3 * page);
-    assert_int_equal(events(&bed), 0);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), 0);
+    fixture_close(&fixture);
 }
 
 static void get__heap_stack_and_several_mappings__cached(void **state)
 {
-    char on_stack[10000], *on_heap = malloc(10000), *memory = bed_map(3);
-    size_t page = bed_page();
-    struct bed bed;
+    char on_stack[10000], *on_heap = malloc(10000), *memory = fixture_map(3);
+    size_t page = fixture_page();
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
-    assert_cached(&bed, on_stack, sizeof(on_stack), true);
-    assert_cached(&bed, on_heap, 10000, true);
-    assert_cached(&bed, memory, 3 * page, true);
-    bed_close(&bed);
+    assert_cached(&fixture, on_stack, sizeof(on_stack), true);
+    assert_cached(&fixture, on_heap, 10000, true);
+    assert_cached(&fixture, memory, 3 * page, true);
+    fixture_close(&fixture);
     munmap(memory, 3 * page);
     free(on_heap);
 }

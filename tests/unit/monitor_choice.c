@@ -3,7 +3,7 @@
  * The default monitor: chosen when host memory is to be cached for the first time, and not before.
  * This program's libc can be hooked; one whose cannot is in memhooks_refused.c.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
 #include <linux/seccomp.h>
@@ -29,21 +29,21 @@ static void take(enum hmreg_log_level level, const char *text, void *context)
     snprintf(told.text, sizeof(told.text), "%s", text);
 }
 
-static void open_default(struct bed *bed)
+static void open_default(struct fixture *fixture)
 {
     struct hmreg_config config = {.size = sizeof(config), .log = take};
 
     vendors_reset();
     told.count = 0;
-    assert_ok(hmreg_open(&config, &bed->lib));
-    bed->domain = counter_open(bed->lib, NULL);
+    assert_ok(hmreg_open(&config, &fixture->lib));
+    fixture->domain = counter_open(fixture->lib, NULL);
 }
 
-static enum hmreg_monitor active(const struct bed *bed)
+static enum hmreg_monitor active(const struct fixture *fixture)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_monitor_query(bed->lib, &info));
+    assert_ok(hmreg_monitor_query(fixture->lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_DEFAULT);
     assert_string_equal(info.why, "");
     return info.active;
@@ -52,27 +52,27 @@ static enum hmreg_monitor active(const struct bed *bed)
 static void open__default__nothing_is_hooked_before_a_get(void **state)
 {
     uint8_t before[CODE], after[CODE];
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
     memcpy(before, (const void *)(uintptr_t)munmap, CODE);
-    open_default(&bed);
+    open_default(&fixture);
     memcpy(after, (const void *)(uintptr_t)munmap, CODE);
     assert_memory_equal(before, after, CODE);
-    assert_int_equal(active(&bed), HMREG_MONITOR_DEFAULT);
-    assert_int_equal(bed_threads_named("hmreg-monitor", NULL, 0), 0);
+    assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
+    assert_int_equal(fixture_threads_named("hmreg-monitor", NULL, 0), 0);
     assert_int_equal(told.count, 0);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    if (active(&bed) != HMREG_MONITOR_MEMHOOKS) {
-        bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    if (active(&fixture) != HMREG_MONITOR_MEMHOOKS) {
+        fixture_close(&fixture);
         test_skip("this program's libc cannot be hooked");
     }
     assert_int_equal(told.count, 1);
     assert_non_null(strstr(told.text, "memhooks"));
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
     assert_int_equal(told.count, 1);
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
     memcpy(after, (const void *)(uintptr_t)munmap, CODE);
     assert_memory_equal(before, after, CODE);
 }
@@ -80,43 +80,43 @@ static void open__default__nothing_is_hooked_before_a_get(void **state)
 /* Domains that were opened before the choice hear as those do that are opened after it. */
 static void get__first_of_host_memory__every_domain_hears_from_then_on(void **state)
 {
-    struct bed beds[3];
-    char *memory = bed_map(1);
+    struct fixture fixtures[3];
+    char *memory = fixture_map(1);
 
-    open_default(&beds[0]);
-    beds[1] = (struct bed){beds[0].lib, counter_open_more(beds[0].lib, NULL)};
+    open_default(&fixtures[0]);
+    fixtures[1] = (struct fixture){fixtures[0].lib, counter_open_more(fixtures[0].lib, NULL)};
     for (int i = 0; i < 2; i++)
-        assert_int_equal(bed_key(&beds[i], memory, 10), i + 1);
-    beds[2] = (struct bed){beds[0].lib, counter_open_more(beds[0].lib, NULL)};
-    assert_int_equal(bed_key(&beds[2], memory, 10), 3);
-    munmap(memory, bed_page());
-    assert_non_null(bed_map_at(memory, 1));
+        assert_int_equal(fixture_key(&fixtures[i], memory, 10), i + 1);
+    fixtures[2] = (struct fixture){fixtures[0].lib, counter_open_more(fixtures[0].lib, NULL)};
+    assert_int_equal(fixture_key(&fixtures[2], memory, 10), 3);
+    munmap(memory, fixture_page());
+    assert_non_null(fixture_map_at(memory, 1));
     for (int i = 0; i < 3; i++)
-        assert_int_equal(bed_key(&beds[i], memory, 10), i + 4);
-    munmap(memory, bed_page());
-    assert_ok(hmreg_domain_close(beds[1].domain));
-    assert_ok(hmreg_domain_close(beds[2].domain));
-    bed_close(&beds[0]);
+        assert_int_equal(fixture_key(&fixtures[i], memory, 10), i + 4);
+    munmap(memory, fixture_page());
+    assert_ok(hmreg_domain_close(fixtures[1].domain));
+    assert_ok(hmreg_domain_close(fixtures[2].domain));
+    fixture_close(&fixtures[0]);
 }
 
 /* Neither has anything to do with the host's memory. */
 static void get__of_device_memory_or_without_a_cache__chooses_nothing(void **state)
 {
     struct hmreg_domain_config none = {.size = sizeof(none), .flags = HMREG_DOMAIN_NO_CACHE};
-    char *memory = bed_map(1), *device = bed_map(1);
-    struct bed bed, uncached;
+    char *memory = fixture_map(1), *device = fixture_map(1);
+    struct fixture fixture, uncached;
 
-    open_default(&bed);
-    vendor_claim(HMREG_IFACE_CUDA, device, bed_page(), HMREG_MEM_DEVICE, 0);
-    uncached = (struct bed){bed.lib, counter_open_more(bed.lib, &none)};
-    bed_key(&bed, device, 10);
-    bed_key(&bed, device, 10);
-    bed_key(&uncached, memory, 10);
-    assert_int_equal(active(&bed), HMREG_MONITOR_DEFAULT);
-    munmap(device, bed_page());
-    munmap(memory, bed_page());
+    open_default(&fixture);
+    vendor_claim(HMREG_IFACE_CUDA, device, fixture_page(), HMREG_MEM_DEVICE, 0);
+    uncached = (struct fixture){fixture.lib, counter_open_more(fixture.lib, &none)};
+    fixture_key(&fixture, device, 10);
+    fixture_key(&fixture, device, 10);
+    fixture_key(&uncached, memory, 10);
+    assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
+    munmap(device, fixture_page());
+    munmap(memory, fixture_page());
     assert_ok(hmreg_domain_close(uncached.domain));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- several at once -------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ enum { THREADS = 4 };
 
 struct getter {
     pthread_t thread;
-    struct bed bed;
+    struct fixture fixture;
     char *memory;
     uint64_t keys[2];
 };
@@ -137,34 +137,34 @@ static void *get_and_renew(void *arg)
     struct getter *getter = arg;
 
     pthread_barrier_wait(&line);
-    getter->keys[0] = bed_key(&getter->bed, getter->memory, 10);
-    munmap(getter->memory, bed_page());
-    if (!bed_map_at(getter->memory, 1))
+    getter->keys[0] = fixture_key(&getter->fixture, getter->memory, 10);
+    munmap(getter->memory, fixture_page());
+    if (!fixture_map_at(getter->memory, 1))
         abort();
-    getter->keys[1] = bed_key(&getter->bed, getter->memory, 10);
+    getter->keys[1] = fixture_key(&getter->fixture, getter->memory, 10);
     return NULL;
 }
 
 static void get__first_on_several_threads_at_once__one_chooses_and_each_is_told(void **state)
 {
     struct getter getters[THREADS];
-    struct bed bed;
+    struct fixture fixture;
 
     pthread_barrier_init(&line, NULL, THREADS);
     for (int round = 0; round < 30; round++) {
-        open_default(&bed);
+        open_default(&fixture);
         for (int i = 0; i < THREADS; i++)
-            getters[i] = (struct getter){.bed = bed, .memory = bed_map(1)};
+            getters[i] = (struct getter){.fixture = fixture, .memory = fixture_map(1)};
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_create(&getters[i].thread, NULL, get_and_renew, &getters[i]),
                              0);
         for (int i = 0; i < THREADS; i++) {
             pthread_join(getters[i].thread, NULL);
             assert_int_not_equal(getters[i].keys[0], getters[i].keys[1]);
-            munmap(getters[i].memory, bed_page());
+            munmap(getters[i].memory, fixture_page());
         }
         assert_int_equal(told.count, 1);
-        bed_close(&bed);
+        fixture_close(&fixture);
     }
     pthread_barrier_destroy(&line);
 }
@@ -174,22 +174,22 @@ static void get__first_on_several_threads_at_once__one_chooses_and_each_is_told(
 /* A profile that kills who asks for userfaultfd. */
 static int where_the_call_kills(char *memory)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    if (!bed_filter_userfaultfd(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_PROCESS))
+    if (!fixture_filter_userfaultfd(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_PROCESS))
         return 77;
-    open_default(&bed);
-    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
+    open_default(&fixture);
+    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
         return 1;
-    if (active(&bed) != HMREG_MONITOR_MEMHOOKS)
+    if (active(&fixture) != HMREG_MONITOR_MEMHOOKS)
         return 2;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
 static void get__a_filter_kills_for_userfaultfd__lives_and_is_cached(void **state)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     int status;
     pid_t child;
 
@@ -198,7 +198,7 @@ static void get__a_filter_kills_for_userfaultfd__lives_and_is_cached(void **stat
     if (child == 0)
         _exit(where_the_call_kills(memory));
     assert_int_equal(waitpid(child, &status, 0), child);
-    munmap(memory, bed_page());
+    munmap(memory, fixture_page());
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         test_skip("this system has no seccomp filters");
     assert_int_equal(status, 0);

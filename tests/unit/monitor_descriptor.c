@@ -4,9 +4,9 @@
  * the system call, and what comes of it when the program closes it, or when a child has it that was
  * made without fork handlers.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/uffd.h"
+#include "core/monitor/userfaultfd/uffd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,17 +23,17 @@
 #define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
 #endif
 
-static void open_bed(struct bed *bed, const struct hmreg_domain_config *config)
+static void open_fixture(struct fixture *fixture, const struct hmreg_domain_config *config)
 {
-    bed_open(bed, HMREG_MONITOR_USERFAULTFD, config);
+    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, config);
 }
 
 /* A domain whose hits ask nobody. */
-static void open_trusting(struct bed *bed)
+static void open_trusting(struct fixture *fixture)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
 
-    open_bed(bed, &config);
+    open_fixture(fixture, &config);
 }
 
 /* ---- how it is opened ------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static int open_filtered(uint32_t call, uint32_t file, bool by_name)
     if (child == 0) {
         struct owned_fd fd;
 
-        if (!bed_filter_userfaultfd(call, file))
+        if (!fixture_filter_userfaultfd(call, file))
             _exit(77);
         _exit(uffd_open(by_name, &fd) ? -hmreg_last_error()->code : OPENED);
     }
@@ -143,103 +143,103 @@ static void put_another_file_there(int fd)
 
 static void descriptor__closed_by_the_program__noticed_at_the_next_miss(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(1), *other = bed_map(1);
+    size_t page = fixture_page();
+    char *memory = fixture_map(1), *other = fixture_map(1);
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     int fd;
 
-    open_trusting(&bed);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
+    open_trusting(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
     fd = find_userfaultfd();
     assert_true(fd >= 0);
     put_another_file_there(fd);
-    mr = bed_get(&bed, other, page);
-    assert_false(bed_is_cached(mr));
+    mr = fixture_get(&fixture, other, page);
+    assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    assert_int_equal(bed_key(&bed, memory, page), 3);
-    assert_int_equal(bed_key(&bed, memory, page), 4);
+    assert_int_equal(fixture_key(&fixture, memory, page), 3);
+    assert_int_equal(fixture_key(&fixture, memory, page), 4);
     munmap(memory, page);
     munmap(other, page);
-    bed_close(&bed);
+    fixture_close(&fixture);
     assert_int_equal(close(fd), 0); /* it was left alone */
 }
 
 /* No call of ours after it, until memory changes. */
 static void descriptor__closed_by_the_program__noticed_at_the_next_change(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(1), *changed = bed_map(1);
+    size_t page = fixture_page();
+    char *memory = fixture_map(1), *changed = fixture_map(1);
     struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_trusting(&bed);
-    assert_int_equal(bed_key(&bed, memory, page), 1);
-    assert_int_equal(bed_key(&bed, changed, page), 2);
+    open_trusting(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, page), 1);
+    assert_int_equal(fixture_key(&fixture, changed, page), 2);
     assert_int_equal(close(find_userfaultfd()), 0);
     munmap(changed, page);
     do { /* the thread says so, when it runs */
-        bed_key(&bed, memory, page);
-        assert_ok(hmreg_domain_stats(bed.domain, &stats));
+        fixture_key(&fixture, memory, page);
+        assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     } while (stats.regions);
     munmap(memory, page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- a child made without fork handlers ------------------------------------------------- */
 
 static int childs_part(void)
 {
-    size_t page = bed_page();
-    struct bed bed;
+    size_t page = fixture_page();
+    struct fixture fixture;
     char *memory;
 
-    open_trusting(&bed);
-    memory = bed_map(1);
-    if (bed_key(&bed, memory, page) != 1 || bed_key(&bed, memory, page) != 1)
+    open_trusting(&fixture);
+    memory = fixture_map(1);
+    if (fixture_key(&fixture, memory, page) != 1 || fixture_key(&fixture, memory, page) != 1)
         return 1;
     munmap(memory, page);
-    if (bed_map_at(memory, 1) != memory || bed_key(&bed, memory, page) != 2)
+    if (fixture_map_at(memory, 1) != memory || fixture_key(&fixture, memory, page) != 2)
         return 2;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
 static void child__without_handlers__watches_for_itself(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
     int status;
     pid_t child;
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
-    open_bed(&bed, NULL);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
+    open_fixture(&fixture, NULL);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
     child = _Fork();
     if (child == 0)
         _exit(childs_part());
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    munmap(memory, bed_page()); /* would sleep for ever without the thread that reads */
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    bed_close(&bed);
+    munmap(memory, fixture_page()); /* would sleep for ever without the thread that reads */
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    fixture_close(&fixture);
 }
 
 /* The child's descriptor keeps the userfaultfd alive, whose thread is gone: nothing may be watched
  * by it any more. */
 static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(void **state)
 {
-    size_t page = bed_page(), pages = ((size_t)4 << 20) / page;
-    char *memory = bed_reserve(9), *target = bed_reserve(8), *large = bed_map(pages);
-    struct bed bed;
+    size_t page = fixture_page(), pages = ((size_t)4 << 20) / page;
+    char *memory = fixture_reserve(9), *target = fixture_reserve(8), *large = fixture_map(pages);
+    struct fixture fixture;
     pid_t child;
 
-    assert_non_null(bed_map_at(memory, 4));
-    open_bed(&bed, NULL);
-    bed_key(&bed, memory, 10);
-    bed_key(&bed, large, 10);
+    assert_non_null(fixture_map_at(memory, 4));
+    open_fixture(&fixture, NULL);
+    fixture_key(&fixture, memory, 10);
+    fixture_key(&fixture, large, 10);
     child = _Fork();
     if (child == 0) {
         pause();
@@ -248,7 +248,7 @@ static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(v
     assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
     assert_ptr_equal(mremap(memory, 8 * page, 8 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
                      target);
-    bed_close(&bed);
+    fixture_close(&fixture);
     munmap(target, 8 * page);
     munmap(large, pages * page);
     assert_int_equal(kill(child, SIGKILL), 0);

@@ -3,9 +3,9 @@
  * What the kernel's events bring with them: the moment between a change and the word of it, and
  * what watching costs others. Of userfaultfd alone; what every monitor must notice is in monitor.c.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/context.h"
+#include "core/context/context.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,20 +19,20 @@
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
-    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
 static void map_at(char *addr, size_t len)
 {
-    assert_ptr_equal(bed_map_at(addr, len / bed_page()), addr);
+    assert_ptr_equal(fixture_map_at(addr, len / fixture_page()), addr);
 }
 
-static uint64_t events(const struct bed *bed)
+static uint64_t events(const struct fixture *fixture)
 {
-    assert_true(monitor_settle(bed->lib->monitor));
-    return monitor_events(bed->lib->monitor);
+    assert_true(monitor_sync(fixture->lib->monitor));
+    return monitor_events(fixture->lib->monitor);
 }
 
 /* ---- the moment between ----------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static void *unmap_it(void *arg)
 
 /* A thread that remembers the region it asks for again. */
 struct getting {
-    struct bed *bed;
+    struct fixture *fixture;
     char *addr;
     size_t len;
     sem_t remembers, go_on;
@@ -128,17 +128,17 @@ static void *get_it(void *arg)
 {
     struct getting *getting = arg;
 
-    bed_key(getting->bed, getting->addr, getting->len);
-    bed_key(getting->bed, getting->addr, getting->len);
+    fixture_key(getting->fixture, getting->addr, getting->len);
+    fixture_key(getting->fixture, getting->addr, getting->len);
     sem_post(&getting->remembers);
     sem_wait(&getting->go_on);
-    getting->key = bed_key(getting->bed, getting->addr, getting->len);
+    getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
     return NULL;
 }
 
-static void remember(struct getting *getting, struct bed *bed, char *addr, size_t len)
+static void remember(struct getting *getting, struct fixture *fixture, char *addr, size_t len)
 {
-    *getting = (struct getting){.bed = bed, .addr = addr, .len = len};
+    *getting = (struct getting){.fixture = fixture, .addr = addr, .len = len};
     sem_init(&getting->remembers, 0, 0);
     sem_init(&getting->go_on, 0, 0);
     assert_int_equal(pthread_create(&getting->thread, NULL, get_it, getting), 0);
@@ -148,14 +148,14 @@ static void remember(struct getting *getting, struct bed *bed, char *addr, size_
 /* munmap() has returned, the event is read, and has not been pushed yet. */
 static void get__change_read_but_not_pushed__waits_for_it(void **state)
 {
-    size_t len = bed_page();
-    char *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *memory = fixture_map(1);
     struct getting getting;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
-    remember(&getting, &bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
+    remember(&getting, &fixture, memory, len);
     raise_obstacle(AFTER_READING);
     munmap(memory, len);
     await_obstacle();
@@ -165,23 +165,23 @@ static void get__change_read_but_not_pushed__waits_for_it(void **state)
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The getter's memory is unmapped and mapped anew while the thread that reads is held up: munmap()
  * has not returned, yet the address is free. No gate says so, only the kernel knows. */
 static void get__change_not_even_read__asks_the_kernel(void **state)
 {
-    size_t len = bed_page();
-    char *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *memory = fixture_map(1);
     struct unmapping unmapping = {memory, len};
     struct getting getting;
     pthread_t unmapper;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
-    remember(&getting, &bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
+    remember(&getting, &fixture, memory, len);
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
@@ -192,7 +192,7 @@ static void get__change_not_even_read__asks_the_kernel(void **state)
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* A domain that is opened while events are being read has a gate that does not say so; what it
@@ -200,23 +200,23 @@ static void get__change_not_even_read__asks_the_kernel(void **state)
 static void *open_and_get(void *arg)
 {
     struct getting *getting = arg;
-    struct bed later = {getting->bed->lib, counter_open_more(getting->bed->lib, NULL)};
+    struct fixture later = {getting->fixture->lib, counter_open_more(getting->fixture->lib, NULL)};
 
-    getting->key = bed_key(&later, getting->addr, getting->len);
+    getting->key = fixture_key(&later, getting->addr, getting->len);
     assert_ok(hmreg_domain_close(later.domain));
     return NULL;
 }
 
 static void domain_open__while_events_are_read__waits_for_the_reading(void **state)
 {
-    size_t len = bed_page();
-    char *first = bed_map(1), *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *first = fixture_map(1), *memory = fixture_map(1);
     struct getting getting = {.addr = memory, .len = len};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    getting.bed = &bed;
-    bed_key(&bed, first, len);
+    open_fixture(&fixture);
+    getting.fixture = &fixture;
+    fixture_key(&fixture, first, len);
     raise_obstacle(AFTER_READING);
     munmap(first, len);
     await_obstacle();
@@ -229,7 +229,7 @@ static void domain_open__while_events_are_read__waits_for_the_reading(void **sta
     pthread_join(getting.thread, NULL);
     assert_int_equal(getting.key, 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static sem_t in_fabric, leave_fabric;
@@ -247,7 +247,7 @@ static void *get_pending(void *arg)
 {
     struct getting *getting = arg;
 
-    getting->key = bed_key(getting->bed, getting->addr, getting->len);
+    getting->key = fixture_key(getting->fixture, getting->addr, getting->len);
     return NULL;
 }
 
@@ -257,18 +257,18 @@ static void *get_pending(void *arg)
 static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(void **state)
 {
     static const struct timespec a_while = {.tv_nsec = 20000000};
-    size_t len = bed_page();
-    char *first = bed_map(1), *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *first = fixture_map(1), *memory = fixture_map(1);
     struct unmapping unmapping = {memory, len};
     struct getting early, late;
     pthread_t unmapper;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    early = late = (struct getting){.bed = &bed, .addr = memory, .len = len};
+    open_fixture(&fixture);
+    early = late = (struct getting){.fixture = &fixture, .addr = memory, .len = len};
     sem_init(&in_fabric, 0, 0);
     sem_init(&leave_fabric, 0, 0);
-    assert_int_equal(bed_key(&bed, first, len), 1);
+    assert_int_equal(fixture_key(&fixture, first, len), 1);
     counter.reg_hook = wait_in_fabric;
     assert_int_equal(pthread_create(&early.thread, NULL, get_pending, &early), 0);
     sem_wait(&in_fabric);
@@ -288,137 +288,137 @@ static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(v
     counter.reg_hook = NULL;
     munmap(memory, len);
     munmap(first, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Someone unmaps, and nobody reads: a get does not wait for ever, nor does it take the risk. */
 static void get__the_kernel_does_not_settle__served_uncached(void **state)
 {
-    size_t len = bed_page();
-    char *second = bed_map(1), *memory = bed_map(1);
+    size_t len = fixture_page();
+    char *second = fixture_map(1), *memory = fixture_map(1);
     struct unmapping unmapping = {second, len};
     pthread_t unmapper;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, second, len);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    open_fixture(&fixture);
+    fixture_key(&fixture, second, len);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     raise_obstacle(BEFORE_READING);
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     map_at(second, len);
-    mr = bed_get(&bed, memory, len);
-    assert_false(bed_is_cached(mr));
+    mr = fixture_get(&fixture, memory, len);
+    assert_false(fixture_is_cached(mr));
     assert_int_equal(hmreg_mr_key(mr), 3);
     hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&counter.regions), 2);
     remove_obstacle();
     pthread_join(unmapper, NULL);
-    assert_int_equal(bed_key(&bed, memory, len), 2);
+    assert_int_equal(fixture_key(&fixture, memory, len), 2);
     munmap(second, len);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- what watching costs others --------------------------------------------------------- */
 
 static void read__into_watched_memory__works(void **state)
 {
-    size_t len = 2 * bed_page();
+    size_t len = 2 * fixture_page();
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS, -1, 0);
-    struct bed bed;
+    struct fixture fixture;
     int ends[2];
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len); /* no page of it is there yet */
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len); /* no page of it is there yet */
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "hello", 5), 5);
-    assert_int_equal(read(ends[0], memory + bed_page() - 2, 5), 5);
-    assert_memory_equal(memory + bed_page() - 2, "hello", 5);
+    assert_int_equal(read(ends[0], memory + fixture_page() - 2, 5), 5);
+    assert_memory_equal(memory + fixture_page() - 2, "hello", 5);
     memset(memory, 1, len);
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(bed_key(&bed, memory, len), 1);
+    assert_int_equal(fixture_key(&fixture, memory, len), 1);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void munmap__of_unwatched_memory__no_event(void **state)
 {
-    size_t len = 4 * bed_page();
-    char *watched = bed_map(4), *other = bed_map(4);
-    struct bed bed;
+    size_t len = 4 * fixture_page();
+    char *watched = fixture_map(4), *other = fixture_map(4);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    bed_key(&bed, watched, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, watched, len);
     munmap(other, len);
-    assert_int_equal(events(&bed), 0);
+    assert_int_equal(events(&fixture), 0);
     munmap(watched, len);
-    assert_int_equal(events(&bed), 1);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), 1);
+    fixture_close(&fixture);
 }
 
 static void munmap__of_what_no_region_covers_any_more__no_event(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
-    size_t len = 4 * bed_page();
-    char *evicted = bed_map(4), *flushed = bed_map(4), *told = bed_map(4);
-    struct bed bed;
+    size_t len = 4 * fixture_page();
+    char *evicted = fixture_map(4), *flushed = fixture_map(4), *told = fixture_map(4);
+    struct fixture fixture;
 
-    bed_open(&bed, HMREG_MONITOR_USERFAULTFD, &config);
-    bed_key(&bed, evicted, len);
-    bed_key(&bed, flushed, len);
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, &config);
+    fixture_key(&fixture, evicted, len);
+    fixture_key(&fixture, flushed, len);
     munmap(evicted, len);
-    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(flushed, len);
-    bed_key(&bed, told, len);
-    assert_ok(hmreg_invalidate(bed.lib, told, len));
-    assert_ok(hmreg_domain_flush(bed.domain));
+    fixture_key(&fixture, told, len);
+    assert_ok(hmreg_invalidate(fixture.lib, told, len));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(told, len);
-    assert_int_equal(events(&bed), 0);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), 0);
+    fixture_close(&fixture);
 }
 
 static void munmap__of_memory_that_had_moved__no_event(void **state)
 {
-    size_t len = 4 * bed_page();
-    char *memory = bed_map(4), *target = bed_map(4);
-    struct bed bed;
+    size_t len = 4 * fixture_page();
+    char *memory = fixture_map(4), *target = fixture_map(4);
+    struct fixture fixture;
     uint64_t before;
 
-    open_bed(&bed);
-    bed_key(&bed, memory, len);
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, len);
     assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
-    assert_ok(hmreg_domain_flush(bed.domain)); /* its region goes, and the watch with it */
-    before = events(&bed);
+    assert_ok(hmreg_domain_flush(fixture.domain)); /* its region goes, and the watch with it */
+    before = events(&fixture);
     munmap(target, len);
-    assert_int_equal(events(&bed), before);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), before);
+    fixture_close(&fixture);
 }
 
 /* A mapping is watched as long as there is a region in it, and no longer. */
 static void unwatch__mapping_of_another_region__stays_watched(void **state)
 {
-    char *memory = bed_map(4);
-    size_t page = bed_page();
-    struct bed bed;
+    char *memory = fixture_map(4);
+    size_t page = fixture_page();
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_int_equal(bed_key(&bed, memory, page + 100), 1);
-    assert_int_equal(bed_key(&bed, memory + page + 200, page), 2);
-    assert_ok(hmreg_invalidate(bed.lib, memory, 1));
-    assert_int_equal(bed_key(&bed, memory + page + 200, page), 2);
+    open_fixture(&fixture);
+    assert_int_equal(fixture_key(&fixture, memory, page + 100), 1);
+    assert_int_equal(fixture_key(&fixture, memory + page + 200, page), 2);
+    assert_ok(hmreg_invalidate(fixture.lib, memory, 1));
+    assert_int_equal(fixture_key(&fixture, memory + page + 200, page), 2);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    assert_int_equal(events(&bed), 0);
+    assert_int_equal(events(&fixture), 0);
     madvise(memory + page, page, MADV_DONTNEED);
-    assert_int_equal(events(&bed), 1);
-    assert_int_equal(bed_key(&bed, memory + page + 200, page), 3);
-    assert_ok(hmreg_invalidate(bed.lib, memory + page + 200, 1));
-    assert_ok(hmreg_domain_flush(bed.domain));
+    assert_int_equal(events(&fixture), 1);
+    assert_int_equal(fixture_key(&fixture, memory + page + 200, page), 3);
+    assert_ok(hmreg_invalidate(fixture.lib, memory + page + 200, 1));
+    assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(memory, 4 * page);
-    assert_int_equal(events(&bed), 1);
-    bed_close(&bed);
+    assert_int_equal(events(&fixture), 1);
+    fixture_close(&fixture);
 }
 
 /* ---- where there is no room ------------------------------------------------------------- */
@@ -428,32 +428,32 @@ static void unwatch__mapping_of_another_region__stays_watched(void **state)
 static void get__no_mapping_left__needs_none(void **state)
 {
     enum { PAGES = 140000 };
-    size_t page = bed_page(), split = 0;
+    size_t page = fixture_page(), split = 0;
     bool cached;
-    char *memory = bed_map(8);
+    char *memory = fixture_map(8);
     char *many = mmap(NULL, PAGES * page, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("a sanitizer needs mappings of its own");
     assert_true(many != MAP_FAILED);
-    open_bed(&bed);
-    bed_key(&bed, memory, page); /* what the library needs of memory, it has */
+    open_fixture(&fixture);
+    fixture_key(&fixture, memory, page); /* what the library needs of memory, it has */
     while (split < PAGES && mprotect(many + split * page, page, PROT_READ) == 0)
         split += 2;
     if (split >= PAGES) {
         munmap(many, PAGES * page);
-        bed_close(&bed);
+        fixture_close(&fixture);
         test_skip("this kernel counts no mappings");
     }
-    mr = bed_get(&bed, memory + 4 * page, page);
-    cached = bed_is_cached(mr);
+    mr = fixture_get(&fixture, memory + 4 * page, page);
+    cached = fixture_is_cached(mr);
     hmreg_mr_put(mr);
     munmap(many, PAGES * page);
     assert_true(cached);
     munmap(memory, 8 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 TEST_MAIN(TEST(get__no_mapping_left__needs_none),

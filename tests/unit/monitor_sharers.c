@@ -3,7 +3,7 @@
  * Several who watch: two libraries in one process, a parent and its child, one library after the
  * other. Each is told of the changes of its own memory, and none outlives its library.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,33 +11,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
-    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
 static void two_libraries__same_memory__both_cache_and_both_notice(void **state)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
-    char *memory = bed_map(1);
-    struct bed bed, other;
+    char *memory = fixture_map(1);
+    struct fixture fixture, other;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_ok(hmreg_open(&config, &other.lib));
     other.domain = counter_open_more(other.lib, NULL);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    assert_int_equal(bed_key(&other, memory, 10), 2);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    assert_int_equal(bed_key(&other, memory, 10), 2);
-    munmap(memory, bed_page());
-    assert_ptr_equal(bed_map_at(memory, 1), memory);
-    assert_int_equal(bed_key(&other, memory, 10), 3);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(fixture_key(&other, memory, 10), 2);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    assert_int_equal(fixture_key(&other, memory, 10), 2);
+    munmap(memory, fixture_page());
+    assert_ptr_equal(fixture_map_at(memory, 1), memory);
+    assert_int_equal(fixture_key(&other, memory, 10), 3);
     assert_ok(hmreg_domain_close(other.domain));
     assert_ok(hmreg_close(other.lib));
-    assert_int_equal(bed_key(&bed, memory, 10), 4);
-    munmap(memory, bed_page());
-    assert_int_equal(bed_stats(&bed).invalidations, 2);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 4);
+    munmap(memory, fixture_page());
+    assert_int_equal(fixture_stats(&fixture).invalidations, 2);
+    fixture_close(&fixture);
 }
 
 static bool has_userfaultfd(void)
@@ -54,57 +54,57 @@ static bool has_userfaultfd(void)
 
 static int childs_part(char *memory)
 {
-    struct bed bed;
+    struct fixture fixture;
 
     if (has_userfaultfd())
         return 1;
-    munmap(memory, bed_page()); /* its own copy: nothing to the parent */
-    open_bed(&bed);
-    memory = bed_map(1);
-    if (bed_key(&bed, memory, 10) != 1 || bed_key(&bed, memory, 10) != 1)
+    munmap(memory, fixture_page()); /* its own copy: nothing to the parent */
+    open_fixture(&fixture);
+    memory = fixture_map(1);
+    if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
         return 2;
-    munmap(memory, bed_page());
-    if (bed_stats(&bed).invalidations != 1)
+    munmap(memory, fixture_page());
+    if (fixture_stats(&fixture).invalidations != 1)
         return 3;
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
 static void fork__child_lives_on__parent_is_told_and_child_has_its_own(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
     int status;
     pid_t child;
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer forbids threads in a forked child");
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_true(has_userfaultfd());
-    bed_key(&bed, memory, 10);
+    fixture_key(&fixture, memory, 10);
     child = fork();
     if (child == 0)
         _exit(childs_part(memory));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(bed_key(&bed, memory, 10), 1);
-    munmap(memory, bed_page());
-    assert_int_equal(bed_stats(&bed).invalidations, 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_key(&fixture, memory, 10), 1);
+    munmap(memory, fixture_page());
+    assert_int_equal(fixture_stats(&fixture).invalidations, 1);
+    fixture_close(&fixture);
 }
 
 static void close__nothing_is_watched_and_no_thread_is_left(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
     for (int i = 0; i < 20; i++) {
-        open_bed(&bed);
-        bed_key(&bed, memory, 10);
-        bed_close(&bed);
+        open_fixture(&fixture);
+        fixture_key(&fixture, memory, 10);
+        fixture_close(&fixture);
         assert_false(has_userfaultfd());
     }
-    munmap(memory, bed_page()); /* would sleep for ever if someone still watched */
+    munmap(memory, fixture_page()); /* would sleep for ever if someone still watched */
 }
 
 TEST_MAIN(TEST(two_libraries__same_memory__both_cache_and_both_notice),

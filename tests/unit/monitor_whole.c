@@ -5,14 +5,14 @@
  * stay, and no mapping is made more; and a mapping without a region is the program's alone again.
  * Of userfaultfd only.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
-#include "core/context.h"
-#include "core/error.h"
-#include "core/maps.h"
-#include "core/reaper.h"
-#include "core/uffd.h"
-#include "core/watching.h"
+#include "core/base/error.h"
+#include "core/base/maps.h"
+#include "core/base/reaper.h"
+#include "core/context/context.h"
+#include "core/monitor/userfaultfd/uffd.h"
+#include "core/monitor/userfaultfd/watched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,45 +35,45 @@
 #define PATIENCE_SECONDS 120
 
 /* The reaper tidies once nothing has ended for so long. */
-static void open_bed_idle(struct bed *bed, int64_t idle_ns)
+static void open_fixture_idle(struct fixture *fixture, int64_t idle_ns)
 {
     reaper_set_idle(idle_ns);
-    bed_open(bed, HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
-    open_bed_idle(bed, INT64_MAX);
+    open_fixture_idle(fixture, INT64_MAX);
 }
 
-static void get_and_put(const struct bed *bed, char *memory, size_t len)
+static void get_and_put(const struct fixture *fixture, char *memory, size_t len)
 {
-    bed_key(bed, memory, len);
+    fixture_key(fixture, memory, len);
 }
 
-static void forget(const struct bed *bed)
+static void forget(const struct fixture *fixture)
 {
-    assert_ok(hmreg_domain_flush(bed->domain));
+    assert_ok(hmreg_domain_flush(fixture->domain));
 }
 
-static uint64_t events(const struct bed *bed)
+static uint64_t events(const struct fixture *fixture)
 {
-    assert_true(monitor_settle(bed->lib->monitor));
-    return monitor_events(bed->lib->monitor);
+    assert_true(monitor_sync(fixture->lib->monitor));
+    return monitor_events(fixture->lib->monitor);
 }
 
 /* Is the page watched? Its content is lost in finding out. */
-static bool is_watched(const struct bed *bed, char *page)
+static bool is_watched(const struct fixture *fixture, char *page)
 {
-    uint64_t before = events(bed);
+    uint64_t before = events(fixture);
 
-    assert_int_equal(madvise(page, bed_page(), MADV_DONTNEED), 0);
-    return events(bed) > before;
+    assert_int_equal(madvise(page, fixture_page(), MADV_DONTNEED), 0);
+    return events(fixture) > before;
 }
 
-static void tidy(const struct bed *bed)
+static void tidy(const struct fixture *fixture)
 {
-    while (monitor_tidy(bed->lib->monitor))
+    while (monitor_tidy(fixture->lib->monitor))
         ;
 }
 
@@ -159,20 +159,20 @@ static void huge_pages__a_small_region_in_each__stay(void **state)
 {
     size_t len = 8 * HUGE;
     unsigned long before, with, after;
-    struct bed bed;
+    struct fixture fixture;
     char *memory;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     memory = map_huge(len);
     before = smaps_value(memory, "AnonHugePages:");
     for (size_t at = 0; at < len; at += HUGE)
-        get_and_put(&bed, memory + at + 5 * bed_page(), bed_page());
+        get_and_put(&fixture, memory + at + 5 * fixture_page(), fixture_page());
     with = smaps_value(memory, "AnonHugePages:");
-    forget(&bed);
-    tidy(&bed);
+    forget(&fixture);
+    tidy(&fixture);
     after = smaps_value(memory, "AnonHugePages:");
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
     if (!before)
         test_skip("this kernel gives no huge pages");
     assert_int_equal(with, before);
@@ -183,109 +183,109 @@ static void huge_pages__a_small_region_in_each__stay(void **state)
 static void huge_pages__reserved_ones__cached_and_watched(void **state)
 {
     size_t len = 2 * HUGE;
-    struct bed bed;
+    struct fixture fixture;
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE,
                         -1, 0); /* none is touched */
     struct hmreg_mr *mr;
 
     if (memory == MAP_FAILED)
         test_skip("no huge pages of 2 MiB: %s", strerror(errno));
-    open_bed(&bed);
-    mr = bed_get(&bed, memory + 100, HUGE);
-    assert_true(bed_is_cached(mr));
+    open_fixture(&fixture);
+    mr = fixture_get(&fixture, memory + 100, HUGE);
+    assert_true(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    assert_int_equal(bed_key(&bed, memory + 100, HUGE), 1);
+    assert_int_equal(fixture_key(&fixture, memory + 100, HUGE), 1);
     munmap(memory, len);
     assert_ptr_equal(mmap(memory, len, PROT_READ | PROT_WRITE,
                           ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE | MAP_FIXED, -1, 0),
                      memory);
-    assert_int_equal(bed_key(&bed, memory + 100, HUGE), 2);
+    assert_int_equal(fixture_key(&fixture, memory + 100, HUGE), 2);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- mappings --------------------------------------------------------------------------- */
 
 static void mappings__many_regions_apart__hardly_one_more(void **state)
 {
-    size_t page = bed_page(), pages = 4000;
-    char *memory = bed_map(pages);
+    size_t page = fixture_page(), pages = 4000;
+    char *memory = fixture_map(pages);
     unsigned before;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory, page); /* what the library needs of memory, it has */
-    forget(&bed);
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory, page); /* what the library needs of memory, it has */
+    forget(&fixture);
     before = mappings();
     for (size_t i = 0; i < pages; i += 2)
-        get_and_put(&bed, memory + i * page, page);
-    assert_in_range(mappings(), 0, before + (BED_SANITIZED ? 100 : 16)); /* its own, too */
-    assert_int_equal(bed_stats(&bed).regions, pages / 2);
+        get_and_put(&fixture, memory + i * page, page);
+    assert_in_range(mappings(), 0, before + (FIXTURE_SANITIZED ? 100 : 16)); /* its own, too */
+    assert_int_equal(fixture_stats(&fixture).regions, pages / 2);
     munmap(memory, pages * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void mremap__of_the_whole_with_a_region_in_it__as_ever(void **state)
 {
-    size_t page = bed_page(), len = 8 * page;
-    char *memory = bed_map(8), *target = bed_reserve(16);
-    struct bed bed;
+    size_t page = fixture_page(), len = 8 * page;
+    char *memory = fixture_map(8), *target = fixture_reserve(16);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory + 3 * page, page);
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory + 3 * page, page);
     assert_ptr_equal(mremap(memory, len, 2 * len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
     assert_int_equal(target[len - 1], 'm');
-    get_and_put(&bed, target + 3 * page, page);
-    assert_ok(hmreg_invalidate(bed.lib, target, 2 * len));
+    get_and_put(&fixture, target + 3 * page, page);
+    assert_ok(hmreg_invalidate(fixture.lib, target, 2 * len));
     assert_ptr_equal(mremap(target, 2 * len, len, 0), target);
-    forget(&bed);
-    assert_false(is_watched(&bed, target));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, target));
     munmap(target, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* malloc moves a block of its own mapping by mremap(2); where that fails, it copies. */
 static void realloc__of_a_block_with_a_region__not_copied(void **state)
 {
     size_t len = 64u << 20;
-    struct bed bed;
+    struct fixture fixture;
     char *block, *grown;
 
-    if (BED_SANITIZED)
+    if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's malloc moves nothing");
-    open_bed(&bed);
+    open_fixture(&fixture);
     block = malloc(len);
     assert_non_null(block);
     block[len / 2] = 'x';
-    get_and_put(&bed, block + len / 4, bed_page());
+    get_and_put(&fixture, block + len / 4, fixture_page());
     grown = realloc(block, 2 * len);
     assert_non_null(grown);
     assert_int_equal(grown[len / 2], 'x');
     /* A copy would have touched each page. */
-    assert_in_range(smaps_value((char *)((uintptr_t)grown & ~(bed_page() - 1)), "Rss:"), 1,
+    assert_in_range(smaps_value((char *)((uintptr_t)grown & ~(fixture_page() - 1)), "Rss:"), 1,
                     (len >> 10) / 2);
     free(grown);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* ---- without a region ------------------------------------------------------------------- */
 
 static void grown__in_place__left_whole(void **state)
 {
-    size_t page = bed_page(), len = 4 * page;
-    char *memory = bed_reserve(9);
-    struct bed bed;
+    size_t page = fixture_page(), len = 4 * page;
+    char *memory = fixture_reserve(9);
+    struct fixture fixture;
 
-    assert_non_null(bed_map_at(memory, 4));
-    open_bed(&bed);
-    get_and_put(&bed, memory + page, page);
+    assert_non_null(fixture_map_at(memory, 4));
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory + page, page);
     assert_ptr_equal(mremap(memory, len, 2 * len, 0), memory);
-    assert_true(is_watched(&bed, memory + len));
-    forget(&bed);
-    assert_false(is_watched(&bed, memory));
-    assert_false(is_watched(&bed, memory + 2 * len - page));
+    assert_true(is_watched(&fixture, memory + len));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory));
+    assert_false(is_watched(&fixture, memory + 2 * len - page));
     munmap(memory, 2 * len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* What grew is found by the kernel's list of mappings, if that can be asked. */
@@ -300,179 +300,179 @@ static void need_questions(void)
 }
 
 /* Pages from the fifth on have grown to the watched four. */
-static char *map_and_grow(const struct bed *bed)
+static char *map_and_grow(const struct fixture *fixture)
 {
-    size_t page = bed_page();
-    char *memory = bed_reserve(9);
+    size_t page = fixture_page();
+    char *memory = fixture_reserve(9);
 
-    assert_non_null(bed_map_at(memory, 4));
-    get_and_put(bed, memory + page, page);
+    assert_non_null(fixture_map_at(memory, 4));
+    get_and_put(fixture, memory + page, page);
     assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
     return memory;
 }
 
 static void grown__in_place_and_split__left_whole(void **state)
 {
-    size_t page = bed_page();
-    struct bed bed;
+    size_t page = fixture_page();
+    struct fixture fixture;
     char *memory;
 
     need_questions();
-    open_bed(&bed);
-    memory = map_and_grow(&bed);
+    open_fixture(&fixture);
+    memory = map_and_grow(&fixture);
     assert_int_equal(mprotect(memory + 4 * page, 2 * page, PROT_READ), 0);
-    assert_true(is_watched(&bed, memory + 6 * page));
-    forget(&bed);
-    assert_false(is_watched(&bed, memory + 4 * page));
-    assert_false(is_watched(&bed, memory + 6 * page));
+    assert_true(is_watched(&fixture, memory + 6 * page));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory + 4 * page));
+    assert_false(is_watched(&fixture, memory + 6 * page));
     munmap(memory, 8 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void grown__in_place_and_the_rest_unmapped__left(void **state)
 {
-    size_t page = bed_page();
-    struct bed bed;
+    size_t page = fixture_page();
+    struct fixture fixture;
     char *memory;
 
     need_questions();
-    open_bed(&bed);
-    memory = map_and_grow(&bed);
+    open_fixture(&fixture);
+    memory = map_and_grow(&fixture);
     assert_int_equal(munmap(memory, 4 * page), 0);
-    assert_true(monitor_settle(bed.lib->monitor));
-    forget(&bed);
-    assert_false(is_watched(&bed, memory + 4 * page));
+    assert_true(monitor_sync(fixture.lib->monitor));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory + 4 * page));
     munmap(memory, 8 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* The program splits a watched mapping and joins it again: left or watched as one. */
 static void split__by_mprotect_and_joined__left_whole(void **state)
 {
-    size_t page = bed_page(), len = 8 * page;
-    char *memory = bed_map(8);
-    struct bed bed;
+    size_t page = fixture_page(), len = 8 * page;
+    char *memory = fixture_map(8);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory, page);
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory, page);
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    forget(&bed);
-    assert_false(is_watched(&bed, memory));
-    assert_false(is_watched(&bed, memory + 4 * page));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory));
+    assert_false(is_watched(&fixture, memory + 4 * page));
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
     assert_ptr_equal(mremap(memory, len, len - page, 0), memory);
     munmap(memory, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void split__a_region_in_one_part__joined_again(void **state)
 {
-    size_t page = bed_page(), len = 8 * page;
-    char *memory = bed_map(8), *target = bed_reserve(8);
+    size_t page = fixture_page(), len = 8 * page;
+    char *memory = fixture_map(8), *target = fixture_reserve(8);
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory, page);
-    mr = bed_get(&bed, memory + 6 * page, page);
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory, page);
+    mr = fixture_get(&fixture, memory + 6 * page, page);
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    assert_ok(hmreg_invalidate(bed.lib, memory, page));
-    forget(&bed);
+    assert_ok(hmreg_invalidate(fixture.lib, memory, page));
+    forget(&fixture);
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
     assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
     hmreg_mr_put(mr);
     munmap(target, len);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Of two neighbours, a part of one joins the other: none of them can be left while there is a
  * region. */
 static void split__a_part_joins_a_neighbour__left_whole(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(16), *other = bed_map(1);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(16), *other = fixture_map(1);
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_int_equal(mprotect(memory + 8 * page, 8 * page, PROT_READ), 0);
-    get_and_put(&bed, memory, page);
-    get_and_put(&bed, memory + 15 * page, page);
+    get_and_put(&fixture, memory, page);
+    get_and_put(&fixture, memory + 15 * page, page);
     assert_int_equal(mprotect(memory + 8 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
-    assert_ok(hmreg_invalidate(bed.lib, memory + 15 * page, page));
-    get_and_put(&bed, other, page); /* what has ended is deregistered */
-    forget(&bed);
-    assert_false(is_watched(&bed, memory));
-    assert_false(is_watched(&bed, memory + 15 * page));
+    assert_ok(hmreg_invalidate(fixture.lib, memory + 15 * page, page));
+    get_and_put(&fixture, other, page); /* what has ended is deregistered */
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory));
+    assert_false(is_watched(&fixture, memory + 15 * page));
     munmap(memory, 16 * page);
     munmap(other, page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Of this no event tells. */
 static void replaced__by_a_segment_over_parts_of_two__rests_left(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(8);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(8);
+    struct fixture fixture;
     int segment;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     assert_int_equal(mprotect(memory + 4 * page, 4 * page, PROT_READ), 0);
-    get_and_put(&bed, memory + page, page);
-    get_and_put(&bed, memory + 5 * page, page);
+    get_and_put(&fixture, memory + page, page);
+    get_and_put(&fixture, memory + 5 * page, page);
     segment = shmget(IPC_PRIVATE, 4 * page, 0600);
     assert_int_not_equal(segment, -1);
     assert_ptr_equal(shmat(segment, memory + 2 * page, SHM_REMAP), memory + 2 * page);
     assert_int_equal(shmctl(segment, IPC_RMID, NULL), 0);
-    forget(&bed);
-    assert_false(is_watched(&bed, memory));
-    assert_false(is_watched(&bed, memory + 6 * page));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory));
+    assert_false(is_watched(&fixture, memory + 6 * page));
     munmap(memory, 8 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(12);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(12);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory + 5 * page, page);
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory + 5 * page, page);
     assert_int_equal(munmap(memory + 4 * page, 4 * page), 0);
-    assert_true(monitor_settle(bed.lib->monitor));
-    forget(&bed);
-    assert_false(is_watched(&bed, memory));
-    assert_false(is_watched(&bed, memory + 8 * page));
+    assert_true(monitor_sync(fixture.lib->monitor));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory));
+    assert_false(is_watched(&fixture, memory + 8 * page));
     munmap(memory, 12 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* A get over a hole is not cached, but needs the rest of the mapping until that is known. On
  * another domain, which does not deregister what has ended here. */
 static void unmapped__a_get_over_a_hole_meanwhile__rest_left(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(12), *other = bed_map(1);
+    size_t page = fixture_page();
+    char *memory = fixture_map(12), *other = fixture_map(1);
     struct hmreg_domain *second;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    second = counter_open(bed.lib, NULL);
-    get_and_put(&bed, memory, page);
+    open_fixture(&fixture);
+    second = counter_open(fixture.lib, NULL);
+    get_and_put(&fixture, memory, page);
     assert_int_equal(munmap(memory, 4 * page), 0);
     assert_int_equal(munmap(memory + 11 * page, page), 0);
     assert_ok(hmreg_mr_get(second, memory + 10 * page, 2 * page, HMREG_READ, &mr));
-    assert_false(bed_is_cached(mr));
+    assert_false(fixture_is_cached(mr));
     hmreg_mr_put(mr);
-    get_and_put(&bed, other, page);
-    forget(&bed);
-    assert_false(is_watched(&bed, memory + 6 * page));
+    get_and_put(&fixture, other, page);
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory + 6 * page));
     munmap(memory, 12 * page);
     munmap(other, page);
     assert_ok(hmreg_domain_close(second));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static bool pending; /* a get of everything, which needs what it touches until it is refused */
@@ -485,8 +485,8 @@ static bool needed_if_pending(void *arg, uint64_t start, uint64_t end)
 /* The first leave after a refusal may come while the get that was refused is still pending. */
 static void refused__and_pending_while_another_is_left__left_by_the_next(void **state)
 {
-    uint64_t page = bed_page();
-    char *memory = bed_map(8), *other = bed_map(1);
+    uint64_t page = fixture_page();
+    char *memory = fixture_map(8), *other = fixture_map(1);
     uint64_t at = (uintptr_t)memory, beside = (uintptr_t)other;
     struct watching watching;
     struct owned_fd file;
@@ -515,8 +515,8 @@ static void refused__and_pending_while_another_is_left__left_by_the_next(void **
 /* Many refusals and no region's end, at which their memory would be looked at. */
 static void refused__more_than_are_remembered__left_by_the_next(void **state)
 {
-    uint64_t page = bed_page();
-    char *memory = bed_map(8), *other = bed_map(1);
+    uint64_t page = fixture_page();
+    char *memory = fixture_map(8), *other = fixture_map(1);
     uint64_t at = (uintptr_t)memory, beside = (uintptr_t)other;
     struct watching watching;
     struct owned_fd file;
@@ -545,71 +545,71 @@ static void refused__more_than_are_remembered__left_by_the_next(void **state)
 
 static void moved__grown_and_unmapped_in_part__rest_left(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_map(4), *target = bed_reserve(16), *other = bed_map(1);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_map(4), *target = fixture_reserve(16), *other = fixture_map(1);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory, page);
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory, page);
     assert_ptr_equal(mremap(memory, 4 * page, 12 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
                      target);
     assert_int_equal(munmap(target, 6 * page), 0);
-    assert_true(monitor_settle(bed.lib->monitor));
-    get_and_put(&bed, other, page); /* a region's end, at which moves are looked at */
-    forget(&bed);
-    assert_false(is_watched(&bed, target + 8 * page));
+    assert_true(monitor_sync(fixture.lib->monitor));
+    get_and_put(&fixture, other, page); /* a region's end, at which moves are looked at */
+    forget(&fixture);
+    assert_false(is_watched(&fixture, target + 8 * page));
     munmap(target, 16 * page);
     munmap(other, page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Never cached; and a watch would make the kernel map fewer pages at a fault. */
 static void file__private_and_beside_a_region__not_watched(void **state)
 {
-    size_t page = bed_page(), len = 2 * WATCHING_LARGE;
+    size_t page = fixture_page(), len = 2 * WATCHING_LARGE;
     int file = memfd_create("private", MFD_CLOEXEC);
-    char *memory = bed_reserve((len + page) / page);
-    struct bed bed;
+    char *memory = fixture_reserve((len + page) / page);
+    struct fixture fixture;
 
     assert_int_equal(ftruncate(file, (off_t)len), 0);
-    assert_ptr_equal(bed_map_at(memory, 1), memory);
+    assert_ptr_equal(fixture_map_at(memory, 1), memory);
     assert_true(mmap(memory + page, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
                      0) == memory + page);
-    open_bed(&bed);
-    get_and_put(&bed, memory, page);
-    get_and_put(&bed, memory, 3 * page);
-    get_and_put(&bed, memory + page, len);
-    assert_false(is_watched(&bed, memory + page));
-    assert_true(is_watched(&bed, memory));
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory, page);
+    get_and_put(&fixture, memory, 3 * page);
+    get_and_put(&fixture, memory + page, len);
+    assert_false(is_watched(&fixture, memory + page));
+    assert_true(is_watched(&fixture, memory));
     munmap(memory, page + len);
     close(file);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Two watched mappings side by side, which the kernel may hold as one. */
 static void neighbours__one_without_a_region__neither_is_split(void **state)
 {
-    size_t page = bed_page();
-    char *memory = bed_reserve(8);
-    struct bed bed;
+    size_t page = fixture_page();
+    char *memory = fixture_reserve(8);
+    struct fixture fixture;
     unsigned before;
 
-    open_bed(&bed);
-    assert_non_null(bed_map_at(memory, 4));
-    get_and_put(&bed, memory, page);
-    assert_non_null(bed_map_at(memory + 4 * page, 4));
-    get_and_put(&bed, memory + 4 * page, page);
+    open_fixture(&fixture);
+    assert_non_null(fixture_map_at(memory, 4));
+    get_and_put(&fixture, memory, page);
+    assert_non_null(fixture_map_at(memory + 4 * page, 4));
+    get_and_put(&fixture, memory + 4 * page, page);
     before = mappings();
-    assert_ok(hmreg_invalidate(bed.lib, memory + 4 * page, page));
-    forget(&bed);
-    get_and_put(&bed, memory, page);
-    assert_in_range(mappings(), before - 4, before + (BED_SANITIZED ? 16 : 0)); /* malloc's own */
-    assert_true(is_watched(&bed, memory + 2 * page));
-    forget(&bed);
-    assert_false(is_watched(&bed, memory));
-    assert_false(is_watched(&bed, memory + 5 * page));
+    assert_ok(hmreg_invalidate(fixture.lib, memory + 4 * page, page));
+    forget(&fixture);
+    get_and_put(&fixture, memory, page);
+    assert_in_range(mappings(), before - 4, before + (FIXTURE_SANITIZED ? 16 : 0)); /* malloc's own */
+    assert_true(is_watched(&fixture, memory + 2 * page));
+    forget(&fixture);
+    assert_false(is_watched(&fixture, memory));
+    assert_false(is_watched(&fixture, memory + 5 * page));
     munmap(memory, 8 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Memory of a region that is not ended yet is replaced by other memory, which the program watches
@@ -618,107 +618,107 @@ static void leave__another_userfaultfd_has_it_by_then__not_undone(void **state)
 {
     struct uffdio_api api = {.api = UFFD_API};
     struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
-    size_t page = bed_page();
-    char *memory = bed_map(8);
+    size_t page = fixture_page();
+    char *memory = fixture_map(8);
     struct uffd_msg fault;
-    struct bed bed;
+    struct fixture fixture;
     int fd;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     assert_true(fd >= 0);
     assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
-    get_and_put(&bed, memory + 2 * page, page);
-    assert_ok(hmreg_invalidate(bed.lib, memory, 8 * page));
+    get_and_put(&fixture, memory + 2 * page, page);
+    assert_ok(hmreg_invalidate(fixture.lib, memory, 8 * page));
     munmap(memory + 2 * page, page);
-    assert_non_null(bed_map_at(memory + 2 * page, 1));
+    assert_non_null(fixture_map_at(memory + 2 * page, 1));
     range.range = (struct uffdio_range){(uintptr_t)memory + 2 * page, page};
     assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
-    forget(&bed);
+    forget(&fixture);
     /* The kernel itself faults there: it must find the other's watch, which makes that an error. */
     assert_int_equal(syscall(SYS_getrandom, memory + 2 * page, 1, 0), -1);
     assert_int_equal(errno, EFAULT);
     assert_int_equal(read(fd, &fault, sizeof(fault)), -1); /* user-mode faults only are told */
     close(fd);
     munmap(memory, 8 * page);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
-static bool large_is_watched(const struct bed *bed, char *memory)
+static bool large_is_watched(const struct fixture *fixture, char *memory)
 {
-    return is_watched(bed, memory + WATCHING_LARGE);
+    return is_watched(fixture, memory + WATCHING_LARGE);
 }
 
 /* Large mappings stay watched, but no more than a few, and not when told to be left. */
 static void large__without_a_region__a_few_stay_watched(void **state)
 {
-    size_t pages = 2 * WATCHING_LARGE / bed_page();
+    size_t pages = 2 * WATCHING_LARGE / fixture_page();
     char *memory[WATCHING_KEPT + 1];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     for (unsigned i = 0; i <= WATCHING_KEPT; i++) {
-        memory[i] = bed_reserve(pages);
-        assert_non_null(bed_map_at(memory[i], pages));
-        get_and_put(&bed, memory[i], bed_page());
-        forget(&bed);
+        memory[i] = fixture_reserve(pages);
+        assert_non_null(fixture_map_at(memory[i], pages));
+        get_and_put(&fixture, memory[i], fixture_page());
+        forget(&fixture);
     }
-    assert_false(large_is_watched(&bed, memory[0]));
+    assert_false(large_is_watched(&fixture, memory[0]));
     for (unsigned i = 1; i <= WATCHING_KEPT; i++)
-        assert_true(large_is_watched(&bed, memory[i]));
-    get_and_put(&bed, memory[1], bed_page());
-    tidy(&bed);
-    assert_true(large_is_watched(&bed, memory[1]));
+        assert_true(large_is_watched(&fixture, memory[i]));
+    get_and_put(&fixture, memory[1], fixture_page());
+    tidy(&fixture);
+    assert_true(large_is_watched(&fixture, memory[1]));
     for (unsigned i = 2; i <= WATCHING_KEPT; i++)
-        assert_false(large_is_watched(&bed, memory[i]));
+        assert_false(large_is_watched(&fixture, memory[i]));
     for (unsigned i = 0; i <= WATCHING_KEPT; i++)
-        munmap(memory[i], pages * bed_page());
-    bed_close(&bed);
+        munmap(memory[i], pages * fixture_page());
+    fixture_close(&fixture);
 }
 
 static void large__without_a_region_and_nothing_ends__not_watched(void **state)
 {
-    size_t pages = 2 * WATCHING_LARGE / bed_page();
-    char *memory = bed_map_at(bed_reserve(pages), pages);
-    struct bed bed;
+    size_t pages = 2 * WATCHING_LARGE / fixture_page();
+    char *memory = fixture_map_at(fixture_reserve(pages), pages);
+    struct fixture fixture;
 
-    open_bed_idle(&bed, 1000000);
+    open_fixture_idle(&fixture, 1000000);
     for (int round = 0; round < 3; round++) {
-        get_and_put(&bed, memory, bed_page());
-        forget(&bed);
+        get_and_put(&fixture, memory, fixture_page());
+        forget(&fixture);
         await_unwatched(memory + WATCHING_LARGE);
     }
-    munmap(memory, pages * bed_page());
-    bed_close(&bed);
+    munmap(memory, pages * fixture_page());
+    fixture_close(&fixture);
 }
 
 static void moved__without_a_region_and_nothing_ends__not_watched(void **state)
 {
-    char *memory = bed_map(1), *place = bed_reserve(1);
-    struct bed bed;
+    char *memory = fixture_map(1), *place = fixture_reserve(1);
+    struct fixture fixture;
 
-    open_bed_idle(&bed, 1000000);
-    get_and_put(&bed, memory, bed_page());
-    assert_ptr_equal(mremap(memory, bed_page(), bed_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
+    open_fixture_idle(&fixture, 1000000);
+    get_and_put(&fixture, memory, fixture_page());
+    assert_ptr_equal(mremap(memory, fixture_page(), fixture_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
                      place);
     await_unwatched(place);
-    munmap(place, bed_page());
-    bed_close(&bed);
+    munmap(place, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void large__domain_is_closed__not_watched(void **state)
 {
-    size_t pages = 2 * WATCHING_LARGE / bed_page();
-    char *memory = bed_map_at(bed_reserve(pages), pages);
-    struct bed bed;
+    size_t pages = 2 * WATCHING_LARGE / fixture_page();
+    char *memory = fixture_map_at(fixture_reserve(pages), pages);
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, memory, bed_page());
+    open_fixture(&fixture);
+    get_and_put(&fixture, memory, fixture_page());
     assert_true(is_shown_as_watched(memory + WATCHING_LARGE));
-    assert_ok(hmreg_domain_close(bed.domain));
+    assert_ok(hmreg_domain_close(fixture.domain));
     assert_false(is_shown_as_watched(memory + WATCHING_LARGE));
-    munmap(memory, pages * bed_page());
-    assert_ok(hmreg_close(bed.lib));
+    munmap(memory, pages * fixture_page());
+    assert_ok(hmreg_close(fixture.lib));
 }
 
 /* ---- the stack -------------------------------------------------------------------------- */
@@ -740,12 +740,12 @@ static void stack__of_the_first_thread_with_a_region__as_large_as_before(void **
 {
     size_t before = stack_size(), with;
     char buffer[256];
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    get_and_put(&bed, buffer, sizeof(buffer));
+    open_fixture(&fixture);
+    get_and_put(&fixture, buffer, sizeof(buffer));
     with = stack_size();
-    bed_close(&bed);
+    fixture_close(&fixture);
     assert_int_equal(with, before);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The libfabric provider against a fid_domain made here: what it makes of fi_info, what it asks of
  * libfabric for host memory, and what it makes of each failure. */
-#include "core/domain.h"
-#include "providers/ofi_abi.h"
+#include "core/context/domain.h"
+#include "providers/ofi/ofi_abi.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -15,42 +15,42 @@
 
 static char memory[8192];
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
 };
 
-static void begin(struct bed *bed)
+static void begin(struct fixture *fixture)
 {
     vendors_reset();
     fake_fabric_begin();
-    bed->domain = NULL;
-    assert_ok(hmreg_open(NULL, &bed->lib));
+    fixture->domain = NULL;
+    assert_ok(hmreg_open(NULL, &fixture->lib));
 }
 
-static int open_domain(struct bed *bed, const struct hmreg_domain_config *config)
+static int open_domain(struct fixture *fixture, const struct hmreg_domain_config *config)
 {
-    return hmreg_domain_open_ofi(bed->lib, &fake_fabric.domain, fake_fabric.info, config,
-                                 &bed->domain);
+    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, config,
+                                 &fixture->domain);
 }
 
-static void begin_with(struct bed *bed, int mr_mode)
+static void begin_with(struct fixture *fixture, int mr_mode)
 {
-    begin(bed);
+    begin(fixture);
     fake_fabric.info->domain_attr->mr_mode = mr_mode;
-    assert_ok(open_domain(bed, NULL));
+    assert_ok(open_domain(fixture, NULL));
 }
 
-static void end(struct bed *bed)
+static void end(struct fixture *fixture)
 {
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
     fake_fabric_end();
 }
 
-static int reg(struct bed *bed, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+static int reg(struct fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(bed->domain, memory + 1, 4099, access, 0, key, 0, mr, &bed->lib);
+    return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture->lib);
 }
 
 static void set_provider(const char *name)
@@ -59,11 +59,11 @@ static void set_provider(const char *name)
     fake_fabric.info->fabric_attr->prov_name = name ? strdup(name) : NULL;
 }
 
-static struct hmreg_domain_info query(struct bed *bed)
+static struct hmreg_domain_info query(struct fixture *fixture)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
 
-    assert_ok(hmreg_domain_query(bed->domain, &info));
+    assert_ok(hmreg_domain_query(fixture->domain, &info));
     return info;
 }
 
@@ -72,71 +72,71 @@ static struct hmreg_domain_info query(struct bed *bed)
 static void open__null_argument__inval(void **state)
 {
     struct hmreg_domain *domain = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     assert_fails(hmreg_domain_open_ofi(NULL, &fake_fabric.domain, fake_fabric.info, NULL, &domain),
                  -EINVAL, "lib");
-    assert_fails(hmreg_domain_open_ofi(bed.lib, NULL, fake_fabric.info, NULL, &domain), -EINVAL,
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, NULL, fake_fabric.info, NULL, &domain), -EINVAL,
                  "domain is NULL");
-    assert_fails(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, NULL, NULL, &domain), -EINVAL,
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, NULL, NULL, &domain), -EINVAL,
                  "info is NULL");
-    assert_fails(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
                  -EINVAL, "out");
     assert_ptr_equal(domain, (void *)1);
-    end(&bed);
+    end(&fixture);
 }
 
 static void open__some_other_fid__inval(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_fabric.domain.fid.fclass = FI_CLASS_EP;
-    assert_fails(open_domain(&bed, NULL), -EINVAL, "no fid_domain");
-    assert_null(bed.domain);
-    end(&bed);
+    assert_fails(open_domain(&fixture, NULL), -EINVAL, "no fid_domain");
+    assert_null(fixture.domain);
+    end(&fixture);
 }
 
 static void open__info_without_attributes__inval(void **state)
 {
     struct fi_info info;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     info = *fake_fabric.info;
     info.fabric_attr = NULL;
-    assert_fails(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, &info, NULL, &bed.domain),
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
                  -EINVAL, "info->fabric_attr");
     info = *fake_fabric.info;
     info.domain_attr = NULL;
-    assert_fails(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, &info, NULL, &bed.domain),
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
                  -EINVAL, "info->domain_attr");
-    end(&bed);
+    end(&fixture);
 }
 
 static void open__unknown_config_flag__badflags(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
-    assert_fails(open_domain(&bed, &config), -HMREG_EBADFLAGS, "config->flags");
-    assert_null(bed.domain);
-    end(&bed);
+    begin(&fixture);
+    assert_fails(open_domain(&fixture, &config), -HMREG_EBADFLAGS, "config->flags");
+    assert_null(fixture.domain);
+    end(&fixture);
 }
 
 /* ---- opening: modes --------------------------------------------------------------------- */
 
 static void assert_unmet(int mode, const char *words)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_fabric.info->domain_attr->mr_mode = mode;
-    assert_fails(open_domain(&bed, NULL), -EOPNOTSUPP, words);
-    assert_null(bed.domain);
-    end(&bed);
+    assert_fails(open_domain(&fixture, NULL), -EOPNOTSUPP, words);
+    assert_null(fixture.domain);
+    end(&fixture);
 }
 
 static void open__unknown_mode__opnotsupp(void **state)
@@ -152,14 +152,14 @@ static void open__old_mode_with_another__opnotsupp(void **state)
 
 static void assert_mode(int mode, uint64_t info_mode, uint32_t becomes)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_fabric.info->mode = info_mode;
     fake_fabric.info->domain_attr->mr_mode = mode;
-    assert_ok(open_domain(&bed, NULL));
-    assert_int_equal(query(&bed).mr_mode, becomes);
-    end(&bed);
+    assert_ok(open_domain(&fixture, NULL));
+    assert_int_equal(query(&fixture).mr_mode, becomes);
+    end(&fixture);
 }
 
 static void open__modes_that_can_be_met__kept(void **state)
@@ -186,68 +186,68 @@ static void open__old_modes__translated(void **state)
 
 static void query__domain__as_fi_info_says(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     set_provider("verbs;ofi_rxm");
     fake_fabric.info->domain_attr->mr_key_size = 4;
     fake_fabric.info->domain_attr->mr_iov_limit = 5;
-    assert_ok(open_domain(&bed, NULL));
-    assert_string_equal(query(&bed).provider, "ofi");
-    assert_string_equal(query(&bed).fabric, "verbs;ofi_rxm");
-    assert_int_equal(query(&bed).key_size, 4);
-    assert_int_equal(query(&bed).iov_limit, 5);
-    assert_int_equal(query(&bed).max_len, HMREG_LIMIT_NONE);
-    end(&bed);
+    assert_ok(open_domain(&fixture, NULL));
+    assert_string_equal(query(&fixture).provider, "ofi");
+    assert_string_equal(query(&fixture).fabric, "verbs;ofi_rxm");
+    assert_int_equal(query(&fixture).key_size, 4);
+    assert_int_equal(query(&fixture).iov_limit, 5);
+    assert_int_equal(query(&fixture).max_len, HMREG_LIMIT_NONE);
+    end(&fixture);
 }
 
 static void query__iov_limit_0__1(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
-    assert_int_equal(query(&bed).iov_limit, 1);
-    end(&bed);
+    begin_with(&fixture, 0);
+    assert_int_equal(query(&fixture).iov_limit, 1);
+    end(&fixture);
 }
 
 /* A second range that peers cannot reach is not offered. */
 static void query__fabric_that_checks_the_first_range_only__1(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     set_provider("shm");
     fake_fabric.info->domain_attr->mr_iov_limit = 4;
-    assert_ok(open_domain(&bed, NULL));
-    assert_int_equal(query(&bed).iov_limit, 1);
-    end(&bed);
+    assert_ok(open_domain(&fixture, NULL));
+    assert_int_equal(query(&fixture).iov_limit, 1);
+    end(&fixture);
 }
 
 static void open__no_provider_name__opens(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     set_provider(NULL);
-    assert_ok(open_domain(&bed, NULL));
-    assert_ok(reg(&bed, HMREG_ACCESS_ALL, 5, &mr));
+    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 5, &mr));
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 /* ---- one cache, not two ----------------------------------------------------------------- */
 
 static bool is_uncached(const char *provider, const struct hmreg_domain_config *config)
 {
-    struct bed bed;
+    struct fixture fixture;
     bool uncached;
 
-    begin(&bed);
+    begin(&fixture);
     set_provider(provider);
-    assert_ok(open_domain(&bed, config));
-    uncached = bed.domain->flags & HMREG_DOMAIN_NO_CACHE;
-    end(&bed);
+    assert_ok(open_domain(&fixture, config));
+    uncached = fixture.domain->flags & HMREG_DOMAIN_NO_CACHE;
+    end(&fixture);
     return uncached;
 }
 
@@ -303,13 +303,13 @@ static void reg__host__translated(void **state)
     };
     const struct fi_mr_attr *given = &fake_fabric.given.attr;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_fabric.info->domain_attr->mr_iov_limit = 2;
     fake_fabric.info->domain_attr->auth_key_size = sizeof(auth);
-    assert_ok(open_domain(&bed, NULL));
-    assert_ok(hmreg_mr_regattr(bed.domain, &attr, 0, &mr));
+    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
     assert_int_equal(given->iov_count, 2);
     assert_memory_equal(fake_fabric.iov, iov, sizeof(iov));
     assert_int_equal(given->access, FI_REMOTE_READ | FI_SEND);
@@ -324,69 +324,69 @@ static void reg__host__translated(void **state)
     for (int i = 10; i < 14; i++)
         assert_int_equal(fake_fabric.given.words[i], 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void reg__host__what_libfabric_made(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
-    assert_ok(reg(&bed, HMREG_ACCESS_ALL, 0x77, &mr));
+    begin_with(&fixture, 0);
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 0x77, &mr));
     assert_int_equal(hmreg_mr_key(mr), 0x77);
     assert_non_null(hmreg_mr_native(mr));
     assert_ptr_equal(hmreg_mr_desc(mr), fi_mr_desc(hmreg_mr_native(mr)));
-    assert_ptr_equal(hmreg_mr_context(mr), &bed.lib);
+    assert_ptr_equal(hmreg_mr_context(mr), &fixture.lib);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void reg__provider_key__the_providers(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, FI_MR_PROV_KEY);
+    begin_with(&fixture, FI_MR_PROV_KEY);
     fake_fabric.key = 0xabcd;
-    assert_fails(reg(&bed, HMREG_ACCESS_ALL, 1, &mr), -EKEYREJECTED, "HMREG_MR_PROV_KEY");
-    assert_ok(reg(&bed, HMREG_ACCESS_ALL, 0, &mr));
+    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 1, &mr), -EKEYREJECTED, "HMREG_MR_PROV_KEY");
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 0, &mr));
     assert_int_equal(fake_fabric.given.attr.requested_key, 0);
     assert_int_equal(hmreg_mr_key(mr), 0xabcd);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void reg__no_remote_access__a_key_of_its_own_that_is_not_shown(void **state)
 {
     struct hmreg_mr *one, *two;
     uint64_t first;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
-    assert_ok(reg(&bed, HMREG_SEND, 0, &one));
+    begin_with(&fixture, 0);
+    assert_ok(reg(&fixture, HMREG_SEND, 0, &one));
     first = fake_fabric.given.attr.requested_key;
-    assert_ok(reg(&bed, HMREG_SEND, 0, &two));
+    assert_ok(reg(&fixture, HMREG_SEND, 0, &two));
     assert_int_not_equal(fake_fabric.given.attr.requested_key, first);
     assert_int_equal(hmreg_mr_key(one), HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_close(one));
     assert_ok(hmreg_mr_close(two));
-    end(&bed);
+    end(&fixture);
 }
 
 /* A key that the fabric knows from elsewhere is replaced if it was ours to choose. */
 static void reg__our_key_is_in_use_below__another(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
+    begin_with(&fixture, 0);
     fake_fabric.reg_code = -FI_ENOKEY;
     fake_fabric.reg_failures = 2;
-    assert_ok(hmreg_mr_get(bed.domain, memory, 100, HMREG_ACCESS_ALL, &mr));
+    assert_ok(hmreg_mr_get(fixture.domain, memory, 100, HMREG_ACCESS_ALL, &mr));
     assert_int_equal(fake_fabric.regs, 3);
     hmreg_mr_put(mr);
-    end(&bed);
+    end(&fixture);
 }
 
 static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
@@ -410,17 +410,17 @@ static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
-        struct bed bed;
+        struct fixture fixture;
 
-        begin(&bed);
+        begin(&fixture);
         fake_fabric.version = cases[i].library;
         fake_fabric.info->fabric_attr->api_version = cases[i].api;
-        assert_ok(open_domain(&bed, NULL));
-        assert_ok(hmreg_mr_regattr(bed.domain, &attr, 0, &mr));
+        assert_ok(open_domain(&fixture, NULL));
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
         assert_int_equal(fake_fabric.given.words[10], cases[i].data ? (uintptr_t)memory : 0);
         assert_int_equal(fake_fabric.given.words[11], cases[i].page ? 4096 : 0);
         assert_ok(hmreg_mr_close(mr));
-        end(&bed);
+        end(&fixture);
     }
 }
 
@@ -429,69 +429,69 @@ static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
 static void reg__fails__the_fabrics_code(void **state)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
+    begin_with(&fixture, 0);
     fake_fabric.reg_code = -FI_EIO;
     fake_fabric.litter = true;
-    assert_fails(reg(&bed, HMREG_ACCESS_ALL, 7, &mr), -EIO, "tcp;ofi_rxm: fi_mr_regattr()");
+    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr), -EIO, "tcp;ofi_rxm: fi_mr_regattr()");
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_int_equal(hmreg_last_error()->vendor_code, -FI_EIO);
     assert_string_equal(hmreg_last_error()->vendor_text, fi_strerror(FI_EIO));
     assert_ptr_equal(mr, (void *)1);
     /* The key is free again. */
     fake_fabric.reg_code = 0;
-    assert_ok(reg(&bed, HMREG_ACCESS_ALL, 7, &mr));
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void reg__fails_with_a_positive_number__negative(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
+    begin_with(&fixture, 0);
     fake_fabric.reg_code = FI_EINVAL;
-    assert_fails(reg(&bed, HMREG_ACCESS_ALL, 7, &mr), -EINVAL, "fi_mr_regattr()");
+    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr), -EINVAL, "fi_mr_regattr()");
     assert_null(mr);
-    end(&bed);
+    end(&fixture);
 }
 
 static void close__busy__stays_and_closes_later(void **state)
 {
     struct hmreg_mr *mr, *other = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_with(&bed, 0);
-    assert_ok(reg(&bed, HMREG_ACCESS_ALL, 7, &mr));
+    begin_with(&fixture, 0);
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
     fake_fabric.close_code = -FI_EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "fi_close()");
     assert_int_equal(hmreg_mr_key(mr), 7);
-    assert_fails(reg(&bed, HMREG_ACCESS_ALL, 7, &other), -HMREG_ENOKEY, "in use");
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 regions");
+    assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &other), -HMREG_ENOKEY, "in use");
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     fake_fabric.close_code = 0;
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void close__fails_otherwise__final(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     struct fid_mr *native;
 
-    begin_with(&bed, 0);
-    assert_ok(reg(&bed, HMREG_ACCESS_ALL, 7, &mr));
+    begin_with(&fixture, 0);
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
     native = hmreg_mr_native(mr);
     fake_fabric.close_code = -FI_EIO;
     assert_fails(hmreg_mr_close(mr), -EIO, "fi_close()");
     assert_int_equal(hmreg_last_error()->vendor_code, -FI_EIO);
-    assert_ok(hmreg_domain_close(bed.domain)); /* nothing of ours is left */
-    bed.domain = NULL;
+    assert_ok(hmreg_domain_close(fixture.domain)); /* nothing of ours is left */
+    fixture.domain = NULL;
     fake_fabric.close_code = 0;
     fi_close(&native->fid);
-    end(&bed);
+    end(&fixture);
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -504,11 +504,11 @@ static size_t pack(struct hmreg_mr *mr, unsigned char *token, size_t room)
     return size;
 }
 
-static void begin_raw(struct bed *bed, struct hmreg_mr **mr)
+static void begin_raw(struct fixture *fixture, struct hmreg_mr **mr)
 {
-    begin_with(bed, FI_MR_RAW | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
+    begin_with(fixture, FI_MR_RAW | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
     fake_fabric.key = FI_KEY_NOTAVAIL;
-    assert_ok(reg(bed, HMREG_ACCESS_ALL, 0, mr));
+    assert_ok(reg(fixture, HMREG_ACCESS_ALL, 0, mr));
 }
 
 static void remote__raw_key__mapped_and_unmapped(void **state)
@@ -517,12 +517,12 @@ static void remote__raw_key__mapped_and_unmapped(void **state)
     unsigned char token[2048];
     uint64_t addr, key;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     size_t size;
 
-    begin_raw(&bed, &mr);
+    begin_raw(&fixture, &mr);
     size = pack(mr, token, sizeof(token));
-    assert_ok(hmreg_remote_open(bed.domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_int_equal(fake_fabric.raw_size, FAKE_RAW_BYTES);
     assert_int_equal(fake_fabric.raw_base, 0x5000);
     for (int i = 0; i < FAKE_RAW_BYTES; i++)
@@ -533,7 +533,7 @@ static void remote__raw_key__mapped_and_unmapped(void **state)
     hmreg_remote_close(remote);
     assert_int_equal(fake_fabric.unmapped, 0x9001);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void pack__raw_key_fails__the_fabrics_code(void **state)
@@ -541,14 +541,14 @@ static void pack__raw_key_fails__the_fabrics_code(void **state)
     unsigned char token[2048];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_raw(&bed, &mr);
+    begin_raw(&fixture, &mr);
     fake_fabric.raw_code = -FI_ENOSYS;
     assert_fails(hmreg_mr_pack(mr, token, &size), -ENOSYS, "fi_mr_raw_attr()");
     assert_int_equal(size, sizeof(token));
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void remote__map_raw_fails__the_fabrics_code(void **state)
@@ -556,33 +556,33 @@ static void remote__map_raw_fails__the_fabrics_code(void **state)
     struct hmreg_remote *remote = (void *)1;
     unsigned char token[2048];
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     size_t size;
 
-    begin_raw(&bed, &mr);
+    begin_raw(&fixture, &mr);
     size = pack(mr, token, sizeof(token));
     fake_fabric.map_code = -FI_ENOMEM;
-    assert_fails(hmreg_remote_open(bed.domain, token, size, &remote), -ENOMEM, "fi_mr_map_raw()");
+    assert_fails(hmreg_remote_open(fixture.domain, token, size, &remote), -ENOMEM, "fi_mr_map_raw()");
     assert_ptr_equal(remote, (void *)1);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void unmap_key__fails__the_fabrics_code(void **state)
 {
     static const uint8_t raw[FAKE_RAW_BYTES];
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     uint64_t key;
 
-    begin_raw(&bed, &mr);
-    assert_ok(hmreg_mr_map_raw(bed.domain, 0, raw, sizeof(raw), &key, 0));
+    begin_raw(&fixture, &mr);
+    assert_ok(hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0));
     fake_fabric.unmap_code = -FI_EIO;
-    assert_fails(hmreg_mr_unmap_key(bed.domain, key), -EIO, "fi_mr_unmap_key()");
+    assert_fails(hmreg_mr_unmap_key(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
     fake_fabric.unmap_code = 0;
     fake_fabric.mapped = 0; /* it is lost, and the domain can be closed */
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 TEST_MAIN(TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),

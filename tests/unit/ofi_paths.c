@@ -19,7 +19,7 @@
 #define PLACE 4097 /* of the region in the memory */
 #define LEN   10001
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     char *memory; /* of device 1 */
@@ -39,7 +39,7 @@ static const struct world dmabuf_world = {"verbs;ofi_rxm", FI_VERSION(1, 20), FI
 static const struct world tcp_world = {"tcp;ofi_rxm", FI_VERSION(1, 17), FI_VERSION(1, 17), false,
                                        HMREG_IFACE_CUDA};
 
-static void begin(struct bed *bed, const struct world *world)
+static void begin(struct fixture *fixture, const struct world *world)
 {
     struct fi_info *info;
 
@@ -52,49 +52,49 @@ static void begin(struct bed *bed, const struct world *world)
     info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     info->caps = FI_RMA | (world->hmem ? FI_HMEM : 0);
     fake_fabric.version = world->library;
-    *bed = (struct bed){.why = {.size = sizeof(bed->why)}};
-    bed->memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    assert_ok(hmreg_domain_open_ofi(bed->lib, &fake_fabric.domain, info, NULL, &bed->domain));
+    *fixture = (struct fixture){.why = {.size = sizeof(fixture->why)}};
+    fixture->memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, info, NULL, &fixture->domain));
 }
 
-static void end(struct bed *bed)
+static void end(struct fixture *fixture)
 {
-    assert_ok(hmreg_mr_close(bed->mr));
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
-    vendor_memory_free(bed->memory);
+    assert_ok(hmreg_mr_close(fixture->mr));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    vendor_memory_free(fixture->memory);
     fake_fabric_end();
 }
 
-static int reg(struct bed *bed)
+static int reg(struct fixture *fixture)
 {
-    return hmreg_mr_reg(bed->domain, bed->memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &bed->mr,
+    return hmreg_mr_reg(fixture->domain, fixture->memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &fixture->mr,
                         NULL);
 }
 
 /* Registers, whether it works or not, and says why so. */
-static void reg_and_explain(struct bed *bed)
+static void reg_and_explain(struct fixture *fixture)
 {
-    int rc = reg(bed);
+    int rc = reg(fixture);
 
     assert_true(rc == 0 || rc == -EOPNOTSUPP);
-    assert_ok(hmreg_explain(bed->mr, &bed->why));
+    assert_ok(hmreg_explain(fixture->mr, &fixture->why));
 }
 
-static const struct hmreg_reason *reason(const struct bed *bed, enum hmreg_path path)
+static const struct hmreg_reason *reason(const struct fixture *fixture, enum hmreg_path path)
 {
-    for (uint32_t i = 0; i < bed->why.refused; i++)
-        if (bed->why.reasons[i].path == path)
-            return &bed->why.reasons[i];
+    for (uint32_t i = 0; i < fixture->why.refused; i++)
+        if (fixture->why.reasons[i].path == path)
+            return &fixture->why.reasons[i];
     fail_msg("path %s was not refused", hmreg_path_name(path));
     return NULL;
 }
 
-static void assert_refused(const struct bed *bed, enum hmreg_path path, const char *slug,
+static void assert_refused(const struct fixture *fixture, enum hmreg_path path, const char *slug,
                            const char *words)
 {
-    const struct hmreg_reason *why = reason(bed, path);
+    const struct hmreg_reason *why = reason(fixture, path);
 
     assert_string_equal(why->slug, slug);
     assert_int_not_equal(why->code, 0);
@@ -105,12 +105,12 @@ static void assert_refused(const struct bed *bed, enum hmreg_path path, const ch
 static void in_world(const struct world *world, enum hmreg_path path, const char *slug,
                      const char *words)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, world);
-    reg_and_explain(&bed);
-    assert_refused(&bed, path, slug, words);
-    end(&bed);
+    begin(&fixture, world);
+    reg_and_explain(&fixture);
+    assert_refused(&fixture, path, slug, words);
+    end(&fixture);
 }
 
 /* ---- dmabuf ----------------------------------------------------------------------------- */
@@ -121,32 +121,32 @@ static void imported_by(uint32_t library)
     const struct fake_dmabuf *dmabuf = &fake_fabric.dmabuf;
     const struct fi_mr_attr *given = &fake_fabric.given.attr;
     struct world world = dmabuf_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.library = library;
-    begin(&bed, &world);
-    assert_ok(hmreg_mr_reg(bed.domain, bed.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &bed.mr,
-                           &bed));
-    assert_ok(hmreg_explain(bed.mr, &bed.why));
-    assert_int_equal(bed.why.path, HMREG_PATH_DMABUF);
-    assert_int_equal(bed.why.refused, 0);
+    begin(&fixture, &world);
+    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &fixture.mr,
+                           &fixture));
+    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
+    assert_int_equal(fixture.why.refused, 0);
     assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
     assert_true(fake_fabric.dmabuf_fd_open);
     assert_int_equal(dmabuf->offset, PLACE);
     assert_int_equal(dmabuf->len, LEN);
-    assert_ptr_equal(dmabuf->base_addr, bed.memory);
+    assert_ptr_equal(dmabuf->base_addr, fixture.memory);
     assert_int_equal(given->iov_count, 1);
     assert_int_equal(given->access, HMREG_ACCESS_ALL);
     assert_int_equal(given->offset, 0);
     assert_int_equal(given->requested_key, 0);
-    assert_ptr_equal(given->context, &bed);
+    assert_ptr_equal(given->context, &fixture);
     assert_int_equal(given->auth_key_size, 0);
     assert_null(given->auth_key);
     assert_int_equal(given->iface, FI_HMEM_CUDA);
     assert_int_equal(given->device.cuda, 1);
     for (int i = 10; i < 14; i++)
         assert_int_equal(fake_fabric.given.words[i], 0);
-    end(&bed); /* the harness counts descriptors: it was closed */
+    end(&fixture); /* the harness counts descriptors: it was closed */
 }
 
 static void dmabuf__all_is_there__imported(void **state)
@@ -159,13 +159,13 @@ static void dmabuf__all_is_there__imported(void **state)
 /* The descriptor is closed on this way out as well. */
 static void dmabuf__fabric_refuses__descriptor_is_closed(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &dmabuf_world);
+    begin(&fixture, &dmabuf_world);
     fake_fabric.reg_code = -FI_EINVAL;
-    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
     assert_int_equal(fcntl(fake_fabric.dmabuf.fd, F_GETFD), -1);
-    end(&bed);
+    end(&fixture);
 }
 
 /* FI_HMEM may be said of the domain instead of the whole. */
@@ -173,17 +173,17 @@ static void dmabuf__hmem_in_domain_caps__imported(void **state)
 {
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &dmabuf_world);
+    begin(&fixture, &dmabuf_world);
     fake_fabric.info->caps = FI_RMA;
     fake_fabric.info->domain_attr->caps = FI_HMEM;
-    assert_ok(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
-    assert_ok(hmreg_mr_reg(domain, bed.memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
+    assert_ok(hmreg_mr_reg(domain, fixture.memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
     assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
-    end(&bed);
+    end(&fixture);
 }
 
 static void dmabuf__older_library__says_which(void **state)
@@ -210,17 +210,17 @@ static void dmabuf__library_older_than_the_application__never_given_one(void **s
 static void from(const char *provider, uint32_t before, uint32_t since, const char *words)
 {
     struct world world = dmabuf_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.provider = provider;
     world.library = before;
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", words);
     assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
     world.library = since;
-    begin(&bed, &world);
-    assert_ok(reg(&bed));
+    begin(&fixture, &world);
+    assert_ok(reg(&fixture));
     assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, HMREG_MR_DMABUF);
-    end(&bed);
+    end(&fixture);
 }
 
 /* A provider that does not know the flag takes the struct for an iovec, the descriptor for an
@@ -271,42 +271,42 @@ static void dmabuf__unknown_fabric__not_guessed(void **state)
 /* A refusal by the fabric is data, and the next path is tried. */
 static void dmabuf__fabric_refuses__reason_and_next_path(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &dmabuf_world);
+    begin(&fixture, &dmabuf_world);
     fake_fabric.reg_code = -FI_EOPNOTSUPP;
     fake_fabric.reg_failures = 1;
-    assert_ok(reg(&bed));
-    assert_ok(hmreg_explain(bed.mr, &bed.why));
-    assert_int_equal(bed.why.path, HMREG_PATH_PEERMEM);
-    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
-    assert_int_equal(reason(&bed, HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
-    assert_int_equal(reason(&bed, HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
-    end(&bed);
+    assert_ok(reg(&fixture));
+    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
+    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
+    assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
+    assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
+    end(&fixture);
 }
 
 static void dmabuf__libfabric_without_the_runtime__says_so(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &dmabuf_world);
+    begin(&fixture, &dmabuf_world);
     fake_fabric.reg_code = -FI_ENOSYS;
-    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory");
-    assert_ok(hmreg_explain(NULL, &bed.why));
-    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
-    end(&bed);
+    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_ok(hmreg_explain(NULL, &fixture.why));
+    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
+    end(&fixture);
 }
 
 /* No other path would do better: the error is the caller's, so that it can make room. */
 static void dmabuf__no_memory__no_other_path(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &dmabuf_world);
+    begin(&fixture, &dmabuf_world);
     fake_fabric.reg_code = -FI_ENOMEM;
-    assert_fails(reg(&bed), -ENOMEM, "fi_mr_regattr()");
+    assert_fails(reg(&fixture), -ENOMEM, "fi_mr_regattr()");
     assert_int_equal(fake_fabric.regs, 1);
-    end(&bed);
+    end(&fixture);
 }
 
 /* ---- peermem ---------------------------------------------------------------------------- */
@@ -314,18 +314,18 @@ static void dmabuf__no_memory__no_other_path(void **state)
 static void by_address(enum hmreg_iface iface, uint32_t loaded, uint32_t asked, uint64_t device)
 {
     struct world world = {"tcp;ofi_rxm", loaded, asked, true, iface};
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &world);
-    assert_ok(reg(&bed));
-    assert_ok(hmreg_explain(bed.mr, &bed.why));
-    assert_int_equal(bed.why.path, HMREG_PATH_PEERMEM);
-    assert_ptr_equal(fake_fabric.iov[0].iov_base, bed.memory + PLACE);
+    begin(&fixture, &world);
+    assert_ok(reg(&fixture));
+    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_int_equal(fixture.why.path, HMREG_PATH_PEERMEM);
+    assert_ptr_equal(fake_fabric.iov[0].iov_base, fixture.memory + PLACE);
     assert_int_equal(fake_fabric.iov[0].iov_len, LEN);
     assert_int_equal(fake_fabric.given.attr.iface, iface);
     assert_int_equal(fake_fabric.given.attr.device.reserved, device);
     assert_int_equal(fake_fabric.flags, 0);
-    end(&bed);
+    end(&fixture);
 }
 
 static void peermem__fi_hmem__iface_and_device_are_named(void **state)
@@ -347,14 +347,14 @@ static void peermem__rocm__device_named_where_it_has_a_field(void **state)
 static void peermem__claimed_device_only__flag_passes(void **state)
 {
     struct world world = tcp_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.hmem = true;
-    begin(&bed, &world);
-    assert_ok(hmreg_mr_reg(bed.domain, bed.memory, LEN, HMREG_ACCESS_ALL, 0, 0,
-                           HMREG_HMEM_DEVICE_ONLY, &bed.mr, NULL));
+    begin(&fixture, &world);
+    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, LEN, HMREG_ACCESS_ALL, 0, 0,
+                           HMREG_HMEM_DEVICE_ONLY, &fixture.mr, NULL));
     assert_int_equal(fake_fabric.flags, FI_HMEM_DEVICE_ONLY);
-    end(&bed);
+    end(&fixture);
 }
 
 static void peermem__no_fi_hmem__never_given_a_device_address(void **state)
@@ -366,33 +366,33 @@ static void peermem__no_fi_hmem__never_given_a_device_address(void **state)
 static void peermem__libfabric_without_the_runtime__says_so(void **state)
 {
     struct world world = tcp_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.hmem = true;
-    begin(&bed, &world);
+    begin(&fixture, &world);
     fake_fabric.reg_code = -FI_ENOSYS;
     fake_fabric.reg_failures = 1;
-    assert_ok(reg(&bed));
-    assert_ok(hmreg_explain(bed.mr, &bed.why));
-    assert_int_equal(bed.why.path, HMREG_PATH_MAPPED);
-    assert_refused(&bed, HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
-    assert_int_equal(reason(&bed, HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
-    end(&bed);
+    assert_ok(reg(&fixture));
+    assert_ok(hmreg_explain(fixture.mr, &fixture.why));
+    assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+    assert_refused(&fixture, HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
+    assert_int_equal(reason(&fixture, HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
+    end(&fixture);
 }
 
 static void peermem__bad_address__names_the_module(void **state)
 {
     struct world world = dmabuf_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.library = FI_VERSION(1, 17);
-    begin(&bed, &world);
+    begin(&fixture, &world);
     fake_fabric.reg_code = -FI_EFAULT;
-    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory");
-    assert_ok(hmreg_explain(NULL, &bed.why));
-    assert_refused(&bed, HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
-    assert_refused(&bed, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
-    end(&bed);
+    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
+    assert_ok(hmreg_explain(NULL, &fixture.why));
+    assert_refused(&fixture, HMREG_PATH_PEERMEM, "fabric-refused", "peer-memory module");
+    assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
+    end(&fixture);
 }
 
 /* ---- mapped ----------------------------------------------------------------------------- */
@@ -400,34 +400,34 @@ static void peermem__bad_address__names_the_module(void **state)
 static void mapped__fabric_that_uses_the_cpu__the_mapping_is_registered(void **state)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &tcp_world);
-    vendor_view(bed.memory)[PLACE] = 'x';
-    assert_ok(reg(&bed));
-    assert_ok(hmreg_mr_query(bed.mr, &info));
+    begin(&fixture, &tcp_world);
+    vendor_view(fixture.memory)[PLACE] = 'x';
+    assert_ok(reg(&fixture));
+    assert_ok(hmreg_mr_query(fixture.mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
-    assert_int_equal(info.addr, (uintptr_t)bed.memory + PLACE);
+    assert_int_equal(info.addr, (uintptr_t)fixture.memory + PLACE);
     assert_ptr_equal(fake_fabric.iov[0].iov_base, (void *)info.local_addr);
     assert_int_equal(*(char *)info.local_addr, 'x');
     assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
     assert_int_equal(fake_fabric.given.attr.device.reserved, 0);
-    end(&bed);
+    end(&fixture);
 }
 
 static void mapped__fabric_refuses__every_path_explained(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &tcp_world);
+    begin(&fixture, &tcp_world);
     fake_fabric.reg_code = -FI_EPERM;
-    assert_fails(reg(&bed), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
-    assert_ok(hmreg_explain(NULL, &bed.why));
-    assert_int_equal(bed.why.refused, 3);
-    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
-    assert_refused(&bed, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
-    assert_refused(&bed, HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
-    end(&bed);
+    assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory on tcp;ofi_rxm");
+    assert_ok(hmreg_explain(NULL, &fixture.why));
+    assert_int_equal(fixture.why.refused, 3);
+    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp;ofi_rxm");
+    assert_refused(&fixture, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-refused", "fi_mr_regattr()");
+    end(&fixture);
 }
 
 static void mapped__unknown_fabric__not_guessed(void **state)
@@ -452,13 +452,13 @@ static void mapped__names_that_begin_alike__unknown(void **state)
 /* ---- mapped, where the kernel must find pages ------------------------------------------- */
 
 /* Memory whose mapping has no pages for others, as a GPU's. */
-static void take_pages_away(struct bed *bed, enum hmreg_iface iface)
+static void take_pages_away(struct fixture *fixture, enum hmreg_iface iface)
 {
     struct vendor_claim *claim = &vendors[iface].claims[0];
     int fd = (int)syscall(SYS_memfd_secret, 0);
 
     if (fd < 0) {
-        end(bed);
+        end(fixture);
         test_skip("no memfd_secret(2) here, which stands for memory without pages: %s",
                   strerror(errno));
     }
@@ -470,22 +470,22 @@ static void take_pages_away(struct bed *bed, enum hmreg_iface iface)
 static void without_pages(const char *provider, bool hmem, bool works, const char *words)
 {
     struct world world = tcp_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.provider = provider;
     world.hmem = hmem;
-    begin(&bed, &world);
-    take_pages_away(&bed, world.iface);
+    begin(&fixture, &world);
+    take_pages_away(&fixture, world.iface);
     fake_fabric.reg_code = -FI_ENOSYS; /* of path peermem */
     fake_fabric.reg_failures = hmem;
-    reg_and_explain(&bed);
-    assert_int_equal(bed.why.path, works ? HMREG_PATH_MAPPED : HMREG_PATH_NONE);
+    reg_and_explain(&fixture);
+    assert_int_equal(fixture.why.path, works ? HMREG_PATH_MAPPED : HMREG_PATH_NONE);
     if (!works) {
-        assert_refused(&bed, HMREG_PATH_MAPPED, "mapping-has-no-pages", words);
-        assert_int_equal(reason(&bed, HMREG_PATH_MAPPED)->code, -EFAULT);
+        assert_refused(&fixture, HMREG_PATH_MAPPED, "mapping-has-no-pages", words);
+        assert_int_equal(reason(&fixture, HMREG_PATH_MAPPED)->code, -EFAULT);
         assert_int_equal(fake_fabric.live, 0);
     }
-    end(&bed);
+    end(&fixture);
 }
 
 static void mapped__shm_with_cma__refused(void **state)
@@ -496,13 +496,13 @@ static void mapped__shm_with_cma__refused(void **state)
 static void mapped__shm_with_cma_and_pages__registered(void **state)
 {
     struct world world = tcp_world;
-    struct bed bed;
+    struct fixture fixture;
 
     world.provider = "shm";
-    begin(&bed, &world);
-    reg_and_explain(&bed);
-    assert_int_equal(bed.why.path, HMREG_PATH_MAPPED);
-    end(&bed);
+    begin(&fixture, &world);
+    reg_and_explain(&fixture);
+    assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+    end(&fixture);
 }
 
 static void mapped__shm_without_cma__registered(void **state)
@@ -537,16 +537,16 @@ static void mapped__tcp_with_zero_copy__refused(void **state)
 
 static void explain__domain__what_would_be_tried(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, &tcp_world);
-    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &bed.why));
-    assert_int_equal(bed.why.path, HMREG_PATH_MAPPED);
-    assert_int_equal(bed.why.refused, 2);
-    assert_refused(&bed, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp");
-    assert_refused(&bed, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    begin(&fixture, &tcp_world);
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &fixture.why));
+    assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+    assert_int_equal(fixture.why.refused, 2);
+    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf", "tcp");
+    assert_refused(&fixture, HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
     assert_int_equal(fake_fabric.regs, 0);
-    end(&bed);
+    end(&fixture);
 }
 
 TEST_MAIN(TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The libfabric provider's regions after registration: bound, enabled, refreshed, complete later.
  * On a fid_domain made here, since no fabric of a common machine has these modes. */
-#include "core/domain.h"
+#include "core/context/domain.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -17,12 +17,12 @@
 static char memory[8192];
 static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
 };
 
-static int open_as(struct bed *bed, int mr_mode, uint64_t caps, uint32_t flags)
+static int open_as(struct fixture *fixture, int mr_mode, uint64_t caps, uint32_t flags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
 
@@ -30,30 +30,30 @@ static int open_as(struct bed *bed, int mr_mode, uint64_t caps, uint32_t flags)
     fake_fabric_begin();
     fake_fabric.info->domain_attr->mr_mode = mr_mode;
     fake_fabric.info->caps = caps;
-    bed->domain = NULL;
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    return hmreg_domain_open_ofi(bed->lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                 &bed->domain);
+    fixture->domain = NULL;
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, &config,
+                                 &fixture->domain);
 }
 
-static void begin(struct bed *bed, int mr_mode)
+static void begin(struct fixture *fixture, int mr_mode)
 {
-    assert_ok(open_as(bed, mr_mode, FI_RMA | FI_RMA_EVENT, 0));
+    assert_ok(open_as(fixture, mr_mode, FI_RMA | FI_RMA_EVENT, 0));
 }
 
-static void end(struct bed *bed)
+static void end(struct fixture *fixture)
 {
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
     fake_fabric_end();
 }
 
-static struct hmreg_mr *reg(struct bed *bed, uint64_t flags)
+static struct hmreg_mr *reg(struct fixture *fixture, uint64_t flags)
 {
     struct hmreg_mr *mr = NULL;
 
     assert_ok(
-        hmreg_mr_reg(bed->domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
+        hmreg_mr_reg(fixture->domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
     return mr;
 }
 
@@ -63,13 +63,13 @@ static void open__modes_that_are_passed_on__shown(void **state)
 {
     static const int modes[] = {FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT};
     struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct bed bed;
+    struct fixture fixture;
 
     for (int i = 0; i < 3; i++) {
-        begin(&bed, modes[i] | FI_MR_LOCAL);
-        assert_ok(hmreg_domain_query(bed.domain, &info));
+        begin(&fixture, modes[i] | FI_MR_LOCAL);
+        assert_ok(hmreg_domain_query(fixture.domain, &info));
         assert_int_equal(info.mr_mode, modes[i] | FI_MR_LOCAL);
-        end(&bed);
+        end(&fixture);
     }
 }
 
@@ -77,10 +77,10 @@ static void open__modes_that_are_passed_on__shown(void **state)
 static void endpoint__bound_then_enabled_once(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, FI_MR_ENDPOINT);
-    mr = reg(&bed, 0);
+    begin(&fixture, FI_MR_ENDPOINT);
+    mr = reg(&fixture, 0);
     assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "no endpoint");
     assert_fails(hmreg_mr_bind(mr, &ep, HMREG_REMOTE_WRITE), -HMREG_EBADFLAGS, "endpoint");
     assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
@@ -96,80 +96,80 @@ static void endpoint__bound_then_enabled_once(void **state)
     assert_int_equal(fake_fabric.binds, 2);
     assert_int_equal(fake_fabric.enables, 1);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void endpoint__without_the_mode__inval(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, 0);
-    mr = reg(&bed, 0);
+    begin(&fixture, 0);
+    mr = reg(&fixture, 0);
     assert_fails(hmreg_mr_bind(mr, &ep, 0), -EINVAL, "FI_MR_ENDPOINT");
     assert_ok(hmreg_mr_enable(mr));
     assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void bind__another_class__inval(void **state)
 {
     struct fid queue = {.fclass = FI_CLASS_CQ};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, FI_MR_ENDPOINT);
-    mr = reg(&bed, 0);
+    begin(&fixture, FI_MR_ENDPOINT);
+    mr = reg(&fixture, 0);
     assert_fails(hmreg_mr_bind(mr, &queue, 0), -EINVAL, "no endpoint or counter");
     assert_int_equal(fake_fabric.binds, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void rma_event__only_regions_made_for_it(void **state)
 {
     struct hmreg_mr *mr, *plain;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, FI_MR_RMA_EVENT | FI_MR_PROV_KEY);
-    mr = reg(&bed, HMREG_RMA_EVENT);
+    begin(&fixture, FI_MR_RMA_EVENT | FI_MR_PROV_KEY);
+    mr = reg(&fixture, HMREG_RMA_EVENT);
     assert_int_equal(fake_fabric.flags, FI_RMA_EVENT);
     assert_fails(hmreg_mr_bind(mr, &counter, 0), -HMREG_EBADFLAGS, "counter");
     assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
     assert_int_equal(fake_fabric.bind_flags, FI_REMOTE_WRITE);
     assert_ok(hmreg_mr_enable(mr));
     assert_fails(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE), -HMREG_EOPBADSTATE, "enabled");
-    plain = reg(&bed, 0);
+    plain = reg(&fixture, 0);
     assert_fails(hmreg_mr_bind(plain, &counter, HMREG_REMOTE_WRITE), -EINVAL, "HMREG_RMA_EVENT");
     assert_ok(hmreg_mr_enable(plain));
     assert_int_equal(fake_fabric.enables, 1);
     assert_ok(hmreg_mr_close(plain));
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void counter__without_the_mode__any_time(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, 0);
-    mr = reg(&bed, 0);
+    begin(&fixture, 0);
+    mr = reg(&fixture, 0);
     assert_ok(hmreg_mr_enable(mr));
     assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
     assert_int_equal(fake_fabric.binds, 1);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, FI_MR_ENDPOINT);
-    mr = reg(&bed, 0);
+    begin(&fixture, FI_MR_ENDPOINT);
+    mr = reg(&fixture, 0);
     fake_fabric.bind_code = -FI_ENOSYS;
     assert_fails(hmreg_mr_bind(mr, &ep, 0), -ENOSYS, "fi_mr_bind()");
     assert_string_equal(hmreg_last_error()->source, "ofi");
@@ -181,7 +181,7 @@ static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void *
     fake_fabric.enable_code = 0;
     assert_ok(hmreg_mr_enable(mr));
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 /* A mapping's region is refreshed by the addresses its caller knows. */
@@ -191,12 +191,12 @@ static void refresh__mapped_device_memory__by_the_devices_address(void **state)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     struct iovec part;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, FI_MR_MMU_NOTIFY);
+    begin(&fixture, FI_MR_MMU_NOTIFY);
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 8192);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
-    assert_ok(hmreg_mr_reg(bed.domain, device + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture.domain, device + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
     part = (struct iovec){device + 100, 7};
@@ -207,23 +207,23 @@ static void refresh__mapped_device_memory__by_the_devices_address(void **state)
     assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "not inside");
     assert_ok(hmreg_mr_close(mr));
     vendor_memory_free(device);
-    end(&bed);
+    end(&fixture);
 }
 
 static void refresh__as_the_mode_says(void **state)
 {
     struct iovec part = {memory + 2, 7};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed, 0);
-    mr = reg(&bed, 0);
+    begin(&fixture, 0);
+    mr = reg(&fixture, 0);
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     assert_int_equal(fake_fabric.refreshes, 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
-    begin(&bed, FI_MR_MMU_NOTIFY);
-    mr = reg(&bed, 0);
+    end(&fixture);
+    begin(&fixture, FI_MR_MMU_NOTIFY);
+    mr = reg(&fixture, 0);
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     assert_int_equal(fake_fabric.refreshed.attr.iov_count, 1);
     assert_memory_equal(&fake_fabric.refreshed_part, &part, sizeof(part));
@@ -232,7 +232,7 @@ static void refresh__as_the_mode_says(void **state)
     fake_fabric.refresh_code = -FI_EFAULT;
     assert_fails(hmreg_mr_refresh(mr, NULL, 0, 0), -EFAULT, "fi_mr_refresh()");
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 /* ---- flags ------------------------------------------------------------------------------ */
@@ -240,27 +240,27 @@ static void refresh__as_the_mode_says(void **state)
 static void flags__only_those_of_the_infos_capabilities(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    assert_ok(open_as(&bed, 0, FI_RMA, 0));
-    assert_fails(hmreg_mr_reg(bed.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
+    assert_ok(open_as(&fixture, 0, FI_RMA, 0));
+    assert_fails(hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
                  -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_mr_reg(bed.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
+    assert_fails(hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
                  -HMREG_EBADFLAGS, "flags");
     assert_int_equal(fake_fabric.regs, 0);
-    end(&bed);
-    assert_ok(open_as(&bed, 0, FI_RMA | FI_RMA_PMEM, 0));
-    mr = reg(&bed, HMREG_RMA_PMEM);
+    end(&fixture);
+    assert_ok(open_as(&fixture, 0, FI_RMA | FI_RMA_PMEM, 0));
+    mr = reg(&fixture, HMREG_RMA_PMEM);
     assert_int_equal(fake_fabric.flags, FI_RMA_PMEM);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 /* ---- asynchronous registration ---------------------------------------------------------- */
 
-static void begin_async(struct bed *bed, int mr_mode)
+static void begin_async(struct fixture *fixture, int mr_mode)
 {
-    assert_ok(open_as(bed, mr_mode, FI_RMA, HMREG_OFI_ASYNC));
+    assert_ok(open_as(fixture, mr_mode, FI_RMA, HMREG_OFI_ASYNC));
 }
 
 static void async__key_comes_with_the_event(void **state)
@@ -269,11 +269,11 @@ static void async__key_comes_with_the_event(void **state)
     size_t size = sizeof(token), raw_size = sizeof(raw);
     struct fid_mr *native;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_async(&bed, FI_MR_PROV_KEY);
+    begin_async(&fixture, FI_MR_PROV_KEY);
     fake_fabric.key = FI_KEY_NOTAVAIL;
-    mr = reg(&bed, 0);
+    mr = reg(&fixture, 0);
     native = hmreg_mr_native(mr);
     native->mem_desc = NULL;
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
@@ -288,7 +288,7 @@ static void async__key_comes_with_the_event(void **state)
     assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &raw_size, 0));
     assert_int_equal(raw[0], 0x77);
     assert_ok(hmreg_mr_close(mr));
-    end(&bed);
+    end(&fixture);
 }
 
 /* The thread that reads the event, while the call that registers is not back yet. */
@@ -312,30 +312,30 @@ static void event_comes(struct fid_mr *mr)
 
 static void async__event_is_read_before_the_call_returns__region_is_there(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_async(&bed, FI_MR_PROV_KEY);
+    begin_async(&fixture, FI_MR_PROV_KEY);
     fake_fabric.key = 0x4711;
     fake_fabric.registered = event_comes;
     early.mr = NULL;
-    assert_ok(hmreg_mr_reg(bed.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
     pthread_join(early.thread, NULL);
     assert_int_equal(early.key, 0x4711);
     assert_ok(hmreg_mr_close(early.mr));
-    end(&bed);
+    end(&fixture);
 }
 
 static void async__failure__output_untouched(void **state)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_async(&bed, 0);
+    begin_async(&fixture, 0);
     fake_fabric.reg_code = -FI_EIO;
-    assert_fails(hmreg_mr_reg(bed.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL), -EIO,
+    assert_fails(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL), -EIO,
                  "fi_mr_regattr()");
     assert_ptr_equal(mr, (void *)1);
-    end(&bed);
+    end(&fixture);
 }
 
 static void async__get_and_composites__opnotsupp(void **state)
@@ -345,15 +345,15 @@ static void async__get_and_composites__opnotsupp(void **state)
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory + 20, 10}},
     };
     struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin_async(&bed, 0);
-    assert_fails(hmreg_mr_get(bed.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
-    assert_fails(hmreg_mr_regsgl(bed.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+    begin_async(&fixture, 0);
+    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
+    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EOPNOTSUPP, "one by one");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_fabric.regs, 0);
-    end(&bed);
+    end(&fixture);
 }
 
 /* Built before a config had its last fields. */
@@ -362,14 +362,14 @@ static void async__an_older_callers_config__is_asynchronous_too(void **state)
     struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
                                          .flags = HMREG_OFI_ASYNC};
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    assert_ok(open_as(&bed, 0, FI_RMA, 0));
-    assert_ok(hmreg_domain_close(bed.domain));
-    assert_ok(hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                    &bed.domain));
-    assert_fails(hmreg_mr_get(bed.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
-    end(&bed);
+    assert_ok(open_as(&fixture, 0, FI_RMA, 0));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
+                                    &fixture.domain));
+    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
+    end(&fixture);
 }
 
 /* It would be awaited for ever: no event comes. */
@@ -377,19 +377,19 @@ static void async__libfabric_2__opnotsupp(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
     struct hmreg_domain *domain = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    assert_ok(open_as(&bed, 0, FI_RMA, 0));
+    assert_ok(open_as(&fixture, 0, FI_RMA, 0));
     fake_fabric.version = FI_VERSION(2, 0);
     assert_fails(
-        hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain),
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain),
         -EOPNOTSUPP, "HMREG_OFI_ASYNC, but libfabric 2.0 is loaded");
     assert_ptr_equal(domain, (void *)1);
     config.flags = 0;
     assert_ok(
-        hmreg_domain_open_ofi(bed.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain));
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain));
     assert_ok(hmreg_domain_close(domain));
-    end(&bed);
+    end(&fixture);
 }
 
 static void async__flag_where_no_provider_takes_it__badflags(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * From memory to a registration: which paths are tried in which order, what the provider is given,
  * what is left behind when it refuses or fails. */
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
@@ -24,14 +24,14 @@ static void check_order(const enum hmreg_path *order)
     struct hmreg_explanation why = {.size = sizeof(why)};
     uint32_t count = 0;
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
     for (; count < 3 && order[count]; count++)
         config.order[count] = order[count];
-    script_open(&bed, NULL, &config);
+    script_open(&fixture, NULL, &config);
     for (int i = 0; i < 3; i++)
         script.refuse[device_paths[i]][0] = -EOPNOTSUPP;
-    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -EOPNOTSUPP, "refused");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP, "refused");
     assert_ok(hmreg_explain(NULL, &why));
     assert_int_equal(script.count, count);
     assert_int_equal(why.refused, count);
@@ -45,7 +45,7 @@ static void check_order(const enum hmreg_path *order)
         assert_int_equal(why.reasons[i].vendor_code, 4711);
         assert_string_equal(why.reasons[i].slug, "script-refused");
     }
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void paths__every_order__is_followed(void **state)
@@ -64,16 +64,16 @@ static void paths__every_order__is_followed(void **state)
 static void paths__default_order(void **state)
 {
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 3; i++)
         script.refuse[device_paths[i]][0] = -EIO;
-    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -EOPNOTSUPP, "mapped");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP, "mapped");
     assert_int_equal(script.count, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(script.calls[i].path, device_paths[i]);
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void paths__refused_before_and_by_registering__reasons_stay_with_the_region(void **state)
@@ -81,14 +81,14 @@ static void paths__refused_before_and_by_registering__reasons_stay_with_the_regi
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = -EPERM;
     script.refuse[HMREG_PATH_PEERMEM][0] = -EFAULT;
     assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr");
     before = *hmreg_last_error();
-    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
@@ -99,48 +99,48 @@ static void paths__refused_before_and_by_registering__reasons_stay_with_the_regi
     assert_int_equal(why.reasons[1].path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[1].code, -EFAULT);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void paths__one_devices_refusal__changes_no_others(void **state)
 {
     struct hmreg_mr *mr[4];
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EREMOTE;
     for (int i = 0; i < 4; i++) {
-        assert_ok(hmreg_mr_reg(bed.domain, bed.memory[i % 2], BED_BYTES, HMREG_SEND, 0, 0, 0,
+        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory[i % 2], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0,
                                &mr[i], NULL));
         assert_int_equal(script_last()->path, i % 2 ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM);
     }
     script.refuse[HMREG_PATH_DMABUF][0] = 0;
     for (int i = 0; i < 4; i++)
         assert_ok(hmreg_mr_close(mr[i]));
-    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr[0]));
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr[0]));
     assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr[0]));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* An error of the request is no refusal of a path: another would not help. */
 static void paths__error_that_is_no_refusal__ends_the_search(void **state)
 {
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
     script.fail[HMREG_PATH_PEERMEM] = -ENOMEM;
-    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -ENOMEM,
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -ENOMEM,
                      "peermem failed");
     assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
     assert_int_equal(hmreg_last_error()->vendor_code, 4712);
     assert_int_equal(script.count, 2);
     script.fail[HMREG_PATH_PEERMEM] = 0;
-    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr)); /* and its key is free again */
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr)); /* and its key is free again */
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void paths__provider_without_can__host_memory_only(void **state)
@@ -150,11 +150,11 @@ static void paths__provider_without_can__host_memory_only(void **state)
     struct hmreg_domain *domain;
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
-    assert_ok(hmreg_domain_create(bed.lib, &bare, &script_caps, NULL, NULL, &domain));
-    assert_reg_fails(hmreg_mr_reg(domain, bed.memory[0], 1, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
+    script_open(&fixture, NULL, NULL);
+    assert_ok(hmreg_domain_create(fixture.lib, &bare, &script_caps, NULL, NULL, &domain));
+    assert_reg_fails(hmreg_mr_reg(domain, fixture.memory[0], 1, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
                      -EOPNOTSUPP, "host memory only");
     assert_ok(hmreg_explain(NULL, &why));
     assert_int_equal(why.refused, 3);
@@ -162,37 +162,37 @@ static void paths__provider_without_can__host_memory_only(void **state)
     assert_ok(hmreg_mr_reg(domain, host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void domain_explain__foresees_without_registering(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][1] = -EPERM;
-    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &why));
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_DMABUF);
     assert_int_equal(why.refused, 0);
-    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 1, &why));
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 1, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.refused, 1);
     assert_int_equal(why.reasons[0].code, -EPERM);
     vendors[HMREG_IFACE_CUDA].dmabuf = false;
     script.can[HMREG_PATH_PEERMEM][0] = -ENOSYS;
-    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &why));
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_NONE);
     assert_int_equal(why.refused, 3);
     assert_string_equal(why.reasons[0].slug, "no-dmabuf-export");
-    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_SYSTEM, -1, &why));
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_SYSTEM, -1, &why));
     assert_int_equal(why.path, HMREG_PATH_SYSTEM);
     assert_int_equal(why.device, -1);
-    assert_fails(hmreg_domain_explain(bed.domain, HMREG_IFACE_SYSTEM, 1, &why), -ENODEV, "device");
-    assert_fails(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 2, &why), -ENODEV, "device 2");
-    assert_fails(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, -1, &why), -ENODEV, "device");
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_SYSTEM, 1, &why), -ENODEV, "device");
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 2, &why), -ENODEV, "device 2");
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, -1, &why), -ENODEV, "device");
     assert_int_equal(script.count, 0);
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void explain__nothing_was_refused__enoent(void **state)
@@ -213,37 +213,37 @@ static void dmabuf__names_the_bytes_and_is_closed_after(void **state)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
     int before;
 
-    script_open(&bed, NULL, NULL);
-    vendor_view(bed.memory[1])[65537] = '!';
+    script_open(&fixture, NULL, NULL);
+    vendor_view(fixture.memory[1])[65537] = '!';
     before = test_count_fds();
-    assert_ok(script_reg(&bed, bed.memory[1] + 65537, 1000, &mr));
+    assert_ok(script_reg(&fixture, fixture.memory[1] + 65537, 1000, &mr));
     assert_int_equal(test_count_fds(), before);
     assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
     assert_int_equal(script_last()->first, '!');
     assert_int_equal(script_last()->dmabuf.length, 1000);
-    assert_ptr_equal(script_last()->iov[0].iov_base, bed.memory[1] + 65537);
+    assert_ptr_equal(script_last()->iov[0].iov_base, fixture.memory[1] + 65537);
     assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
     assert_int_equal(script_last()->device, 1);
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_DMABUF);
-    assert_int_equal(info.addr, (uintptr_t)bed.memory[1] + 65537);
+    assert_int_equal(info.addr, (uintptr_t)fixture.memory[1] + 65537);
     assert_int_equal(info.local_addr, info.addr);
     assert_int_equal(info.identity, vendors[HMREG_IFACE_CUDA].claims[1].range.identity);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* The child's standard input makes room for descriptor 0. */
-static int check_descriptor_0(struct script_bed *bed)
+static int check_descriptor_0(struct script_fixture *fixture)
 {
     struct hmreg_mr *mr;
     int fd;
 
     close(0);
-    if (hmreg_mr_reg(bed->domain, bed->memory[0], BED_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
+    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
         return 1;
     if (script_last()->dmabuf.fd != 0)
         return 2;
@@ -256,7 +256,7 @@ static int check_descriptor_0(struct script_bed *bed)
         return 5; /* closed a second time */
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     close(0);
-    if (hmreg_mr_reg(bed->domain, bed->memory[0], BED_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
+    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
         return 6;
     if (script_last()->path != HMREG_PATH_MAPPED || fcntl(0, F_GETFD) != -1)
         return 7;
@@ -265,13 +265,13 @@ static int check_descriptor_0(struct script_bed *bed)
 
 static void dmabuf__descriptor_0__is_one_like_any_other(void **state)
 {
-    struct script_bed bed;
+    struct script_fixture fixture;
     int status = -1;
     pid_t child = fork();
 
     if (child == 0) {
-        script_open(&bed, NULL, NULL);
-        _exit(check_descriptor_0(&bed));
+        script_open(&fixture, NULL, NULL);
+        _exit(check_descriptor_0(&fixture));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -289,35 +289,35 @@ static void mapped__provider_sees_the_bytes_until_close(void **state)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    vendor_view(bed.memory[0])[65539] = '?';
-    assert_ok(script_reg(&bed, bed.memory[0] + 65539, 4096, &mr));
+    vendor_view(fixture.memory[0])[65539] = '?';
+    assert_ok(script_reg(&fixture, fixture.memory[0] + 65539, 4096, &mr));
     assert_int_equal(script_last()->first, '?');
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
-    assert_int_equal(info.addr, (uintptr_t)bed.memory[0] + 65539);
+    assert_int_equal(info.addr, (uintptr_t)fixture.memory[0] + 65539);
     assert_int_equal(info.local_addr, (uintptr_t)script_last()->iov[0].iov_base);
     *(char *)(uintptr_t)info.local_addr = 'w';
-    assert_int_equal(vendor_view(bed.memory[0])[65539], 'w');
+    assert_int_equal(vendor_view(fixture.memory[0])[65539], 'w');
     assert_ok(hmreg_mr_close(mr));
     assert_false(is_mapped((void *)(uintptr_t)info.local_addr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void mapped__provider_fails__mappings_are_gone(void **state)
 {
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     script.fail[HMREG_PATH_MAPPED] = -EIO;
-    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &mr), mr, -EIO, "mapped failed");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EIO, "mapped failed");
     assert_false(is_mapped(script_last()->iov[0].iov_base));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* A path after a failed mapping is given the caller's addresses again. */
@@ -326,32 +326,32 @@ static void mapped__refused_then_peermem__by_the_callers_address(void **state)
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_MAPPED, HMREG_PATH_PEERMEM}};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, &config);
+    script_open(&fixture, NULL, &config);
     script.refuse[HMREG_PATH_MAPPED][0] = -EFAULT;
-    assert_ok(script_reg(&bed, bed.memory[0] + 7, 100, &mr));
+    assert_ok(script_reg(&fixture, fixture.memory[0] + 7, 100, &mr));
     assert_int_equal(script_last()->path, HMREG_PATH_PEERMEM);
-    assert_ptr_equal(script_last()->iov[0].iov_base, bed.memory[0] + 7);
+    assert_ptr_equal(script_last()->iov[0].iov_base, fixture.memory[0] + 7);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void regv__several_ranges__each_mapped(void **state)
 {
     struct iovec iov[3];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
     int before;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 3; i++) {
-        iov[i] = (struct iovec){bed.memory[0] + i * 65536 + i, 100};
-        vendor_view(bed.memory[0])[i * 65536 + i] = (char)('x' + i);
+        iov[i] = (struct iovec){fixture.memory[0] + i * 65536 + i, 100};
+        vendor_view(fixture.memory[0])[i * 65536 + i] = (char)('x' + i);
     }
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     before = test_count_fds();
-    assert_ok(hmreg_mr_regv(bed.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_regv(fixture.domain, iov, 3, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_int_equal(test_count_fds(), before);
     assert_int_equal(script_last()->path, HMREG_PATH_MAPPED);
     for (int i = 0; i < 3; i++)
@@ -359,42 +359,42 @@ static void regv__several_ranges__each_mapped(void **state)
     assert_ok(hmreg_mr_close(mr));
     for (int i = 0; i < 3; i++)
         assert_false(is_mapped(script_last()->iov[i].iov_base));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void regv__dmabuf_takes_one_range(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
-    assert_ok(hmreg_mr_regv(bed.domain,
-                            (struct iovec[]){{bed.memory[0], 8}, {bed.memory[0] + 64, 8}}, 2,
+    script_open(&fixture, NULL, NULL);
+    assert_ok(hmreg_mr_regv(fixture.domain,
+                            (struct iovec[]){{fixture.memory[0], 8}, {fixture.memory[0] + 64, 8}}, 2,
                             HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "one-range-only");
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void export__fails__is_a_refusal_with_the_vendors_words(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
-    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_int_equal(why.reasons[0].vendor_code, 999);
     assert_string_equal(why.reasons[0].text, "export of cuda failed");
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* Even a vendor that breaks the contract is not taken at its silence for a success. */
@@ -403,18 +403,18 @@ static void export__fails_silently__is_a_refusal(void **state)
     struct hmreg_explanation why = {.size = sizeof(why)};
     static const struct hmreg_error none = {.code = 0, .source = "hmreg"};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     vendors[HMREG_IFACE_CUDA].export_code = -EXDEV;
     vendors[HMREG_IFACE_CUDA].silent = true;
     hmreg_error_restore(&none);
-    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_int_equal(why.reasons[0].code, -EXDEV);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void request__reaches_the_provider_as_it_was(void **state)
@@ -430,10 +430,10 @@ static void request__reaches_the_provider_as_it_was(void **state)
         .context = &iov,
     };
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
-    assert_ok(hmreg_mr_regattr(bed.domain, &attr, 0, &mr));
+    script_open(&fixture, NULL, NULL);
+    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
     assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
     assert_int_equal(script_last()->count, 1);
     assert_ptr_equal(script_last()->iov[0].iov_base, host + 3);
@@ -446,43 +446,43 @@ static void request__reaches_the_provider_as_it_was(void **state)
     assert_ptr_equal(script_last()->context, &iov);
     assert_ptr_equal(hmreg_mr_context(mr), &iov);
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void host_memory__fabrics_error_comes_back_whole(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -ENOSPC;
-    assert_reg_fails(script_reg(&bed, host, 64, &mr), mr, -ENOSPC, "system failed");
+    assert_reg_fails(script_reg(&fixture, host, 64, &mr), mr, -ENOSPC, "system failed");
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void managed_memory__follows_only_the_cpu(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
     char *managed;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     managed = vendor_memory(HMREG_IFACE_ZE, 1, HMREG_MEM_MANAGED, 4096);
     managed[5] = 'm';
-    assert_ok(script_reg(&bed, managed + 5, 10, &mr));
+    assert_ok(script_reg(&fixture, managed + 5, 10, &mr));
     assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
     assert_int_equal(script_last()->first, 'm');
     assert_ok(hmreg_mr_close(mr));
     script.can[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
-    assert_reg_fails(script_reg(&bed, managed, 10, &mr), mr, -EOPNOTSUPP, "managed memory moves");
+    assert_reg_fails(script_reg(&fixture, managed, 10, &mr), mr, -EOPNOTSUPP, "managed memory moves");
     assert_ok(hmreg_explain(NULL, &why));
     assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
     vendor_memory_free(managed);
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* Those that fork come first: a child opens no runtime that its parent has used. */

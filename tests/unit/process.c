@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The process's epoch: the same for all threads, another in every child, however it was made. */
-#include "core/process.h"
+#include "core/base/process.h"
 
 #include "tests/support/test.h"
 

@@ -2,11 +2,11 @@
  *
  * HMREG_DEBUG=puts: puts that give back no get are found and do nothing; right ones are as ever.
  */
-#include "core/put_check.h"
+#include "core/cache/put_check.h"
 
-#include "core/cache_pool.h"
-#include "core/error.h"
-#include "tests/support/cache_bed.h"
+#include "core/base/error.h"
+#include "core/cache/cache_pool.h"
+#include "tests/support/cache_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@ static void forget_error(void)
     hmreg_error_restore(&(struct hmreg_error){.source = "hmreg"});
 }
 
-static void open_bed(struct bed *bed, uint64_t max_regions)
+static void open_fixture(struct fixture *fixture, uint64_t max_regions)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
 
     setenv("HMREG_DEBUG", "puts", 1);
-    bed_open(bed, HMREG_MONITOR_IMPORT, &config);
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
     unsetenv("HMREG_DEBUG");
     forget_error();
 }
@@ -45,63 +45,63 @@ static void expect_found(struct hmreg_mr *mr, const char *words)
 static void put__twice__found_and_the_region_serves_on(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    mr = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0);
+    mr = fixture_get(&fixture, memory[0], LEN);
     hmreg_mr_put(mr);
     assert_int_equal(hmreg_last_error()->code, 0);
     expect_found(mr, "no get holds it");
     expect_found(mr, "+4096");
-    assert_int_equal(bed_stats(&bed).wrong_puts, 2);
-    assert_int_equal(bed_key(&bed, memory[0], LEN), 1);
+    assert_int_equal(fixture_stats(&fixture).wrong_puts, 2);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* Its entry is not yet another region's. */
 static void put__of_an_evicted_region__found(void **state)
 {
     struct hmreg_mr *mr, *held, *uncached;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 1);
-    mr = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 1);
+    mr = fixture_get(&fixture, memory[0], LEN);
     hmreg_mr_put(mr);
-    held = bed_get(&bed, memory[1], LEN);
-    uncached = bed_get(&bed, memory[2], LEN);
+    held = fixture_get(&fixture, memory[1], LEN);
+    uncached = fixture_get(&fixture, memory[2], LEN);
     expect_found(mr, "no get holds it");
     assert_int_equal(atomic_load(&counter.regions), 2);
     hmreg_mr_put(uncached);
     hmreg_mr_put(held);
     forget_error();
-    bed_key(&bed, memory[3], LEN);
+    fixture_key(&fixture, memory[3], LEN);
     assert_int_equal(hmreg_last_error()->code, 0);
-    assert_int_equal(bed_stats(&bed).wrong_puts, 1);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).wrong_puts, 1);
+    fixture_close(&fixture);
 }
 
 static void put__of_an_explicit_region__found(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    assert_ok(hmreg_mr_reg(bed.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    open_fixture(&fixture, 0);
+    assert_ok(hmreg_mr_reg(fixture.domain, memory[0], LEN, HMREG_SEND, 0, 0, 0, &mr, NULL));
     expect_found(mr, "hmreg_mr_close()");
     assert_ok(hmreg_mr_close(mr));
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void put__after_everything_was_closed__found(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    mr = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0);
+    mr = fixture_get(&fixture, memory[0], LEN);
     hmreg_mr_put(mr);
-    bed_close(&bed);
+    fixture_close(&fixture);
     expect_found(mr, "its domain was closed");
 }
 
@@ -111,10 +111,10 @@ static void put__wrong__is_a_line_on_standard_error(void **state)
     FILE *file = tmpfile();
     struct hmreg_mr *mr;
     char line[256] = "";
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 0);
-    mr = bed_get(&bed, memory[0], LEN);
+    open_fixture(&fixture, 0);
+    mr = fixture_get(&fixture, memory[0], LEN);
     hmreg_mr_put(mr);
     dup2(fileno(file), STDERR_FILENO);
     hmreg_mr_put(mr);
@@ -124,26 +124,26 @@ static void put__wrong__is_a_line_on_standard_error(void **state)
     assert_non_null(fgets(line, sizeof(line), file));
     assert_non_null(strstr(line, "hmreg: hmreg_mr_put() of the region [0x"));
     fclose(file);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* More than a quarantine holds: entries are used again. */
 static void put__right_ones__nothing_is_found(void **state)
 {
     struct hmreg_mr *first, *second;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed, 1);
+    open_fixture(&fixture, 1);
     for (unsigned i = 0; i < CACHE_QUARANTINE + 1000; i++)
-        bed_key(&bed, memory[i % 2], LEN);
-    first = bed_get(&bed, memory[0], LEN);
-    second = bed_get(&bed, memory[0], LEN);
+        fixture_key(&fixture, memory[i % 2], LEN);
+    first = fixture_get(&fixture, memory[0], LEN);
+    second = fixture_get(&fixture, memory[0], LEN);
     assert_ptr_equal(first, second);
     hmreg_mr_put(first);
     hmreg_mr_put(second);
     assert_int_equal(hmreg_last_error()->code, 0);
-    assert_int_equal(bed_stats(&bed).wrong_puts, 0);
-    bed_close(&bed);
+    assert_int_equal(fixture_stats(&fixture).wrong_puts, 0);
+    fixture_close(&fixture);
 }
 
 static void open__wrong_value__einval(void **state)

@@ -3,12 +3,12 @@
  * What has ended is deregistered though the application calls nothing more: by the library's thread
  * where the fabric may be called on any, else by the application's own calls. What a case waits for
  * comes in milliseconds; how soon is not judged here, only that it comes. Run with each monitor
- * that notices by itself: see bed_monitor().
+ * that notices by itself: see fixture_monitor().
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include "core/cache_set.h"
+#include "core/cache/cache_set.h"
 
 #include <errno.h>
 #include <hmreg/loopback.h>
@@ -34,14 +34,14 @@ static void count_threads(uint64_t key)
     atomic_fetch_add(is_tests_thread ? &on_own : &on_others, 1);
 }
 
-static void open_counted(struct bed *bed, bool any_thread, const struct hmreg_domain_config *config)
+static void open_counted(struct fixture *fixture, bool any_thread, const struct hmreg_domain_config *config)
 {
     struct hmreg_domain *(*open)(struct hmreg *, const struct hmreg_domain_config *) =
         any_thread ? counter_open_served : counter_open;
 
-    bed_open(bed, bed_monitor(), NULL);
-    assert_ok(hmreg_domain_close(bed->domain));
-    bed->domain = open(bed->lib, config);
+    fixture_open(fixture, fixture_monitor(), NULL);
+    assert_ok(hmreg_domain_close(fixture->domain));
+    fixture->domain = open(fixture->lib, config);
     is_tests_thread = true;
     atomic_store(&on_own, 0);
     atomic_store(&on_others, 0);
@@ -59,60 +59,60 @@ static void await_count(atomic_uint *word, unsigned value)
     assert_int_equal(atomic_load(word), value);
 }
 
-static void remember_each(const struct bed *bed, char *memory, size_t pages)
+static void remember_each(const struct fixture *fixture, char *memory, size_t pages)
 {
     for (size_t i = 0; i < pages; i++)
-        bed_key(bed, memory + i * bed_page(), 10);
+        fixture_key(fixture, memory + i * fixture_page(), 10);
 }
 
 /* ---- fabrics of any thread -------------------------------------------------------------- */
 
 static void munmap__nothing_is_called_any_more__deregistered(void **state)
 {
-    char *memory = bed_map(40);
-    struct bed bed;
+    char *memory = fixture_map(40);
+    struct fixture fixture;
 
-    open_counted(&bed, true, NULL);
-    remember_each(&bed, memory, 40);
-    munmap(memory, 30 * bed_page());
+    open_counted(&fixture, true, NULL);
+    remember_each(&fixture, memory, 40);
+    munmap(memory, 30 * fixture_page());
     await_count(&counter.regions, 10);
-    munmap(memory + 30 * bed_page(), 10 * bed_page());
+    munmap(memory + 30 * fixture_page(), 10 * fixture_page());
     await_count(&counter.regions, 0);
     assert_int_equal(atomic_load(&on_own), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void munmap__region_is_held__deregistered_at_its_last_put(void **state)
 {
-    char *memory = bed_map(2);
+    char *memory = fixture_map(2);
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_counted(&bed, true, NULL);
-    held = bed_get(&bed, memory, 10);
-    bed_key(&bed, memory + bed_page(), 10);
-    munmap(memory, 2 * bed_page());
+    open_counted(&fixture, true, NULL);
+    held = fixture_get(&fixture, memory, 10);
+    fixture_key(&fixture, memory + fixture_page(), 10);
+    munmap(memory, 2 * fixture_page());
     await_count(&counter.regions, 1);
-    assert_int_equal(bed_stats(&bed).zombies, 1);
+    assert_int_equal(fixture_stats(&fixture).zombies, 1);
     hmreg_mr_put(held);
     assert_int_equal(atomic_load(&counter.regions), 0);
     assert_int_equal(atomic_load(&on_own), 1);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void invalidate__nothing_is_called_any_more__deregistered(void **state)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
-    assert_ok(hmreg_open(&config, &bed.lib));
-    bed.domain = counter_open_served(bed.lib, NULL);
-    bed_key(&bed, memory, 10);
-    assert_ok(hmreg_invalidate(bed.lib, memory, 10));
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    fixture.domain = counter_open_served(fixture.lib, NULL);
+    fixture_key(&fixture, memory, 10);
+    assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
     await_count(&counter.regions, 0);
-    bed_close(&bed);
-    munmap(memory, bed_page());
+    fixture_close(&fixture);
+    munmap(memory, fixture_page());
 }
 
 static sem_t inside, leave;
@@ -128,12 +128,12 @@ static void stand_in_fabric(uint64_t key)
         ;
 }
 
-static void stop_reaper(const struct bed *bed, char *memory, size_t pages)
+static void stop_reaper(const struct fixture *fixture, char *memory, size_t pages)
 {
     sem_init(&inside, 0, 0);
     sem_init(&leave, 0, 0);
     counter.dereg_hook = stand_in_fabric;
-    munmap(memory, pages * bed_page());
+    munmap(memory, pages * fixture_page());
     while (sem_wait(&inside))
         ;
 }
@@ -141,107 +141,107 @@ static void stop_reaper(const struct bed *bed, char *memory, size_t pages)
 /* A get that finds very many dead leaves them to the reaper. */
 static void get__much_is_dead_and_a_reaper_is_there__deregisters_nothing(void **state)
 {
-    char *memory = bed_map(60), *other = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(60), *other = fixture_map(1);
+    struct fixture fixture;
 
-    open_counted(&bed, true, NULL);
-    remember_each(&bed, memory, 60);
-    stop_reaper(&bed, memory, 60);
-    bed_key(&bed, other, 10);
-    bed_key(&bed, other, 10);
+    open_counted(&fixture, true, NULL);
+    remember_each(&fixture, memory, 60);
+    stop_reaper(&fixture, memory, 60);
+    fixture_key(&fixture, other, 10);
+    fixture_key(&fixture, other, 10);
     assert_int_equal(atomic_load(&on_own), 0);
     sem_post(&leave);
     await_count(&counter.regions, 1);
     assert_int_equal(atomic_load(&on_own), 0);
-    munmap(other, bed_page());
-    bed_close(&bed);
+    munmap(other, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void *close_domain(void *arg)
 {
-    const struct bed *bed = arg;
+    const struct fixture *fixture = arg;
 
     is_tests_thread = true;
-    assert_ok(hmreg_domain_close(bed->domain));
+    assert_ok(hmreg_domain_close(fixture->domain));
     return NULL;
 }
 
 /* What the reaper has in its hands is not left behind, nor deregistered twice. */
 static void close__reaper_is_in_the_fabric__waits_for_it(void **state)
 {
-    char *memory = bed_map(40);
+    char *memory = fixture_map(40);
     pthread_t closer;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_counted(&bed, true, NULL);
-    remember_each(&bed, memory, 40);
-    stop_reaper(&bed, memory, 40);
-    assert_int_equal(pthread_create(&closer, NULL, close_domain, &bed), 0);
+    open_counted(&fixture, true, NULL);
+    remember_each(&fixture, memory, 40);
+    stop_reaper(&fixture, memory, 40);
+    assert_int_equal(pthread_create(&closer, NULL, close_domain, &fixture), 0);
     for (int i = 0; i < 1000; i++)
         sched_yield();
     sem_post(&leave);
     pthread_join(closer, NULL);
     assert_int_equal(atomic_load(&counter.regions), 0);
     assert_int_equal(atomic_load(&counter.deregs), 40);
-    assert_ok(hmreg_close(bed.lib));
+    assert_ok(hmreg_close(fixture.lib));
 }
 
 static void flush__reaper_beside_it__all_is_deregistered_when_it_returns(void **state)
 {
-    char *memory = bed_map(64);
-    struct bed bed;
+    char *memory = fixture_map(64);
+    struct fixture fixture;
 
-    open_counted(&bed, true, NULL);
+    open_counted(&fixture, true, NULL);
     for (int i = 0; i < 200; i++) {
-        remember_each(&bed, memory, 64);
-        madvise(memory, 32 * bed_page(), MADV_DONTNEED);
-        assert_ok(hmreg_domain_flush(bed.domain));
+        remember_each(&fixture, memory, 64);
+        madvise(memory, 32 * fixture_page(), MADV_DONTNEED);
+        assert_ok(hmreg_domain_flush(fixture.domain));
         assert_int_equal(atomic_load(&counter.regions), 0);
     }
-    munmap(memory, 64 * bed_page());
-    bed_close(&bed);
+    munmap(memory, 64 * fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- fabrics of the application's threads ------------------------------------------------ */
 
 /* Until the reaper, which drains also such a domain, has found out what is dead. */
-static void await_examined(const struct bed *bed, unsigned dead)
+static void await_examined(const struct fixture *fixture, unsigned dead)
 {
-    await_count(&bed->domain->caches->pool.dead.count, dead);
+    await_count(&fixture->domain->caches->pool.dead.count, dead);
 }
 
 static void munmap__fabric_of_the_applications_threads__left_to_its_calls(void **state)
 {
-    char *memory = bed_map(40);
-    struct bed bed;
+    char *memory = fixture_map(40);
+    struct fixture fixture;
 
-    open_counted(&bed, false, NULL);
-    remember_each(&bed, memory, 40);
-    munmap(memory, 40 * bed_page());
-    await_examined(&bed, 40);
+    open_counted(&fixture, false, NULL);
+    remember_each(&fixture, memory, 40);
+    munmap(memory, 40 * fixture_page());
+    await_examined(&fixture, 40);
     assert_int_equal(atomic_load(&counter.regions), 40);
-    assert_ok(hmreg_domain_progress(bed.domain));
+    assert_ok(hmreg_domain_progress(fixture.domain));
     assert_int_equal(atomic_load(&counter.regions), 0);
     assert_int_equal(atomic_load(&on_own), 40);
     assert_int_equal(atomic_load(&on_others), 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 static void get__much_is_dead_and_no_reaper_may__deregisters_some(void **state)
 {
-    char *memory = bed_map(41);
-    struct bed bed;
+    char *memory = fixture_map(41);
+    struct fixture fixture;
 
-    open_counted(&bed, false, NULL);
-    remember_each(&bed, memory, 41);
-    munmap(memory, 40 * bed_page());
-    await_examined(&bed, 40);
-    bed_key(&bed, memory + 40 * bed_page(), 10);
+    open_counted(&fixture, false, NULL);
+    remember_each(&fixture, memory, 41);
+    munmap(memory, 40 * fixture_page());
+    await_examined(&fixture, 40);
+    fixture_key(&fixture, memory + 40 * fixture_page(), 10);
     assert_int_equal(atomic_load(&on_own), 8);
-    bed_key(&bed, memory + 40 * bed_page(), 10);
+    fixture_key(&fixture, memory + 40 * fixture_page(), 10);
     assert_int_equal(atomic_load(&on_own), 16);
-    munmap(memory + 40 * bed_page(), bed_page());
-    bed_close(&bed);
+    munmap(memory + 40 * fixture_page(), fixture_page());
+    fixture_close(&fixture);
 }
 
 static char *to_unmap;
@@ -252,24 +252,24 @@ static void unmap_once(const struct provider_request *request)
 
     to_unmap = NULL;
     if (memory)
-        munmap(memory, bed_page());
+        munmap(memory, fixture_page());
 }
 
 static void no_room(bool any_thread)
 {
-    char *memory = bed_map(4);
-    struct bed bed;
+    char *memory = fixture_map(4);
+    struct fixture fixture;
 
-    open_counted(&bed, any_thread, NULL);
+    open_counted(&fixture, any_thread, NULL);
     counter.room = 3;
-    remember_each(&bed, memory, 3);
-    to_unmap = memory + bed_page();
+    remember_each(&fixture, memory, 3);
+    to_unmap = memory + fixture_page();
     counter.reg_hook = unmap_once;
-    bed_key(&bed, memory + 3 * bed_page(), 10);
-    assert_int_equal(bed_stats(&bed).evictions, 0);
-    assert_int_equal(bed_stats(&bed).regions, 3);
-    munmap(memory, 4 * bed_page());
-    bed_close(&bed);
+    fixture_key(&fixture, memory + 3 * fixture_page(), 10);
+    assert_int_equal(fixture_stats(&fixture).evictions, 0);
+    assert_int_equal(fixture_stats(&fixture).regions, 3);
+    munmap(memory, 4 * fixture_page());
+    fixture_close(&fixture);
 }
 
 /* It ended while the fabric was asked. */
@@ -282,24 +282,24 @@ static void get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicte
 /* Nothing was pushed: only that the entry ended wakes the reaper. */
 static void get__allocation_replaced__old_region_deregistered(void **state)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     struct vendor_claim *claim;
     struct hmreg_mr *held;
-    struct bed bed;
+    struct fixture fixture;
 
     vendors_reset();
-    claim = vendor_claim(HMREG_IFACE_CUDA, memory, bed_page(), HMREG_MEM_DEVICE, 0);
-    open_counted(&bed, true, NULL);
+    claim = vendor_claim(HMREG_IFACE_CUDA, memory, fixture_page(), HMREG_MEM_DEVICE, 0);
+    open_counted(&fixture, true, NULL);
     for (int i = 0; i < 20; i++) {
-        bed_key(&bed, memory, 10);
+        fixture_key(&fixture, memory, 10);
         usleep(10000); /* the reaper sleeps by now, or the case passes in any case */
         vendor_renew(claim);
-        held = bed_get(&bed, memory, 10);
+        held = fixture_get(&fixture, memory, 10);
         await_count(&counter.regions, 1);
         hmreg_mr_put(held);
     }
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void progress__of_no_domain__inval(void **state)
@@ -317,13 +317,13 @@ struct peer {
     char byte;
 };
 
-static void peer_open(struct peer *peer, const struct bed *bed, char *memory, uint32_t mr_mode)
+static void peer_open(struct peer *peer, const struct fixture *fixture, char *memory, uint32_t mr_mode)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
     char token[4096];
     size_t size = sizeof(token);
 
-    assert_ok(hmreg_domain_open_loopback(bed->lib, &config, NULL, &peer->domain));
+    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &peer->domain));
     assert_ok(hmreg_mr_get(peer->domain, memory, 10, HMREG_ACCESS_REMOTE | HMREG_READ, &peer->mr));
     assert_ok(hmreg_mr_reg(peer->domain, &peer->byte, 1, HMREG_WRITE | HMREG_READ, 0, 7, 0,
                            &peer->local, NULL));
@@ -349,22 +349,22 @@ static void peer_close(struct peer *peer)
 /* Held or not: what is there now is not what was registered. */
 static void write_to_other_memory(bool held)
 {
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     struct peer peer;
-    struct bed bed;
+    struct fixture fixture;
     void *desc;
 
-    bed_open(&bed, bed_monitor(), NULL);
+    fixture_open(&fixture, fixture_monitor(), NULL);
     for (int i = 0; i < 50; i++) {
-        peer_open(&peer, &bed, memory, held ? HMREG_MR_LOCAL : 0);
+        peer_open(&peer, &fixture, memory, held ? HMREG_MR_LOCAL : 0);
         assert_ok(peer_write(&peer, 'x'));
         assert_int_equal(memory[0], 'x');
         desc = hmreg_mr_desc(peer.mr);
         if (!held)
             hmreg_mr_put(peer.mr);
         reaper_pause(&peer.domain->caches->reaper); /* it would revoke and deregister in time */
-        assert_int_equal(munmap(memory, bed_page()), 0);
-        assert_ptr_equal(bed_map_at(memory, 1), memory);
+        assert_int_equal(munmap(memory, fixture_page()), 0);
+        assert_ptr_equal(fixture_map_at(memory, 1), memory);
         if (held) /* its desc names other memory, too */
             assert_fails(hmreg_loopback_read(peer.remote, memory, 1, desc, peer.addr, peer.key),
                          -EINVAL, "desc is not of an open");
@@ -375,8 +375,8 @@ static void write_to_other_memory(bool held)
             hmreg_mr_put(peer.mr);
         peer_close(&peer);
     }
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 static void rma__cached_region_whose_memory_ended__refused_at_once(void **state)
@@ -392,20 +392,20 @@ static void rma__held_region_whose_memory_ended__refused_at_once(void **state)
 static void rma__application_told_that_memory_ended__refused_at_once(void **state)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
-    char *memory = bed_map(1);
+    char *memory = fixture_map(1);
     struct peer peer;
-    struct bed bed;
+    struct fixture fixture;
 
-    assert_ok(hmreg_open(&config, &bed.lib));
-    peer_open(&peer, &bed, memory, 0);
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    peer_open(&peer, &fixture, memory, 0);
     hmreg_mr_put(peer.mr);
     reaper_pause(&peer.domain->caches->reaper);
-    assert_ok(hmreg_invalidate(bed.lib, memory, 10));
+    assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
     assert_fails(peer_write(&peer, 'x'), -EKEYREJECTED, "no region with key");
     reaper_resume(&peer.domain->caches->reaper);
     peer_close(&peer);
-    assert_ok(hmreg_close(bed.lib));
-    munmap(memory, bed_page());
+    assert_ok(hmreg_close(fixture.lib));
+    munmap(memory, fixture_page());
 }
 
 static struct hmreg_domain *closing;
@@ -415,44 +415,44 @@ static struct gate *its_gate;
 static void ask_while_closing(void *self)
 {
     hmreg_domain_settle(closing);
-    assert_int_not_equal(atomic_load(&its_gate->hears), 0);
+    assert_int_not_equal(atomic_load(&its_gate->sources), 0);
 }
 
 static void close__provider_asks_the_caches_until_it_is_destroyed__they_are_there(void **state)
 {
     static const struct provider_ops ops = {.name = "test", .destroy = ask_while_closing};
     static const struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
-    struct bed bed;
+    struct fixture fixture;
 
-    bed_open(&bed, bed_monitor(), NULL);
-    assert_ok(hmreg_domain_create(bed.lib, &ops, &caps, NULL, NULL, &closing));
-    its_gate = closing->caches->pool.hot.gate;
+    fixture_open(&fixture, fixture_monitor(), NULL);
+    assert_ok(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, NULL, &closing));
+    its_gate = closing->caches->pool.thread_caches.gate;
     assert_ok(hmreg_domain_close(closing));
-    assert_int_equal(atomic_load(&its_gate->hears), 0); /* gates are never freed */
-    bed_close(&bed);
+    assert_int_equal(atomic_load(&its_gate->sources), 0); /* gates are never freed */
+    fixture_close(&fixture);
 }
 
 /* ---- its life --------------------------------------------------------------------------- */
 
 static int threads_named(const char *name)
 {
-    return bed_threads_named(name, NULL, 0);
+    return fixture_threads_named(name, NULL, 0);
 }
 
 static void reaper__first_region_and_last_close__begins_and_ends(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
     for (int i = 0; i < 20; i++) {
-        open_counted(&bed, true, NULL);
+        open_counted(&fixture, true, NULL);
         assert_int_equal(threads_named("hmreg-reaper"), 0);
-        bed_key(&bed, memory, 10);
+        fixture_key(&fixture, memory, 10);
         assert_int_equal(threads_named("hmreg-reaper"), 1);
-        bed_close(&bed);
+        fixture_close(&fixture);
         assert_int_equal(threads_named("hmreg-reaper"), 0);
     }
-    munmap(memory, bed_page());
+    munmap(memory, fixture_page());
 }
 
 struct tidier {
@@ -507,37 +507,37 @@ static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
 
 static int childs_part(void)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
     if (threads_named("hmreg-reaper"))
         return 1;
-    open_counted(&bed, true, NULL);
-    bed_key(&bed, memory, 10);
-    munmap(memory, bed_page());
+    open_counted(&fixture, true, NULL);
+    fixture_key(&fixture, memory, 10);
+    munmap(memory, fixture_page());
     await_count(&counter.regions, 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
     return 0;
 }
 
 static void fork__child_has_a_reaper_of_its_own(void **state)
 {
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
     int status;
     pid_t child;
 
     test_forks_while_threads_allocate(); /* as a thread does that has just been started */
-    open_counted(&bed, true, NULL);
-    bed_key(&bed, memory, 10);
+    open_counted(&fixture, true, NULL);
+    fixture_key(&fixture, memory, 10);
     child = fork();
     if (child == 0)
         _exit(childs_part());
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    munmap(memory, bed_page());
+    munmap(memory, fixture_page());
     await_count(&counter.regions, 0);
-    bed_close(&bed);
+    fixture_close(&fixture);
 }
 
 /* A polling thread of real-time class has its CPU for itself; what it starts must not need it. */
@@ -546,8 +546,8 @@ static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class
     static const char *const names[] = {"hmreg-reaper", "hmreg-monitor"};
     struct sched_param real_time = {.sched_priority = 1}, normal = {.sched_priority = 0};
     cpu_set_t before, one;
-    char *memory = bed_map(1);
-    struct bed bed;
+    char *memory = fixture_map(1);
+    struct fixture fixture;
 
     assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
     CPU_ZERO(&one);
@@ -556,23 +556,23 @@ static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class
             CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     (void)sched_setscheduler(0, SCHED_FIFO, &real_time); /* where we may */
-    open_counted(&bed, true, NULL);
-    bed_key(&bed, memory, 10);
+    open_counted(&fixture, true, NULL);
+    fixture_key(&fixture, memory, 10);
     (void)sched_setscheduler(0, SCHED_OTHER, &normal);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     for (size_t i = 0; i < 2; i++) {
         pid_t thread = 0;
         cpu_set_t its;
 
-        if (!bed_threads_named(names[i], &thread, 1) && i == 1)
+        if (!fixture_threads_named(names[i], &thread, 1) && i == 1)
             continue; /* memhooks need none */
         assert_true(thread);
         assert_int_equal(sched_getaffinity(thread, sizeof(its), &its), 0);
         assert_true(CPU_COUNT(&its) >= CPU_COUNT(&before));
         assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
     }
-    munmap(memory, bed_page());
-    bed_close(&bed);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
 }
 
 /* ---- exit ------------------------------------------------------------------------------- */
@@ -600,15 +600,15 @@ void __lsan_disable(void) __attribute__((weak));
 
 static void exit_with_much_dead(void)
 {
-    char *memory = bed_map(64);
-    struct bed bed;
+    char *memory = fixture_map(64);
+    struct fixture fixture;
 
     if (__lsan_disable) /* what is dead is not given back any more: that is what is tested */
         __lsan_disable();
-    open_counted(&bed, true, NULL);
+    open_counted(&fixture, true, NULL);
     counter.dereg_hook = call_fabric;
-    remember_each(&bed, memory, 64);
-    munmap(memory, 64 * bed_page());
+    remember_each(&fixture, memory, 64);
+    munmap(memory, 64 * fixture_page());
     while (!atomic_load(&counter.deregs))
         usleep(100);
     atomic_store(&exits, true);
@@ -631,7 +631,7 @@ static void exit__much_is_dead__the_fabric_is_not_called_after_its_end(void **st
 
 /* A thread of the program's that goes on while others exit. */
 static struct {
-    struct bed bed;
+    struct fixture fixture;
     pthread_t thread;
     atomic_bool goes_on;
     atomic_uint rounds; /* relaxed, so that ThreadSanitizer takes nothing for ordered by it */
@@ -641,9 +641,9 @@ static struct {
 static void *open_and_close(void *arg)
 {
     while (atomic_load(&beside.goes_on)) {
-        struct bed own = {beside.bed.lib, counter_open_more(beside.bed.lib, NULL)};
+        struct fixture own = {beside.fixture.lib, counter_open_more(beside.fixture.lib, NULL)};
 
-        bed_key(&own, &beside, 4);
+        fixture_key(&own, &beside, 4);
         assert_ok(hmreg_domain_close(own.domain));
         atomic_fetch_add_explicit(&beside.rounds, 1, memory_order_relaxed);
     }
@@ -661,7 +661,7 @@ static void exit_while_reapers_come_and_go(void)
 {
     if (__lsan_disable) /* the library is left open */
         __lsan_disable();
-    bed_open(&beside.bed, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open(&beside.fixture, HMREG_MONITOR_IMPORT, NULL);
     atomic_store(&beside.goes_on, true);
     assert_int_equal(pthread_create(&beside.thread, NULL, open_and_close, NULL), 0);
     while (atomic_load_explicit(&beside.rounds, memory_order_relaxed) < 10)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Registrations as the core keeps them: claims against findings, keys, closing, composites, and
  * the making of domains. */
-#include "core/region.h"
+#include "core/mr/region.h"
 
-#include "core/token.h"
+#include "core/context/token.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
@@ -22,7 +22,7 @@ static bool is_mapped(const void *addr)
 
 /* ---- claims and mixtures ---------------------------------------------------------------- */
 
-static int reg_claim(struct script_bed *bed, void *addr, enum hmreg_iface iface, int device,
+static int reg_claim(struct script_fixture *fixture, void *addr, enum hmreg_iface iface, int device,
                      uint64_t flags, struct hmreg_mr **mr)
 {
     struct iovec iov = {addr, 16};
@@ -36,15 +36,15 @@ static int reg_claim(struct script_bed *bed, void *addr, enum hmreg_iface iface,
         .device = device,
     };
 
-    return hmreg_mr_regattr(bed->domain, &attr, flags, mr);
+    return hmreg_mr_regattr(fixture->domain, &attr, flags, mr);
 }
 
 static void claim__agrees_with_the_finding(void **state)
 {
     static char host[64], pinned[64];
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     vendor_claim(HMREG_IFACE_ROCR, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1);
     const struct {
         void *addr;
@@ -52,8 +52,8 @@ static void claim__agrees_with_the_finding(void **state)
         int device;
         uint64_t flags;
     } cases[] = {
-        {bed.memory[1], HMREG_IFACE_CUDA, 1, 0},
-        {bed.memory[1], HMREG_IFACE_CUDA, HMREG_DEVICE_ANY, HMREG_HMEM_DEVICE_ONLY},
+        {fixture.memory[1], HMREG_IFACE_CUDA, 1, 0},
+        {fixture.memory[1], HMREG_IFACE_CUDA, HMREG_DEVICE_ANY, HMREG_HMEM_DEVICE_ONLY},
         {host, HMREG_IFACE_SYSTEM, HMREG_DEVICE_ANY, 0},
         {host, HMREG_IFACE_SYSTEM, 0, 0},
         {pinned, HMREG_IFACE_ROCR, 1, HMREG_HMEM_HOST_ALLOC},
@@ -63,18 +63,18 @@ static void claim__agrees_with_the_finding(void **state)
         struct hmreg_mr *mr;
 
         assert_ok(
-            reg_claim(&bed, cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr));
+            reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr));
         assert_ok(hmreg_mr_close(mr));
     }
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
 {
     static char host[64], pinned[64];
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     vendor_claim(HMREG_IFACE_ROCR, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1);
     const struct {
         void *addr;
@@ -83,18 +83,18 @@ static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
         uint64_t flags;
         const char *words;
     } cases[] = {
-        {bed.memory[1], HMREG_IFACE_CUDA, 0, 0, "says 0, the memory is on 1"},
-        {bed.memory[1], HMREG_IFACE_SYSTEM, HMREG_DEVICE_ANY, 0, "says system, the memory is cuda"},
-        {bed.memory[1], HMREG_IFACE_ZE, 1, 0, "says ze, the memory is cuda"},
+        {fixture.memory[1], HMREG_IFACE_CUDA, 0, 0, "says 0, the memory is on 1"},
+        {fixture.memory[1], HMREG_IFACE_SYSTEM, HMREG_DEVICE_ANY, 0, "says system, the memory is cuda"},
+        {fixture.memory[1], HMREG_IFACE_ZE, 1, 0, "says ze, the memory is cuda"},
         {host, HMREG_IFACE_CUDA, 0, 0, "says cuda, the memory is system"},
         {host, HMREG_IFACE_SYSTEM, 1, 0, "device is 1"},
         {host, HMREG_IFACE_SYSTEM, -2, 0, "device is -2"},
         {pinned, HMREG_IFACE_SYSTEM, HMREG_DEVICE_ANY, 0, "the memory is rocr"},
-        {bed.memory[1], HMREG_IFACE_CUDA, 2, 0, "device is 2; cuda has 2 devices"},
-        {bed.memory[1], HMREG_IFACE_CUDA, -2, 0, "device is -2"},
-        {bed.memory[1], HMREG_IFACE_COUNT, 0, 0, "iface is 4"},
-        {bed.memory[1], (enum hmreg_iface) - 1, 0, 0, "iface is -1"},
-        {bed.memory[1], HMREG_IFACE_CUDA, 1, HMREG_HMEM_HOST_ALLOC, "HMREG_HMEM_HOST_ALLOC"},
+        {fixture.memory[1], HMREG_IFACE_CUDA, 2, 0, "device is 2; cuda has 2 devices"},
+        {fixture.memory[1], HMREG_IFACE_CUDA, -2, 0, "device is -2"},
+        {fixture.memory[1], HMREG_IFACE_COUNT, 0, 0, "iface is 4"},
+        {fixture.memory[1], (enum hmreg_iface) - 1, 0, 0, "iface is -1"},
+        {fixture.memory[1], HMREG_IFACE_CUDA, 1, HMREG_HMEM_HOST_ALLOC, "HMREG_HMEM_HOST_ALLOC"},
         {host, HMREG_IFACE_SYSTEM, 0, HMREG_HMEM_DEVICE_ONLY, "HMREG_HMEM_DEVICE_ONLY"},
         {host, HMREG_IFACE_SYSTEM, 0, HMREG_HMEM_HOST_ALLOC, "HMREG_HMEM_HOST_ALLOC"},
         {pinned, HMREG_IFACE_ROCR, 1, HMREG_HMEM_DEVICE_ONLY, "HMREG_HMEM_DEVICE_ONLY"},
@@ -105,38 +105,38 @@ static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
         struct hmreg_mr *mr;
 
         assert_reg_fails(
-            reg_claim(&bed, cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr),
+            reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr),
             mr, -EINVAL, cases[i].words);
     }
     assert_int_equal(script.count, 0);
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void claim__absent_runtime__inval_and_why(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
     vendors_reset();
     script = (struct script){.times = -1};
     vendors[HMREG_IFACE_ZE].open_code = -ENOENT;
-    assert_ok(hmreg_open(NULL, &bed.lib));
-    assert_ok(hmreg_domain_create(bed.lib, &script_ops, &script_caps, NULL, NULL, &bed.domain));
-    assert_reg_fails(reg_claim(&bed, host, HMREG_IFACE_ZE, 0, 0, &mr), mr, -EINVAL,
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &fixture.domain));
+    assert_reg_fails(reg_claim(&fixture, host, HMREG_IFACE_ZE, 0, 0, &mr), mr, -EINVAL,
                      "open of ze failed");
-    assert_ok(hmreg_domain_close(bed.domain));
-    assert_ok(hmreg_close(bed.lib));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
 }
 
 static void regv__two_sorts_of_memory__inval(void **state)
 {
     static char host[64], pinned[64];
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     vendor_claim(HMREG_IFACE_CUDA, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 0);
-    void *const places[] = {host, pinned, bed.memory[0], bed.memory[1]};
+    void *const places[] = {host, pinned, fixture.memory[0], fixture.memory[1]};
 
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++) {
@@ -145,11 +145,11 @@ static void regv__two_sorts_of_memory__inval(void **state)
 
             if (i == j)
                 continue;
-            assert_reg_fails(hmreg_mr_regv(bed.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
+            assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
                              -EINVAL, "iov[1] is");
         }
     assert_int_equal(script.count, 0);
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* ---- keys ------------------------------------------------------------------------------- */
@@ -158,30 +158,30 @@ static void key__in_use_here__enokey_before_the_fabric(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr, *second;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
-    assert_ok(script_reg(&bed, host, 64, &mr));
-    assert_reg_fails(script_reg(&bed, host, 64, &second), second, -HMREG_ENOKEY, "0x5");
+    script_open(&fixture, NULL, NULL);
+    assert_ok(script_reg(&fixture, host, 64, &mr));
+    assert_reg_fails(script_reg(&fixture, host, 64, &second), second, -HMREG_ENOKEY, "0x5");
     assert_int_equal(script.count, 1);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(script_reg(&bed, host, 64, &mr));
+    assert_ok(script_reg(&fixture, host, 64, &mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void key__without_remote_rights__is_not_taken(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr[2];
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 2; i++)
-        assert_ok(hmreg_mr_reg(bed.domain, host, 64, HMREG_ACCESS_LOCAL, 0, 5, 0, &mr[i], NULL));
+        assert_ok(hmreg_mr_reg(fixture.domain, host, 64, HMREG_ACCESS_LOCAL, 0, 5, 0, &mr[i], NULL));
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_mr_close(mr[i]));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* One that did not come through us. */
@@ -189,44 +189,44 @@ static void key__in_use_in_the_fabric__enokey_and_free_again(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
     script.times = 1;
-    assert_reg_fails(script_reg(&bed, host, 64, &mr), mr, -HMREG_ENOKEY, "system failed");
+    assert_reg_fails(script_reg(&fixture, host, 64, &mr), mr, -HMREG_ENOKEY, "system failed");
     assert_int_equal(script.count, 1);
-    assert_ok(script_reg(&bed, host, 64, &mr));
+    assert_ok(script_reg(&fixture, host, 64, &mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void key__fabric_gives_another__the_requested_one_is_freed_at_close(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.given_key = 4242;
     for (int i = 0; i < 2; i++) {
-        assert_ok(script_reg(&bed, host, 64, &mr));
+        assert_ok(script_reg(&fixture, host, 64, &mr));
         assert_int_equal(hmreg_mr_key(mr), 4242);
         assert_ok(hmreg_mr_close(mr));
     }
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* The library's own choice, as cached regions have it. */
-static int reg_any_key(struct script_bed *bed, void *addr, struct hmreg_mr **mr)
+static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_mr **mr)
 {
     struct iovec iov = {addr, 16};
     struct request request = {
         .iov = &iov, .count = 1, .access = HMREG_REMOTE_READ, .any_key = true};
     struct resolved found;
-    int rc = request_resolve(bed->domain, &request, &found);
+    int rc = request_resolve(fixture->domain, &request, &found);
 
-    return rc ? rc : region_create(bed->domain, &request, &found, mr);
+    return rc ? rc : region_create(fixture->domain, &request, &found, mr);
 }
 
 /* Each try with another key runs through the paths again; the reasons are those of the last. */
@@ -235,15 +235,15 @@ static void any_key__collides_with_the_fabrics__another_is_tried(void **state)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_error before;
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
     script.fail[HMREG_PATH_PEERMEM] = -HMREG_ENOKEY;
     script.times = 20;
     assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr");
     before = *hmreg_last_error();
-    assert_ok(reg_any_key(&bed, bed.memory[0], &mr));
+    assert_ok(reg_any_key(&fixture, fixture.memory[0], &mr));
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
     assert_int_equal(script.count, 2 * 21);
     for (unsigned i = 3; i < script.count; i += 2)
@@ -251,20 +251,20 @@ static void any_key__collides_with_the_fabrics__another_is_tried(void **state)
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.refused, 1);
     assert_ok(region_destroy(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void any_key__all_collide__enokey_after_a_while(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.fail[HMREG_PATH_SYSTEM] = -HMREG_ENOKEY;
-    assert_reg_fails(reg_any_key(&bed, host, &mr), mr, -HMREG_ENOKEY, "system failed");
+    assert_reg_fails(reg_any_key(&fixture, host, &mr), mr, -HMREG_ENOKEY, "system failed");
     assert_true(script.count > 10);
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* ---- closing ---------------------------------------------------------------------------- */
@@ -273,49 +273,49 @@ static void close__busy__the_region_stays_as_it_was(void **state)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr, *other;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
-    assert_ok(script_reg(&bed, bed.memory[0], BED_BYTES, &mr));
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr));
     script.dereg = -EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
     assert_ok(hmreg_mr_query(mr, &info));
     assert_true(is_mapped((void *)(uintptr_t)info.local_addr));
-    assert_reg_fails(script_reg(&bed, bed.memory[0], BED_BYTES, &other), other, -HMREG_ENOKEY,
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &other), other, -HMREG_ENOKEY,
                      "0x5");
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 regions");
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     script.dereg = 0;
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void close__fabric_fails__its_error_and_the_region_is_gone(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
-    assert_ok(script_reg(&bed, host, 64, &mr));
+    script_open(&fixture, NULL, NULL);
+    assert_ok(script_reg(&fixture, host, 64, &mr));
     script.dereg = -EIO;
     assert_fails(hmreg_mr_close(mr), -EIO, "dereg failed");
     script.dereg = 0;
-    assert_ok(script_reg(&bed, host, 64, &mr));
+    assert_ok(script_reg(&fixture, host, 64, &mr));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* ---- composites ------------------------------------------------------------------------- */
 
-static int reg_two(struct script_bed *bed, char *memory, struct hmreg_mr **mr)
+static int reg_two(struct script_fixture *fixture, char *memory, struct hmreg_mr **mr)
 {
     struct hmreg_segment segments[2] = {
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory, 16}},
         {.kind = HMREG_SEGMENT_MEMORY, .u.memory = {memory + 32, 16}},
     };
 
-    return hmreg_mr_regsgl(bed->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, mr, NULL);
+    return hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, mr, NULL);
 }
 
 static void composite__second_piece_busy__only_close_is_left(void **state)
@@ -326,10 +326,10 @@ static void composite__second_piece_busy__only_close_is_left(void **state)
     struct hmreg_mr *mr;
     uint8_t token[512];
     size_t size = sizeof(token);
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
-    assert_ok(reg_two(&bed, bed.memory[0], &mr));
+    script_open(&fixture, NULL, NULL);
+    assert_ok(reg_two(&fixture, fixture.memory[0], &mr));
     script.dereg = -EBUSY;
     script.dereg_index = 1;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
@@ -341,35 +341,35 @@ static void composite__second_piece_busy__only_close_is_left(void **state)
         assert_fails(hmreg_mr_segment(mr, i, &segment), -EINVAL, "partly closed");
     assert_fails(hmreg_explain(mr, &why), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_pack(mr, token, &size), -EINVAL, "partly closed");
-    assert_fails(hmreg_mr_bind(mr, &bed, 0), -EINVAL, "partly closed");
+    assert_fails(hmreg_mr_bind(mr, &fixture, 0), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_enable(mr), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_refresh(mr, NULL, 0, 0), -EINVAL, "partly closed");
     assert_fails(hmreg_mr_raw_attr(mr, NULL, token, &size, 0), -EINVAL, "partly closed");
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
-    assert_fails(hmreg_domain_close(bed.domain), -EBUSY, "1 regions");
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     script.dereg = 0;
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void composite__second_piece_fails__nothing_stays(void **state)
 {
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
-    script_open(&bed, NULL, NULL);
+    script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
     script.refuse[HMREG_PATH_PEERMEM][0] = 0;
-    assert_ok(reg_two(&bed, bed.memory[0], &mr));
+    assert_ok(reg_two(&fixture, fixture.memory[0], &mr));
     assert_ok(hmreg_mr_close(mr));
     script.fail[HMREG_PATH_MAPPED] = -EIO;
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     script.times = 1;
-    assert_reg_fails(reg_two(&bed, bed.memory[0], &mr), mr, -EIO, "mapped failed");
-    assert_ok(reg_two(&bed, bed.memory[0], &mr)); /* the requested key is free again */
+    assert_reg_fails(reg_two(&fixture, fixture.memory[0], &mr), mr, -EIO, "mapped failed");
+    assert_ok(reg_two(&fixture, fixture.memory[0], &mr)); /* the requested key is free again */
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 /* ---- domains ---------------------------------------------------------------------------- */
@@ -384,22 +384,22 @@ static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
     uint8_t token[4096];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct script_bed bed;
+    struct script_fixture fixture;
 
     caps.iov_limit = 1000;
-    script_open(&bed, &caps, NULL);
-    assert_ok(hmreg_domain_query(bed.domain, &info));
+    script_open(&fixture, &caps, NULL);
+    assert_ok(hmreg_domain_query(fixture.domain, &info));
     assert_int_equal(info.iov_limit, TOKEN_MAX_SEGMENTS);
     for (int i = 0; i <= TOKEN_MAX_SEGMENTS; i++)
         iov[i] = (struct iovec){host[i], 8};
-    assert_reg_fails(hmreg_mr_regv(bed.domain, iov, TOKEN_MAX_SEGMENTS + 1, HMREG_ACCESS_REMOTE, 0,
+    assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS + 1, HMREG_ACCESS_REMOTE, 0,
                                    0, 0, &mr, NULL),
                      mr, -EINVAL, "count is 65");
-    assert_ok(hmreg_mr_regv(bed.domain, iov, TOKEN_MAX_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr,
+    assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr,
                             NULL));
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_mr_close(mr));
-    script_close(&bed);
+    script_close(&fixture);
 }
 
 static void domain_create__refused__the_providers_part_is_destroyed(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What the environment and the configuration may say, and what they may not. */
-#include "core/settings.h"
+#include "core/context/settings.h"
 
 #include "tests/support/test.h"
 

@@ -8,7 +8,7 @@
  * Not under ThreadSanitizer: a thread that waits for a mutex does not get its signal before it has
  * that mutex, whose owner may be stopped already.
  */
-#include "tests/support/cache_bed.h"
+#include "tests/support/cache_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ enum { WORKERS = 4, PAGES = 16, STOPS = 2000 };
 #define DEADLINE_SECONDS 240
 
 static struct {
-    struct bed bed;
+    struct fixture fixture;
     char *memory;
     bool notices; /* the application's, instead of a monitor */
     pthread_t workers[WORKERS], watchdog;
@@ -81,12 +81,12 @@ static void *watch(void *arg)
 
 static char *page_at(unsigned index)
 {
-    return world.memory + (size_t)index * bed_page();
+    return world.memory + (size_t)index * fixture_page();
 }
 
 static void open_and_close(void)
 {
-    struct hmreg_domain *domain = counter_open_more(world.bed.lib, NULL);
+    struct hmreg_domain *domain = counter_open_more(world.fixture.lib, NULL);
 
     if (!domain || hmreg_domain_close(domain))
         abort();
@@ -99,15 +99,15 @@ static void *work(void *arg)
     for (unsigned i = 0; !atomic_load(&world.enough); i++) {
         struct hmreg_mr *mr;
 
-        if (hmreg_mr_get(world.bed.domain, page_at((unsigned)rand_r(&seed) % PAGES), 10,
+        if (hmreg_mr_get(world.fixture.domain, page_at((unsigned)rand_r(&seed) % PAGES), 10,
                          HMREG_ACCESS_REMOTE, &mr))
             abort();
         hmreg_mr_put(mr);
-        if (i % 64 == number && hmreg_domain_flush(world.bed.domain))
+        if (i % 64 == number && hmreg_domain_flush(world.fixture.domain))
             abort();
         if (i % 256 == 128 && number == 0)
             open_and_close();
-        if (i % 16 == 8 && hmreg_invalidate(world.bed.lib, page_at(i / 16 % PAGES), 1))
+        if (i % 16 == 8 && hmreg_invalidate(world.fixture.lib, page_at(i / 16 % PAGES), 1))
             abort();
     }
     return arg;
@@ -117,9 +117,9 @@ static void renew(unsigned index)
 {
     char *page = page_at(index);
 
-    if (world.notices && hmreg_invalidate(world.bed.lib, page, bed_page()))
+    if (world.notices && hmreg_invalidate(world.fixture.lib, page, fixture_page()))
         abort();
-    if (munmap(page, bed_page()) || !bed_map_at(page, 1))
+    if (munmap(page, fixture_page()) || !fixture_map_at(page, 1))
         abort();
     *page = 1;
 }
@@ -130,8 +130,8 @@ static void begin(enum hmreg_monitor monitor)
 
     if (TEST_TSAN)
         test_skip("ThreadSanitizer holds back signals of threads that wait for a mutex");
-    bed_open(&world.bed, monitor, NULL);
-    world.memory = bed_map(PAGES);
+    fixture_open(&world.fixture, monitor, NULL);
+    world.memory = fixture_map(PAGES);
     sem_init(&world.stopped, 0, 0);
     sem_init(&world.ended, 0, 0);
     atomic_store(&world.enough, false);
@@ -152,8 +152,8 @@ static void end(void)
     }
     sem_post(&world.ended);
     pthread_join(world.watchdog, NULL);
-    munmap(world.memory, PAGES * bed_page());
-    bed_close(&world.bed);
+    munmap(world.memory, PAGES * fixture_page());
+    fixture_close(&world.fixture);
 }
 
 static void change_while_stopped(enum hmreg_monitor monitor)
@@ -170,20 +170,20 @@ static void change_while_stopped(enum hmreg_monitor monitor)
         nanosleep(&a_while, NULL);
     }
     for (unsigned i = 0; i < PAGES; i++)
-        keys[i] = bed_key(&world.bed, page_at(i), 10);
+        keys[i] = fixture_key(&world.fixture, page_at(i), 10);
     stop_all();
     for (unsigned i = 0; i < PAGES; i++)
         renew(i);
     resume_all();
     for (unsigned i = 0; i < PAGES; i++)
-        assert_int_not_equal(bed_key(&world.bed, page_at(i), 10), keys[i]);
+        assert_int_not_equal(fixture_key(&world.fixture, page_at(i), 10), keys[i]);
     end();
 }
 
 static void munmap__all_other_threads_are_stopped__returns(void **state)
 {
     world.notices = false;
-    change_while_stopped(bed_monitor());
+    change_while_stopped(fixture_monitor());
 }
 
 static void invalidate__all_other_threads_are_stopped__returns(void **state)

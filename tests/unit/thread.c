@@ -5,7 +5,7 @@
  */
 #include "tests/support/test.h"
 
-#include "core/thread.h"
+#include "core/base/thread.h"
 
 #include <hmreg/hmreg.h>
 

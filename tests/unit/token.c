@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Tokens as bytes: what comes over a network is believed only when all of it is right. */
-#include "core/token.h"
+#include "core/context/token.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * The kernel's events at the moments that no test of the cache can choose: between a change and its
  * being read. The test is linked so that the monitor's thread comes here before it reads.
  */
-#include "core/changes.h"
-#include "core/userfault.h"
+#include "core/monitor/change_queue.h"
+#include "core/monitor/userfaultfd/userfault.h"
 
 #include "tests/support/test.h"
 
@@ -70,11 +70,11 @@ static void move__new_place_watched_before_it_is_read__stays_watched(void **stat
     end = (uintptr_t)to + page;
     start = (uintptr_t)to;
     assert_ptr_equal(mremap(from, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
-    assert_true(userfault_settle(userfault));
+    assert_true(userfault_sync(userfault));
     assert_true(atomic_load(&watched));
     assert_false(is_told(&reader));
     assert_int_equal(madvise(to, page, MADV_DONTNEED), 0);
-    assert_true(userfault_settle(userfault));
+    assert_true(userfault_sync(userfault));
     assert_true(is_told(&reader));
     userfault_close(userfault, &client);
     munmap(from, 3 * page);

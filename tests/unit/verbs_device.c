@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The verbs provider and device memory, against a fake libibverbs: which path is taken, what is
  * asked of the device, and the reason of each refusal. */
-#include "providers/verbs_peers.h"
+#include "providers/verbs/verbs_peers.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -31,47 +31,47 @@ const char *peers_remedy(enum hmreg_iface iface)
 
 /* ---- a domain and a device's memory ----------------------------------------------------- */
 
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct ibv_pd *pd;
     struct hmreg_domain *domain;
     char *there;
 };
 
-static void begin(struct bed *bed)
+static void begin(struct fixture *fixture)
 {
     vendors_reset();
-    bed->pd = fake_verbs_reset();
-    bed->domain = NULL;
+    fixture->pd = fake_verbs_reset();
+    fixture->domain = NULL;
     peers = 0;
-    assert_ok(hmreg_open(NULL, &bed->lib));
-    bed->there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    fixture->there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
 }
 
-static void open_with(struct bed *bed, uint32_t flags)
+static void open_with(struct fixture *fixture, uint32_t flags)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
 
-    assert_ok(hmreg_domain_open_verbs(bed->lib, bed->pd, &config, &bed->domain));
+    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, &config, &fixture->domain));
 }
 
-static void open_bed(struct bed *bed)
+static void open_fixture(struct fixture *fixture)
 {
-    begin(bed);
-    open_with(bed, 0);
+    begin(fixture);
+    open_with(fixture, 0);
 }
 
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    vendor_memory_free(bed->there);
-    assert_ok(hmreg_domain_close(bed->domain));
-    assert_ok(hmreg_close(bed->lib));
+    vendor_memory_free(fixture->there);
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
     assert_int_equal(fake_verbs.live, 0);
 }
 
-static int reg(struct bed *bed, void *addr, size_t len, uint64_t access, struct hmreg_mr **mr)
+static int reg(struct fixture *fixture, void *addr, size_t len, uint64_t access, struct hmreg_mr **mr)
 {
-    return hmreg_mr_reg(bed->domain, addr, len, access, 0, 0, 0, mr, NULL);
+    return hmreg_mr_reg(fixture->domain, addr, len, access, 0, 0, 0, mr, NULL);
 }
 
 static enum hmreg_path path_of(const struct hmreg_mr *mr)
@@ -83,12 +83,12 @@ static enum hmreg_path path_of(const struct hmreg_mr *mr)
 }
 
 /* Every path is refused; the reason of one of them. */
-static struct hmreg_reason refused(struct bed *bed, enum hmreg_path path)
+static struct hmreg_reason refused(struct fixture *fixture, enum hmreg_path path)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
 
-    assert_fails(reg(bed, bed->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP, "no path to this cuda");
+    assert_fails(reg(fixture, fixture->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP, "no path to this cuda");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_explain(NULL, &why));
     for (uint32_t i = 0; i < why.refused; i++)
@@ -113,32 +113,32 @@ static void assert_reason(struct hmreg_reason reason, const char *slug, int code
 static void reg__dmabuf__range_by_its_offset_and_address(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_ok(reg(&bed, bed.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
+    open_fixture(&fixture);
+    assert_ok(reg(&fixture, fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_int_equal(fake_verbs.offset, 4099);
     assert_int_equal(fake_verbs.length, 5000);
-    assert_int_equal(fake_verbs.iova, (uintptr_t)bed.there + 4099);
+    assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__dmabuf__descriptor_is_closed_at_once(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
     int fds;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     fds = test_count_fds();
-    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(test_count_fds(), fds);
     assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* libibverbs writes the offset into the address of the ibv_mr. */
@@ -149,21 +149,21 @@ static void token__dmabuf__names_the_devices_address(void **state)
     char token[256];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_ok(reg(&bed, bed.there + 8192, 100, HMREG_REMOTE_READ, &mr));
+    open_fixture(&fixture);
+    assert_ok(reg(&fixture, fixture.there + 8192, 100, HMREG_REMOTE_READ, &mr));
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(bed.domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 7, 1, &addr, &key));
-    assert_int_equal(addr, (uintptr_t)bed.there + 8192 + 7);
+    assert_int_equal(addr, (uintptr_t)fixture.there + 8192 + 7);
     assert_int_equal(key, hmreg_mr_rkey(mr));
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
-static int reg_callers(struct bed *bed, uint64_t base, struct hmreg_mr **mr)
+static int reg_callers(struct fixture *fixture, uint64_t base, struct hmreg_mr **mr)
 {
     int fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0), rc;
     struct hmreg_mr_dmabuf dmabuf = {
@@ -171,7 +171,7 @@ static int reg_callers(struct bed *bed, uint64_t base, struct hmreg_mr **mr)
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = HMREG_SEND, .dmabuf = &dmabuf};
 
     assert_true(fd >= 0);
-    rc = hmreg_mr_regattr(bed->domain, &attr, HMREG_MR_DMABUF, mr);
+    rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, mr);
     close(fd);
     return rc;
 }
@@ -179,31 +179,31 @@ static int reg_callers(struct bed *bed, uint64_t base, struct hmreg_mr **mr)
 static void regattr__callers_dmabuf__by_its_base(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_ok(reg_callers(&bed, 0, &mr));
+    open_fixture(&fixture);
+    assert_ok(reg_callers(&fixture, 0, &mr));
     assert_int_equal(fake_verbs.iova, 100);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg_callers(&bed, 0x7000, &mr));
+    assert_ok(reg_callers(&fixture, 0x7000, &mr));
     assert_int_equal(fake_verbs.iova, 0x7000 + 100);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void regattr__base_of_no_page__refused_before_the_device_is_asked(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_fails(reg_callers(&bed, 0x7008, &mr), -EOPNOTSUPP, "no path");
+    open_fixture(&fixture);
+    assert_fails(reg_callers(&fixture, 0x7008, &mr), -EOPNOTSUPP, "no path");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_explain(NULL, &why));
     assert_reason(why.reasons[0], "page-offset-differs", -EINVAL, 0, "108 bytes into a page");
     assert_int_equal(fake_verbs.regs, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__device_does_not_import__reason_and_remedy(void **state)
@@ -218,36 +218,36 @@ static void reg__device_does_not_import__reason_and_remedy(void **state)
         {524, -EOPNOTSUPP, "below one PCI switch"},
         {ENOSPC, -ENOSPC, "No space left"},
     };
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_verbs.dmabuf_error = cases[i].errnum;
-        assert_reason(refused(&bed, HMREG_PATH_DMABUF), "dmabuf-import-failed", cases[i].code,
+        assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "dmabuf-import-failed", cases[i].code,
                       cases[i].errnum, cases[i].words);
     }
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* Another path would fail too: what is short is the machine's, or the device is gone. */
 static void reg__failure_of_the_request__is_the_answer(void **state)
 {
     static const int errors[] = {ENOMEM, EAGAIN, EMFILE, ENFILE, EIO, ENODEV};
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         struct hmreg_mr *mr = (void *)1;
 
         fake_verbs.regs = 0;
         fake_verbs.dmabuf_error = errors[i];
-        assert_fails(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr), -errors[i], "");
+        assert_fails(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr), -errors[i], "");
         assert_int_equal(hmreg_last_error()->vendor_code, errors[i]);
         assert_ptr_equal(mr, (void *)1);
         assert_int_equal(fake_verbs.regs, 1);
     }
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* ---- the probe -------------------------------------------------------------------------- */
@@ -255,28 +255,28 @@ static void reg__failure_of_the_request__is_the_answer(void **state)
 static void open__device_is_asked_once(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     for (int i = 0; i < 3; i++) {
-        assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+        assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
         assert_ok(hmreg_mr_close(mr));
     }
     assert_int_equal(fake_verbs.probes, 1);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void probe_says(int errnum, const char *slug, int code, const char *words)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.dmabuf_probe = errnum;
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_DMABUF), slug, code, errnum, words);
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), slug, code, errnum, words);
     assert_int_equal(fake_verbs.regs, 0);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void probe__each_answer__reason_and_remedy(void **state)
@@ -288,38 +288,38 @@ static void probe__each_answer__reason_and_remedy(void **state)
 
 static void open__libibverbs_without_the_call__reason_and_remedy(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.no_reg_dmabuf = true;
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_DMABUF), "libibverbs-too-old", -EOPNOTSUPP, ENOSYS,
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "libibverbs-too-old", -EOPNOTSUPP, ENOSYS,
                   "rdma-core 34");
     assert_int_equal(fake_verbs.probes, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* A newer libibverbs has both calls; each driver has one of them, or both. */
 static void import_by(bool older, bool newer, int older_says, bool by_ex)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.no_reg_dmabuf = !older;
     fake_verbs.reg_mr_ex = newer;
     fake_verbs.dmabuf_probe = older_says;
-    open_with(&bed, 0);
-    assert_ok(reg(&bed, bed.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
+    open_with(&fixture, 0);
+    assert_ok(reg(&fixture, fixture.there + 4099, 5000, HMREG_REMOTE_WRITE, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_int_equal(fake_verbs.by_ex, by_ex);
     assert_int_equal(fake_verbs.offset, 4099);
     assert_int_equal(fake_verbs.length, 5000);
-    assert_int_equal(fake_verbs.iova, (uintptr_t)bed.there + 4099);
+    assert_int_equal(fake_verbs.iova, (uintptr_t)fixture.there + 4099);
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_int_equal(fcntl(fake_verbs.fd, F_GETFD), -1);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void open__libibverbs_with_the_newer_call__used_where_the_older_does_not_serve(void **state)
@@ -332,51 +332,51 @@ static void open__libibverbs_with_the_newer_call__used_where_the_older_does_not_
 
 static void probe__both_calls_say_no__reason_and_remedy(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.reg_mr_ex = true;
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     fake_verbs.ex_probe = EPROTONOSUPPORT;
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP, EPROTONOSUPPORT,
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP, EPROTONOSUPPORT,
                   "5.12 or newer");
     assert_int_equal(fake_verbs.probes, 1);
     assert_int_equal(fake_verbs.ex_probes, 1);
     assert_int_equal(fake_verbs.regs, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* The device's own refusal is not the call's. */
 static void probe__older_call_fails_otherwise__newer_is_not_asked(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.reg_mr_ex = true;
     fake_verbs.dmabuf_probe = EACCES;
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_DMABUF), "dmabuf-probe-failed", -EACCES, EACCES,
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "dmabuf-probe-failed", -EACCES, EACCES,
                   "Permission denied");
     assert_int_equal(fake_verbs.ex_probes, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void explain__device__says_the_path_without_registering(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
-    open_with(&bed, 0);
-    assert_ok(hmreg_domain_explain(bed.domain, HMREG_IFACE_CUDA, 0, &why));
+    open_with(&fixture, 0);
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "nic-imports-no-dmabuf");
     assert_int_equal(fake_verbs.regs, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* ---- peer memory ------------------------------------------------------------------------ */
@@ -384,100 +384,100 @@ static void explain__device__says_the_path_without_registering(void **state)
 static void reg__peer_memory__by_the_devices_address(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    open_with(&bed, 0);
-    assert_ok(reg(&bed, bed.there + 1, 100, HMREG_REMOTE_READ, &mr));
+    open_with(&fixture, 0);
+    assert_ok(reg(&fixture, fixture.there + 1, 100, HMREG_REMOTE_READ, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
-    assert_ptr_equal(fake_verbs.addr, bed.there + 1);
+    assert_ptr_equal(fake_verbs.addr, fixture.there + 1);
     assert_int_equal(fake_verbs.fd, -1);
     assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__no_client_for_peer_memory__device_is_not_asked(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_ROCR);
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_PEERMEM), "no-peer-memory", -EOPNOTSUPP, 0,
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_PEERMEM), "no-peer-memory", -EOPNOTSUPP, 0,
                   "get a client");
     assert_int_equal(fake_verbs.regs, 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__client_refuses__reason_and_remedy(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = EFAULT;
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_PEERMEM), "peer-memory-refused", -EFAULT, EFAULT,
                   "dmesg may say more");
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__dmabuf_fails__peer_memory_is_tried(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     fake_verbs.dmabuf_error = EINVAL;
-    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.refused, 1);
     assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
     assert_ok(hmreg_mr_close(mr));
     fake_verbs.dmabuf_error = 0; /* what failed once is tried again */
-    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* The pages of a mapping cannot be pinned, whatever the device. */
 static void reg__mapped__refused(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    open_with(&bed, 0);
-    assert_reason(refused(&bed, HMREG_PATH_MAPPED), "fabric-pins-pages", -EOPNOTSUPP, 0,
+    open_with(&fixture, 0);
+    assert_reason(refused(&fixture, HMREG_PATH_MAPPED), "fabric-pins-pages", -EOPNOTSUPP, 0,
                   "cannot be pinned");
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void reg__one_devices_export_fails__another_is_as_it_was(void **state)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
     void *other;
 
-    open_bed(&bed);
+    open_fixture(&fixture);
     other = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, BYTES);
     vendors[HMREG_IFACE_CUDA].export_code = -EIO;
-    assert_int_equal(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP);
-    assert_ok(reg(&bed, other, BYTES, HMREG_SEND, &mr));
+    assert_int_equal(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP);
+    assert_ok(reg(&fixture, other, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr));
     vendor_memory_free(other);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void open__order_of_the_caller__is_kept(void **state)
@@ -485,15 +485,15 @@ static void open__order_of_the_caller__is_kept(void **state)
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_PEERMEM, HMREG_PATH_DMABUF}};
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
-    assert_ok(hmreg_domain_open_verbs(bed.lib, bed.pd, &config, &bed.domain));
-    assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+    assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
+    assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 /* ---- flags of the domain ---------------------------------------------------------------- */
@@ -503,40 +503,40 @@ static char host[8192];
 static void relaxed_ordering__is_asked_for_and_dropped_where_refused(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
-    open_with(&bed, HMREG_VERBS_RELAXED_ORDERING);
+    begin(&fixture);
+    open_with(&fixture, HMREG_VERBS_RELAXED_ORDERING);
     for (int device = 0; device < 2; device++) {
         fake_verbs.takes = IBV_ACCESS_RELAXED_ORDERING;
-        assert_ok(reg(&bed, device ? bed.there : host, 4096, HMREG_RECV, &mr));
+        assert_ok(reg(&fixture, device ? fixture.there : host, 4096, HMREG_RECV, &mr));
         assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
         assert_ok(hmreg_mr_close(mr));
         fake_verbs.takes = 0;
-        assert_ok(reg(&bed, device ? bed.there : host, 4096, HMREG_RECV, &mr));
+        assert_ok(reg(&fixture, device ? fixture.there : host, 4096, HMREG_RECV, &mr));
         assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
         assert_ok(hmreg_mr_close(mr));
     }
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void on_demand__host_memory_where_the_device_has_it(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
     for (int odp = 0; odp < 2; odp++) {
-        begin(&bed);
+        begin(&fixture);
         fake_verbs.odp = odp;
         fake_verbs.takes = odp ? IBV_ACCESS_ON_DEMAND : 0;
-        open_with(&bed, HMREG_VERBS_ON_DEMAND);
-        assert_ok(reg(&bed, host, 4096, HMREG_SEND, &mr));
+        open_with(&fixture, HMREG_VERBS_ON_DEMAND);
+        assert_ok(reg(&fixture, host, 4096, HMREG_SEND, &mr));
         assert_int_equal(fake_verbs.access, odp ? IBV_ACCESS_ON_DEMAND : 0);
         assert_ok(hmreg_mr_close(mr));
-        assert_ok(reg(&bed, bed.there, BYTES, HMREG_SEND, &mr));
+        assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
         assert_int_equal(fake_verbs.access, 0);
         assert_ok(hmreg_mr_close(mr));
-        close_bed(&bed);
+        close_fixture(&fixture);
     }
 }
 
@@ -544,83 +544,83 @@ static void on_demand__host_memory_where_the_device_has_it(void **state)
 static void memory_windows__einval_is_busy(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
-    open_with(&bed, HMREG_VERBS_MEMORY_WINDOWS);
-    assert_ok(reg(&bed, host, 4096, HMREG_SEND, &mr));
+    begin(&fixture);
+    open_with(&fixture, HMREG_VERBS_MEMORY_WINDOWS);
+    assert_ok(reg(&fixture, host, 4096, HMREG_SEND, &mr));
     assert_int_equal(fake_verbs.access, IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE);
     fake_verbs.dereg_result = EINVAL;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
     fake_verbs.dereg_result = 0;
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(&bed, bed.there, 4096, HMREG_SEND, &mr)); /* no kernel takes it of a dmabuf */
+    assert_ok(reg(&fixture, fixture.there, 4096, HMREG_SEND, &mr)); /* no kernel takes it of a dmabuf */
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void no_memory_windows__einval_is_final(void **state)
 {
     struct ibv_mr *native;
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_ok(reg(&bed, host, 4096, HMREG_SEND, &mr));
+    open_fixture(&fixture);
+    assert_ok(reg(&fixture, host, 4096, HMREG_SEND, &mr));
     native = hmreg_mr_native(mr);
     fake_verbs.dereg_result = EINVAL;
     assert_fails(hmreg_mr_close(mr), -EINVAL, "could not deregister");
     fake_verbs.dereg_result = 0;
     assert_int_equal(ibv_dereg_mr(native), 0);
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void atomics__the_right_to_write_covers_them(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
-    open_with(&bed, HMREG_VERBS_ATOMICS);
+    begin(&fixture);
+    open_with(&fixture, HMREG_VERBS_ATOMICS);
     for (int device = 0; device < 2; device++) {
         for (uint64_t right = HMREG_READ; right <= HMREG_REMOTE_WRITE; right <<= 1) {
-            assert_ok(reg(&bed, device ? bed.there : host, 4096, right, &mr));
+            assert_ok(reg(&fixture, device ? fixture.there : host, 4096, right, &mr));
             assert_int_equal(!!(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC),
                              right == HMREG_REMOTE_WRITE);
             assert_ok(hmreg_mr_close(mr));
         }
     }
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void atomics__not_asked_for__writing_is_all_that_is_granted(void **state)
 {
     struct hmreg_mr *mr;
-    struct bed bed;
+    struct fixture fixture;
 
-    open_bed(&bed);
-    assert_ok(reg(&bed, host, 4096, HMREG_ACCESS_ALL, &mr));
+    open_fixture(&fixture);
+    assert_ok(reg(&fixture, host, 4096, HMREG_ACCESS_ALL, &mr));
     assert_int_equal(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC, 0);
     assert_ok(hmreg_mr_close(mr));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 static void atomics__device_without__opnotsupp(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_VERBS_ATOMICS};
     struct hmreg_domain *domain = (void *)1;
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
-    assert_fails(hmreg_domain_open_verbs(bed.lib, bed.pd, &config, &domain), -EOPNOTSUPP,
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EOPNOTSUPP,
                  "fake0 has no atomic operations");
     assert_ptr_equal(domain, (void *)1);
     config.size = 1; /* says nothing about flags */
-    assert_fails(hmreg_domain_open_verbs(bed.lib, bed.pd, &config, &domain), -EINVAL, "size of");
-    open_with(&bed, 0);
-    close_bed(&bed);
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL, "size of");
+    open_with(&fixture, 0);
+    close_fixture(&fixture);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -628,24 +628,24 @@ static void atomics__device_without__opnotsupp(void **state)
 static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **state)
 {
     struct hmreg_mr *mr[3] = {NULL, NULL, (void *)1};
-    struct bed bed;
+    struct fixture fixture;
 
-    begin(&bed);
+    begin(&fixture);
     fake_verbs.limits.max_mr = 2;
-    open_with(&bed, 0);
-    assert_ok(reg(&bed, host, 64, HMREG_SEND, &mr[0]));
+    open_with(&fixture, 0);
+    assert_ok(reg(&fixture, host, 64, HMREG_SEND, &mr[0]));
     fake_verbs.dmabuf_error = EINVAL; /* what fails is not counted */
-    assert_int_equal(reg(&bed, bed.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);
+    assert_int_equal(reg(&fixture, fixture.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);
     fake_verbs.dmabuf_error = 0;
-    assert_ok(reg(&bed, bed.there, 64, HMREG_SEND, &mr[1]));
-    assert_fails(reg(&bed, host, 64, HMREG_SEND, &mr[2]), -ENOMEM, "all 2 regions that fake0");
+    assert_ok(reg(&fixture, fixture.there, 64, HMREG_SEND, &mr[1]));
+    assert_fails(reg(&fixture, host, 64, HMREG_SEND, &mr[2]), -ENOMEM, "all 2 regions that fake0");
     assert_ptr_equal(mr[2], (void *)1);
     assert_int_equal(fake_verbs.regs, 3);
     assert_ok(hmreg_mr_close(mr[0]));
-    assert_ok(reg(&bed, host, 64, HMREG_SEND, &mr[2]));
+    assert_ok(reg(&fixture, host, 64, HMREG_SEND, &mr[2]));
     assert_ok(hmreg_mr_close(mr[1]));
     assert_ok(hmreg_mr_close(mr[2]));
-    close_bed(&bed);
+    close_fixture(&fixture);
 }
 
 TEST_MAIN(TEST(reg__dmabuf__range_by_its_offset_and_address),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What the kernel shows of peer memory, in a sysfs made in the test. */
-#include "providers/verbs_peers.h"
+#include "providers/verbs/verbs_peers.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #ifndef TESTS_CUDA_DRIVER_H
 #define TESTS_CUDA_DRIVER_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "hmem/hmem.h"
 #include "tests/support/fake/cuda_entries.h"
 #include "tests/support/fake/fake.h"

@@ -2,8 +2,8 @@
  *
  * Every kind of memory that CUDA has: docs/memory-kinds.md, row by row.
  */
-#include "tests/gpu/kinds.h"
 #include "tests/gpu/cuda/driver.h"
+#include "tests/gpu/kinds.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Our constants of hmem/rocr_abi.h beside the installed header's: this compiles, or ours are wrong.
+ * Our constants of hmem/rocr/rocr_abi.h beside the installed header's: this compiles, or ours are wrong.
  * Of the names that came after 5.2, CMake finds out which the header has (HAVE_...), since an
  * enumerator cannot be asked for by #ifdef. Prototypes need no test: rocr_abi.h declares them
  * again, so that the compiler compares them.
  */
-#include "hmem/rocr_abi.h"
+#include "hmem/rocr/rocr_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is " #theirs)
 

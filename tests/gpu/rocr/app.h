@@ -7,10 +7,10 @@
 #ifndef TESTS_ROCR_APP_H
 #define TESTS_ROCR_APP_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "hmem/hmem.h"
+#include "hmem/rocr/rocr_abi.h"
 #include "tests/support/fake/fake.h"
-#include "hmem/rocr_abi.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * /dev/kfd, and over a stand-in for its libhsakmt without and with GPUs; and into the fakes, the
  * newer and the older. CTest sets LD_LIBRARY_PATH accordingly.
  */
-#include "hmem/rocr_abi.h"
+#include "hmem/rocr/rocr_abi.h"
 #include "tests/gpu/entries.h"
 #include "tests/support/test.h"
 

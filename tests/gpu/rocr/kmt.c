@@ -4,7 +4,7 @@
  * in the runtime's answers is right for what Debian ships (5.2 on 12, 6.1 on 13). The GPUs move no
  * bytes, so nothing is copied here.
  */
-#include "hmem/rocr_abi.h"
+#include "hmem/rocr/rocr_abi.h"
 #include "tests/gpu/rocr/app.h"
 
 #include <dlfcn.h>

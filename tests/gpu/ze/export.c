@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* The kernel's dmabufs tell their length by lseek alone; a simulated one's file may only know
- * fstat. With this on it is as in the kernel: hmem/ze_export.c calls these two (see
+ * fstat. With this on it is as in the kernel: hmem/ze/ze_export.c calls these two (see
  * CMakeLists.txt). */
 static bool as_the_kernel;
 

@@ -11,23 +11,23 @@
 #define BYTES 100000
 
 /* The library, and an application with a context of its own. */
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct app app;
 };
 
-static struct bed begin(void)
+static struct fixture begin(void)
 {
-    struct bed bed = {.lib = kind_open(HMREG_IFACE_ZE)};
+    struct fixture fixture = {.lib = kind_open(HMREG_IFACE_ZE)};
 
-    app_open(&bed.app, 0);
-    return bed;
+    app_open(&fixture.app, 0);
+    return fixture;
 }
 
-static void end(struct bed *bed)
+static void end(struct fixture *fixture)
 {
-    app_close(&bed->app);
-    assert_ok(hmreg_close(bed->lib));
+    app_close(&fixture->app);
+    assert_ok(hmreg_close(fixture->lib));
 }
 
 static struct kind device_kind(uint64_t addr, size_t len)
@@ -79,13 +79,13 @@ static void *renew_device(void *arg)
 
 static void check_device(bool for_export)
 {
-    struct bed bed = begin();
-    struct allocated allocated = {.app = &bed.app, .for_export = for_export};
+    struct fixture fixture = begin();
+    struct allocated allocated = {.app = &fixture.app, .for_export = for_export};
     struct kind kind = device_kind((uintptr_t)renew_device(&allocated), BYTES);
 
-    kind_reuse(bed.lib, &kind, renew_device, &allocated);
-    app_free(&bed.app, allocated.addr);
-    end(&bed);
+    kind_reuse(fixture.lib, &kind, renew_device, &allocated);
+    app_free(&fixture.app, allocated.addr);
+    end(&fixture);
 }
 
 static void kind__device_allocated_for_export__dmabuf(void **state)
@@ -102,17 +102,17 @@ static void kind__device_not_allocated_for_export__dmabuf(void **state)
 static void kind__device_of_a_driver_that_insists__refused_with_the_remedy(void **state)
 {
     struct allocated allocated = {0};
-    struct bed bed;
+    struct fixture fixture;
     struct kind kind;
 
     bench_set("HMREG_FAKE_ZE_INSIST", 1);
-    bed = begin();
-    allocated.app = &bed.app;
+    fixture = begin();
+    allocated.app = &fixture.app;
     kind = device_kind((uintptr_t)renew_device(&allocated), BYTES);
     refuse(&kind, -EOPNOTSUPP, "allocate it with ze_external_memory_export_desc_t");
-    kind_check(bed.lib, &kind);
-    app_free(&bed.app, allocated.addr);
-    end(&bed);
+    kind_check(fixture.lib, &kind);
+    app_free(&fixture.app, allocated.addr);
+    end(&fixture);
     bench_unset("HMREG_FAKE_ZE_INSIST");
 }
 
@@ -120,17 +120,17 @@ static void kind__device_of_a_driver_that_insists__refused_with_the_remedy(void 
 static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
 {
     struct kind kind;
-    struct bed bed;
+    struct fixture fixture;
     uint64_t addr;
 
     bench_set("HMREG_FAKE_ZE_POOL", 2 * MIB);
-    bed = begin();
-    addr = app_alloc(&bed.app, bed.app.devices[0], 1000);
+    fixture = begin();
+    addr = app_alloc(&fixture.app, fixture.app.devices[0], 1000);
     kind = device_kind(addr, 1000);
     refuse(&kind, -EPROTO, "does not say where in it that lies");
-    kind_check(bed.lib, &kind);
-    app_free(&bed.app, addr);
-    end(&bed);
+    kind_check(fixture.lib, &kind);
+    app_free(&fixture.app, addr);
+    end(&fixture);
     bench_unset("HMREG_FAKE_ZE_POOL");
 }
 
@@ -138,17 +138,17 @@ static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
 static void kind__piece_of_a_pool_with_one_id__dmabuf(void **state)
 {
     struct kind kind;
-    struct bed bed;
+    struct fixture fixture;
     uint64_t addr;
 
     bench_set("HMREG_FAKE_ZE_POOL", 2 * MIB);
     bench_set("HMREG_FAKE_ZE_POOL_ID", 1);
-    bed = begin();
-    addr = app_alloc(&bed.app, bed.app.devices[0], 1000);
+    fixture = begin();
+    addr = app_alloc(&fixture.app, fixture.app.devices[0], 1000);
     kind = device_kind(addr, 1000);
-    kind_check(bed.lib, &kind);
-    app_free(&bed.app, addr);
-    end(&bed);
+    kind_check(fixture.lib, &kind);
+    app_free(&fixture.app, addr);
+    end(&fixture);
     bench_unset("HMREG_FAKE_ZE_POOL_ID");
     bench_unset("HMREG_FAKE_ZE_POOL");
 }
@@ -158,18 +158,18 @@ static void kind__memory_over_tiles__refused_with_the_remedy(void **state)
 {
     struct allocated allocated = {0};
     struct kind kind;
-    struct bed bed;
+    struct fixture fixture;
 
     bench_set("HMREG_FAKE_ZE_TILES", 2);
-    bed = begin();
-    allocated.app = &bed.app;
+    fixture = begin();
+    allocated.app = &fixture.app;
     kind = device_kind((uintptr_t)renew_device(&allocated), BYTES);
     kind.exportable = false;
     kind.segments = 2;
     refuse(&kind, -EXDEV, "allocate it on one tile");
-    kind_check(bed.lib, &kind);
-    app_free(&bed.app, allocated.addr);
-    end(&bed);
+    kind_check(fixture.lib, &kind);
+    app_free(&fixture.app, allocated.addr);
+    end(&fixture);
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
@@ -179,40 +179,40 @@ static void kind__memory_of_one_tile__dmabuf(void **state)
     ze_device_handle_t tiles[4];
     uint32_t count = 4;
     struct kind kind;
-    struct bed bed;
+    struct fixture fixture;
     uint64_t addr;
 
     bench_set("HMREG_FAKE_ZE_TILES", 2);
-    bed = begin();
-    assert_int_equal(zeDeviceGetSubDevices(bed.app.devices[1], &count, tiles), ZE_RESULT_SUCCESS);
+    fixture = begin();
+    assert_int_equal(zeDeviceGetSubDevices(fixture.app.devices[1], &count, tiles), ZE_RESULT_SUCCESS);
     assert_int_equal(count, 2);
-    addr = app_alloc(&bed.app, tiles[1], BYTES);
+    addr = app_alloc(&fixture.app, tiles[1], BYTES);
     kind = device_kind(addr, BYTES);
     kind.device = 1;
-    kind_check(bed.lib, &kind);
-    app_free(&bed.app, addr);
-    end(&bed);
+    kind_check(fixture.lib, &kind);
+    app_free(&fixture.app, addr);
+    end(&fixture);
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
 /* There the tiles are the devices, and memory of one is exported as any. */
 static void kind__flat_hierarchy__each_tile_a_device(void **state)
 {
-    struct bed bed;
+    struct fixture fixture;
 
     bench_set("HMREG_FAKE_ZE_TILES", 2);
     bench_set("HMREG_FAKE_ZE_FLAT", 1);
-    bed = begin();
-    assert_int_equal(bed.app.device_count, 4);
+    fixture = begin();
+    assert_int_equal(fixture.app.device_count, 4);
     for (int i = 0; i < 4; i++) {
-        uint64_t addr = app_alloc(&bed.app, bed.app.devices[i], BYTES);
+        uint64_t addr = app_alloc(&fixture.app, fixture.app.devices[i], BYTES);
         struct kind kind = device_kind(addr, BYTES);
 
         kind.device = i;
-        kind_check(bed.lib, &kind);
-        app_free(&bed.app, addr);
+        kind_check(fixture.lib, &kind);
+        app_free(&fixture.app, addr);
     }
-    end(&bed);
+    end(&fixture);
     bench_unset("HMREG_FAKE_ZE_FLAT");
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
@@ -252,8 +252,8 @@ static void *renew_shared(void *arg)
 static void check_touchable(enum hmreg_mem_kind sort, int device, const char *says,
                             void *(*renew)(void *))
 {
-    struct bed bed = begin();
-    struct allocated allocated = {.app = &bed.app};
+    struct fixture fixture = begin();
+    struct allocated allocated = {.app = &fixture.app};
     struct kind kind = device_kind((uintptr_t)renew(&allocated), BYTES);
 
     kind.kind = sort;
@@ -263,9 +263,9 @@ static void check_touchable(enum hmreg_mem_kind sort, int device, const char *sa
     kind.export_says = says;
     kind.path = HMREG_PATH_SYSTEM;
     kind.local_addr = allocated.addr;
-    kind_reuse(bed.lib, &kind, renew, &allocated);
-    app_free(&bed.app, allocated.addr);
-    end(&bed);
+    kind_reuse(fixture.lib, &kind, renew, &allocated);
+    app_free(&fixture.app, allocated.addr);
+    end(&fixture);
 }
 
 static void kind__host__by_its_address(void **state)
@@ -284,18 +284,18 @@ static void kind__shared__by_its_address_where_the_cpu_moves_the_bytes(void **st
 #define ROOM (4 * MIB)
 
 struct room {
-    struct bed *bed;
+    struct fixture *fixture;
     uint64_t addr;
     int device;
     ze_physical_mem_handle_t physical[4];
 };
 
-static struct room room_begin(struct bed *bed)
+static struct room room_begin(struct fixture *fixture)
 {
-    struct room room = {.bed = bed};
+    struct room room = {.fixture = fixture};
     void *addr = NULL;
 
-    assert_int_equal(zeVirtualMemReserve(bed->app.context, NULL, ROOM, &addr), ZE_RESULT_SUCCESS);
+    assert_int_equal(zeVirtualMemReserve(fixture->app.context, NULL, ROOM, &addr), ZE_RESULT_SUCCESS);
     room.addr = (uintptr_t)addr;
     return room;
 }
@@ -304,7 +304,7 @@ static struct room room_begin(struct bed *bed)
 static void map_part(struct room *room, unsigned i, size_t physical, size_t offset)
 {
     ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC, .size = physical};
-    struct app *app = &room->bed->app;
+    struct app *app = &room->fixture->app;
 
     assert_int_equal(
         zePhysicalMemCreate(app->context, app->devices[room->device], &desc, &room->physical[i]),
@@ -322,7 +322,7 @@ static void map_one(struct room *room, unsigned i)
 
 static void unmap_one(struct room *room, unsigned i)
 {
-    struct app *app = &room->bed->app;
+    struct app *app = &room->fixture->app;
 
     assert_int_equal(
         zeVirtualMemUnmap(app->context, (void *)(uintptr_t)(room->addr + i * MIB), MIB),
@@ -336,7 +336,7 @@ static void room_end(struct room *room)
     for (unsigned i = 0; i < 4; i++)
         if (room->physical[i])
             unmap_one(room, i);
-    assert_int_equal(zeVirtualMemFree(room->bed->app.context, (void *)(uintptr_t)room->addr, ROOM),
+    assert_int_equal(zeVirtualMemFree(room->fixture->app.context, (void *)(uintptr_t)room->addr, ROOM),
                      ZE_RESULT_SUCCESS);
 }
 
@@ -351,15 +351,15 @@ static void *renew_second(void *arg)
 
 static void kind__one_mapping__dmabuf(void **state)
 {
-    struct bed bed = begin();
-    struct room room = room_begin(&bed);
+    struct fixture fixture = begin();
+    struct room room = room_begin(&fixture);
     struct kind kind;
 
     map_one(&room, 1);
     kind = device_kind(room.addr + MIB + 777, BYTES);
-    kind_reuse(bed.lib, &kind, renew_second, &room);
+    kind_reuse(fixture.lib, &kind, renew_second, &room);
     room_end(&room);
-    end(&bed);
+    end(&fixture);
 }
 
 /* From the first, past the last but for a few bytes. */
@@ -386,22 +386,22 @@ static void *renew_behind(void *arg)
 
 static void kind__several_mappings__composite(void **state)
 {
-    struct bed bed = begin();
-    struct room room = room_begin(&bed);
+    struct fixture fixture = begin();
+    struct room room = room_begin(&fixture);
     struct kind kind;
 
     for (unsigned i = 0; i < 3; i++)
         map_one(&room, i);
     kind = several(&room, 0, 3);
-    kind_reuse(bed.lib, &kind, renew_behind, &room);
+    kind_reuse(fixture.lib, &kind, renew_behind, &room);
     room_end(&room);
-    end(&bed);
+    end(&fixture);
 }
 
 static void kind__mappings_of_two_devices__composite(void **state)
 {
-    struct bed bed = begin();
-    struct room room = room_begin(&bed);
+    struct fixture fixture = begin();
+    struct room room = room_begin(&fixture);
     struct kind kind;
 
     map_one(&room, 0);
@@ -409,50 +409,50 @@ static void kind__mappings_of_two_devices__composite(void **state)
     map_one(&room, 1);
     room.device = 0;
     kind = several(&room, 0, 2);
-    kind_check(bed.lib, &kind);
+    kind_check(fixture.lib, &kind);
     room_end(&room);
-    end(&bed);
+    end(&fixture);
 }
 
 static void kind__mappings_with_a_hole__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
-    struct bed bed = begin();
-    struct room room = room_begin(&bed);
+    struct fixture fixture = begin();
+    struct room room = room_begin(&fixture);
     void *addr = (void *)(uintptr_t)room.addr;
 
     map_one(&room, 0);
     map_one(&room, 2);
-    assert_fails(hmreg_query(bed.lib, addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(fixture.lib, addr, 3 * MIB, &info), -ERANGE, "leaves");
     map_one(&room, 1);
-    assert_ok(hmreg_query(bed.lib, addr, 3 * MIB, &info));
+    assert_ok(hmreg_query(fixture.lib, addr, 3 * MIB, &info));
     assert_int_equal(info.segments, 3);
     room_end(&room);
-    end(&bed);
+    end(&fixture);
 }
 
 /* Side by side by chance: two allocations, as two of zeMemAllocDevice are. */
 static void kind__mappings_of_two_reservations__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
-    struct bed bed = begin();
-    struct room first = room_begin(&bed), second = room_begin(&bed);
+    struct fixture fixture = begin();
+    struct room first = room_begin(&fixture), second = room_begin(&fixture);
 
     assert_int_equal(second.addr, first.addr + ROOM);
     map_one(&first, 3);
     map_one(&second, 0);
-    assert_fails(hmreg_query(bed.lib, (void *)(uintptr_t)(second.addr - 1), 2, &info), -ERANGE,
+    assert_fails(hmreg_query(fixture.lib, (void *)(uintptr_t)(second.addr - 1), 2, &info), -ERANGE,
                  "leaves");
     room_end(&first);
     room_end(&second);
-    end(&bed);
+    end(&fixture);
 }
 
 /* The descriptor is of all the physical memory, and nothing says which part is mapped. */
 static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
 {
-    struct bed bed = begin();
-    struct room room = room_begin(&bed);
+    struct fixture fixture = begin();
+    struct room room = room_begin(&fixture);
 
     for (unsigned i = 0; i < 2; i++) {
         struct kind kind;
@@ -460,10 +460,10 @@ static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
         map_part(&room, i, 2 * MIB, i * MIB);
         kind = device_kind(room.addr + i * MIB, MIB);
         refuse(&kind, -EPROTO, "does not say where in it that lies");
-        kind_check(bed.lib, &kind);
+        kind_check(fixture.lib, &kind);
     }
     room_end(&room);
-    end(&bed);
+    end(&fixture);
 }
 
 TEST_MAIN(TEST(kind__device_allocated_for_export__dmabuf),

@@ -111,43 +111,43 @@ static void export_and_copy__name_the_same_bytes(void **state)
 }
 
 /* A region and the remote side of it, in one process. */
-struct bed {
+struct fixture {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
     struct hmreg_remote *remote;
 };
 
-static void open_bed(struct bed *bed, char *memory)
+static void open_fixture(struct fixture *fixture, char *memory)
 {
     char token[4096];
     size_t size = sizeof(token);
 
     assert_ok(
-        hmreg_mr_reg(bed->domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0, &bed->mr, NULL));
-    assert_ok(hmreg_mr_pack(bed->mr, token, &size));
-    assert_ok(hmreg_remote_open(bed->domain, token, size, &bed->remote));
+        hmreg_mr_reg(fixture->domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0, &fixture->mr, NULL));
+    assert_ok(hmreg_mr_pack(fixture->mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &fixture->remote));
 }
 
-static void close_bed(struct bed *bed)
+static void close_fixture(struct fixture *fixture)
 {
-    hmreg_remote_close(bed->remote);
-    assert_ok(hmreg_mr_close(bed->mr));
+    hmreg_remote_close(fixture->remote);
+    assert_ok(hmreg_mr_close(fixture->mr));
 }
 
-static void check_rma(struct bed *bed, unsigned char *bytes)
+static void check_rma(struct fixture *fixture, unsigned char *bytes)
 {
     char out[999], in[999] = {0};
     uint64_t addr, key;
 
     memset(out, 'r', sizeof(out));
     memset(bytes, 0, BYTES);
-    assert_ok(hmreg_remote_addr(bed->remote, 8191, sizeof(out), &addr, &key));
-    assert_ok(hmreg_loopback_write(bed->remote, out, sizeof(out), NULL, addr, key));
+    assert_ok(hmreg_remote_addr(fixture->remote, 8191, sizeof(out), &addr, &key));
+    assert_ok(hmreg_loopback_write(fixture->remote, out, sizeof(out), NULL, addr, key));
     assert_memory_equal(bytes + 8191, out, sizeof(out));
     assert_int_equal(bytes[8190], 0);
     assert_int_equal(bytes[8191 + sizeof(out)], 0);
-    assert_ok(hmreg_loopback_read(bed->remote, in, sizeof(in), NULL, addr, key));
+    assert_ok(hmreg_loopback_read(fixture->remote, in, sizeof(in), NULL, addr, key));
     assert_memory_equal(in, out, sizeof(in));
 }
 
@@ -160,24 +160,24 @@ static void region__of_each_kind__is_reached_by_a_peer(void **state)
                  {HMREG_MEM_DEVICE, HMREG_PATH_PEERMEM, HMREG_PATH_PEERMEM},
                  {HMREG_MEM_HOST_PINNED, HMREG_PATH_MAPPED, HMREG_PATH_SYSTEM},
                  {HMREG_MEM_MANAGED, HMREG_PATH_MAPPED, HMREG_PATH_SYSTEM}};
-    struct bed bed = {.lib = open_library()};
+    struct fixture fixture = {.lib = open_library()};
 
     for (int i = 0; i < 4; i++) {
         struct hmreg_domain_config config = {.size = sizeof(config), .order = {cases[i].order}};
         struct hmreg_explanation why = {.size = sizeof(why)};
-        char *memory = alloc(bed.lib, i % 2, cases[i].kind);
+        char *memory = alloc(fixture.lib, i % 2, cases[i].kind);
 
-        assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, &config, &bed.domain));
-        open_bed(&bed, memory);
-        assert_ok(hmreg_explain(bed.mr, &why));
+        assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &config, &fixture.domain));
+        open_fixture(&fixture, memory);
+        assert_ok(hmreg_explain(fixture.mr, &why));
         assert_int_equal(why.iface, HMREG_IFACE_ZE);
         assert_int_equal(why.path, cases[i].path);
-        check_rma(&bed, bench_peek((uintptr_t)memory));
-        close_bed(&bed);
-        assert_ok(hmreg_domain_close(bed.domain));
-        assert_ok(hmreg_mem_free(bed.lib, memory));
+        check_rma(&fixture, bench_peek((uintptr_t)memory));
+        close_fixture(&fixture);
+        assert_ok(hmreg_domain_close(fixture.domain));
+        assert_ok(hmreg_mem_free(fixture.lib, memory));
     }
-    assert_ok(hmreg_close(bed.lib));
+    assert_ok(hmreg_close(fixture.lib));
 }
 
 /* Memory over two tiles has no one descriptor: no CPU mapping of it, and the reason is told. */
@@ -185,24 +185,24 @@ static void region__over_tiles__refused_with_the_reason(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_MAPPED}};
     struct hmreg_explanation why = {.size = sizeof(why)};
-    struct bed bed = {0};
+    struct fixture fixture = {0};
     char *memory;
 
     bench_set("HMREG_FAKE_ZE_TILES", 2);
-    bed.lib = open_library();
-    assert_ok(hmreg_domain_open_loopback(bed.lib, NULL, &config, &bed.domain));
-    memory = alloc(bed.lib, 0, HMREG_MEM_DEVICE);
+    fixture.lib = open_library();
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &config, &fixture.domain));
+    memory = alloc(fixture.lib, 0, HMREG_MEM_DEVICE);
     assert_fails(
-        hmreg_mr_reg(bed.domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0, &bed.mr, NULL),
+        hmreg_mr_reg(fixture.domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0, &fixture.mr, NULL),
         -EOPNOTSUPP, "lies on 2 tiles");
-    assert_null(bed.mr);
+    assert_null(fixture.mr);
     assert_ok(hmreg_explain(NULL, &why));
     assert_int_equal(why.refused, 1);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_MAPPED);
     assert_int_equal(why.reasons[0].code, -EXDEV);
-    assert_ok(hmreg_mem_free(bed.lib, memory));
-    assert_ok(hmreg_domain_close(bed.domain));
-    assert_ok(hmreg_close(bed.lib));
+    assert_ok(hmreg_mem_free(fixture.lib, memory));
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_ok(hmreg_close(fixture.lib));
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 

@@ -9,7 +9,7 @@
  *     no region is deregistered between a get that returned it and its put;
  *     at the end every region that has ended is deregistered, and a live one is up to date.
  *
- * There are one entry (core/cache_pool.h), which is used several times, two threads that know it,
+ * There are one entry (core/cache/cache_pool.h), which is used several times, two threads that know it,
  * and one range of memory. A section under the pool's lock that changes the gate or the sequence
  * once at most is one step.
  *
@@ -78,7 +78,7 @@ byte known[2];                    /* the sequence by which a thread knows the en
 chan stores[2] = [2] of { byte }; /* to pins[], in a thread's store buffer */
 #define sum ((base + pins[0] + pins[1]) & 255)
 
-byte tickets, refused, slot_sequence[SLOTS]; /* the queue: core/changes.c */
+byte tickets, refused, slot_sequence[SLOTS]; /* the queue: core/monitor/change_queue.c */
 bool slot_ours[SLOTS];                       /* the change is of our range */
 byte next, noted, open;                      /* its reader; `open` is a set of tickets */
 #define slot(ticket)     slot_sequence[(ticket) % SLOTS]
@@ -90,7 +90,7 @@ byte next, noted, open;                      /* its reader; `open` is a set of t
  * read; regions in use; processes that run. */
 byte memory, changing, unread, users, running;
 
-/* ---- pins: core/hit.c, core/cache.c ---- */
+/* ---- pins: core/cache/get_fast.c, core/cache/cache.c ---- */
 
 #ifdef STRONG /* no store buffers, in scenes about something else */
 #define fence(thread) true
@@ -125,7 +125,7 @@ inline unpin(rule) {
     fi
 }
 
-/* ---- changes of memory: core/changes.c, core/gate.c, cache_drain() ---- */
+/* ---- changes of memory: core/monitor/change_queue.c, core/monitor/gate.c, cache_drain() ---- */
 
 inline push() {
     atomic { ticket = tickets; tickets++ }
@@ -231,7 +231,7 @@ drained:
     upto = 0
 }
 
-/* ---- gets and puts: core/hit.c, core/get.c ---- */
+/* ---- gets and puts: core/cache/get_fast.c, core/cache/get_slow.c ---- */
 
 proctype thread(byte me) {
     byte own, began, saw, ticket, upto, left = GETS;
@@ -297,7 +297,7 @@ served:
     running--
 }
 
-/* ---- ends: core/evict.c, cache_examine() ---- */
+/* ---- ends: core/cache/evict.c, cache_examine() ---- */
 
 proctype evict() {
     byte cooled;

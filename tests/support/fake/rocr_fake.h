@@ -9,7 +9,7 @@
 #include "tests/support/fake/fake.h"
 
 #pragma GCC visibility push(default)
-#include "hmem/rocr_abi.h"
+#include "hmem/rocr/rocr_abi.h"
 
 /* The vendor declares these without a prototype. */
 hsa_status_t hsa_init(void);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Errors: a code for programs, a sentence for people, the vendor's own words for both.
+ *
+ * A thread's error is allocated at its first failure and found by a pthread key, so a success costs
+ * nothing. It is not thread-local data: the library's is of the static kind (hot.h), of which the
+ * dynamic linker has a kilobyte and a half for all libraries that are loaded late. The key's
+ * destructor is libc's free(3), which is still there when a copy of the library is not.
+ */
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local struct {
+    struct hmreg_error_guard *guards; /* the latest; one that was overwritten has those outside
+                                         overwritten, too */
+    bool lost;                        /* no memory for the last error */
+} thread __attribute__((tls_model("initial-exec")));
+
+/* ---- the last error --------------------------------------------------------------------- */
+
+/* Of threads that make it at once one wins; no lock, which a forked child might find taken. False:
+ * there is none left. */
+static bool have_key(pthread_key_t *out)
+{
+    static _Atomic uint64_t made; /* 1 + the key; 0: none yet */
+    uint64_t key = atomic_load(&made);
+
+    if (!key) {
+        if (pthread_key_create(out, free))
+            return false;
+        if (!atomic_compare_exchange_strong(&made, &key, (uint64_t)*out + 1))
+            pthread_key_delete(*out);
+        key = atomic_load(&made);
+    }
+    *out = (pthread_key_t)(key - 1);
+    return true;
+}
+
+/* NULL: the thread has had none, or there is no memory for it. */
+static struct hmreg_error *find(bool make)
+{
+    pthread_key_t key;
+    struct hmreg_error *found;
+
+    if (!have_key(&key))
+        return NULL;
+    found = pthread_getspecific(key);
+    if (found || !make)
+        return found;
+    found = malloc(sizeof(*found));
+    if (found && pthread_setspecific(key, found)) {
+        free(found);
+        found = NULL;
+    }
+    return found;
+}
+
+const struct hmreg_error *hmreg_last_error(void)
+{
+    static const struct hmreg_error none = {.source = "hmreg"};
+    static const struct hmreg_error lost = {
+        .code = -ENOMEM, .source = "hmreg", .text = "no memory to keep the error"};
+    const struct hmreg_error *found = find(false);
+
+    if (thread.lost)
+        return &lost;
+    return found ? found : &none;
+}
+
+static void set_last(const struct hmreg_error *next)
+{
+    struct hmreg_error *last = find(next->code != 0);
+
+    if (last && last != next)
+        *last = *next;
+    thread.lost = next->code && !last;
+}
+
+static void overwrite(const struct hmreg_error *next)
+{
+    struct hmreg_error_guard *guard = thread.guards;
+
+    for (; guard && !guard->overwritten; guard = guard->outer) {
+        guard->before = *hmreg_last_error();
+        guard->overwritten = true;
+    }
+    set_last(next);
+}
+
+static void record(int code, const char *source, int64_t vendor_code, const char *vendor_text,
+                   const char *format, va_list args)
+{
+    /* The arguments may point into the old error: build the new one aside. */
+    struct hmreg_error next = {.code = code, .source = source, .vendor_code = vendor_code};
+
+    vsnprintf(next.text, sizeof(next.text), format, args);
+    if (vendor_text)
+        snprintf(next.vendor_text, sizeof(next.vendor_text), "%s", vendor_text);
+    overwrite(&next);
+}
+
+int hmreg_fail(int code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    record(code, "hmreg", 0, NULL, format, args);
+    va_end(args);
+    return code;
+}
+
+int hmreg_fail_vendor(int code, const char *source, int64_t vendor_code, const char *vendor_text,
+                      const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    record(code, source, vendor_code, vendor_text, format, args);
+    va_end(args);
+    return code;
+}
+
+int hmreg_fail_os(int errnum, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    record(-errnum, "os", errnum, hmreg_strerror(errnum), format, args);
+    va_end(args);
+    return -errnum;
+}
+
+int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const char *format, ...)
+{
+    va_list args;
+
+    why->code = code;
+    snprintf(why->slug, sizeof(why->slug), "%s", slug);
+    va_start(args, format);
+    vsnprintf(why->text, sizeof(why->text), format, args);
+    va_end(args);
+    return code;
+}
+
+void hmreg_error_save(struct hmreg_error *out)
+{
+    *out = *hmreg_last_error();
+}
+
+void hmreg_error_restore(const struct hmreg_error *saved)
+{
+    overwrite(saved);
+}
+
+void hmreg_error_guard(struct hmreg_error_guard *guard)
+{
+    guard->outer = thread.guards;
+    guard->overwritten = false;
+    thread.guards = guard;
+}
+
+void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore)
+{
+    thread.guards = guard->outer;
+    if (restore && guard->overwritten)
+        set_last(&guard->before);
+}
+
+const char *hmreg_strerror(int code)
+{
+    int errnum = code < 0 && code != INT32_MIN ? -code : code;
+    const char *words;
+
+    switch (errnum) {
+    case 0:
+        return "Success";
+    case HMREG_ETOOSMALL:
+        return "Provided buffer is too small";
+    case HMREG_EOPBADSTATE:
+        return "Not possible in this state";
+    case HMREG_EBADFLAGS:
+        return "Flags not supported";
+    case HMREG_ENOKEY:
+        return "Requested key is in use";
+    }
+    words = strerrordesc_np(errnum);
+    return words ? words : "Unknown error";
+}

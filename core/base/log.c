@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See log.h. A line is written by one write(2), so that lines of several threads stay whole.
+ */
+#include "core/base/log.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 768
+
+static const char *name_of(enum hmreg_log_level level)
+{
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+
+    return names[level];
+}
+
+static void write_line(enum hmreg_log_level level, const char *text)
+{
+    char line[LINE_MAX_BYTES];
+    int len = snprintf(line, sizeof(line), "hmreg: %s: %s\n", name_of(level), text);
+
+    if (len >= (int)sizeof(line)) {
+        len = (int)sizeof(line) - 1;
+        line[len - 1] = '\n';
+    }
+    if (write(STDERR_FILENO, line, (size_t)len) < 0)
+        return; /* stderr is closed: the line is lost */
+}
+
+static void hand_out(const struct log *log, enum hmreg_log_level level, bool must, const char *text)
+{
+    if (log->callback)
+        log->callback(level, text, log->context);
+    if ((int)level <= log->level || (must && log->level == LOG_STDERR_UNSET && !log->callback))
+        write_line(level, text);
+}
+
+void log_say(const struct log *log, enum hmreg_log_level level, const char *format, ...)
+{
+    char text[LINE_MAX_BYTES];
+    va_list arguments;
+
+    if (!log->callback && (int)level > log->level)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    hand_out(log, level, false, text);
+}
+
+void log_must(const struct log *log, const char *format, ...)
+{
+    char text[LINE_MAX_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    hand_out(log, HMREG_LOG_ERROR, true, text);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See maps.h. A mapping of MAP_ANONYMOUS | MAP_HUGETLB has an inode all the same, of a file that
+ * has no name anywhere; only the text of its name tells it from a file of a hugetlbfs, which others
+ * may truncate.
+ */
+#include "core/base/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/ioctl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* linux/fs.h of Linux 6.11; Debian 12's headers do not have it. */
+struct procmap_query {
+    uint64_t size;
+    uint64_t query_flags;
+    uint64_t query_addr;
+    uint64_t vma_start;
+    uint64_t vma_end;
+    uint64_t vma_flags;
+    uint64_t vma_page_size;
+    uint64_t vma_offset;
+    uint64_t inode;
+    uint32_t dev_major;
+    uint32_t dev_minor;
+    uint32_t vma_name_size;
+    uint32_t build_id_size;
+    uint64_t vma_name_addr;
+    uint64_t build_id_addr;
+};
+#define PROCMAP_QUERY_IOCTL            _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_QUERY_VMA_READABLE     0x01
+#define PROCMAP_QUERY_VMA_WRITABLE     0x02
+#define PROCMAP_QUERY_VMA_EXECUTABLE   0x04
+#define PROCMAP_QUERY_VMA_SHARED       0x08
+#define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
+
+static bool is_unnamed_hugetlb(const char *name)
+{
+    return !strcmp(name, "/anon_hugepage (deleted)") || !strcmp(name, "/anon_hugepage");
+}
+
+/* ---- by asking -------------------------------------------------------------------------- */
+
+static int ask(int fd, struct procmap_query *query)
+{
+    query->size = sizeof(*query);
+    return ioctl(fd, PROCMAP_QUERY_IOCTL, query) ? -errno : 0;
+}
+
+/* A name that does not fit is another one: -ENAMETOOLONG. */
+static bool asks_for_unnamed_hugetlb(int fd, uint64_t addr)
+{
+    char name[64] = "";
+    struct procmap_query query = {
+        .query_addr = addr,
+        .vma_name_size = sizeof(name),
+        .vma_name_addr = (uintptr_t)name,
+    };
+
+    return !ask(fd, &query) && is_unnamed_hugetlb(name);
+}
+
+static bool is_anonymous(int fd, const struct procmap_query *query)
+{
+    if (query->vma_flags & PROCMAP_QUERY_VMA_SHARED)
+        return false;
+    if (!query->inode)
+        return true;
+    return query->vma_page_size > (uint64_t)sysconf(_SC_PAGESIZE) &&
+           asks_for_unnamed_hugetlb(fd, query->vma_start);
+}
+
+static int next_by_asking(int fd, uint64_t addr, struct map *out)
+{
+    struct procmap_query query = {
+        .query_flags = PROCMAP_QUERY_COVERING_OR_NEXT,
+        .query_addr = addr,
+    };
+    int rc = ask(fd, &query);
+
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    *out = (struct map){
+        .start = query.vma_start,
+        .end = query.vma_end,
+        .readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE,
+        .writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE,
+        .executable = query.vma_flags & PROCMAP_QUERY_VMA_EXECUTABLE,
+        .anonymous = is_anonymous(fd, &query),
+    };
+    return 1;
+}
+
+static bool answers(int fd)
+{
+    struct map map;
+
+    return next_by_asking(fd, 0, &map) >= 0;
+}
+
+/* ---- by reading ------------------------------------------------------------------------- */
+
+/* The next byte of the text, or -1 at its end, or -errno below that. */
+static int read_byte(struct maps *maps)
+{
+    ssize_t count;
+
+    if (maps->at == maps->filled) {
+        do {
+            count = read(maps->fd, maps->text, sizeof(maps->text));
+        } while (count < 0 && errno == EINTR);
+        if (count <= 0)
+            return count ? -1 - errno : -1;
+        maps->at = 0;
+        maps->filled = (unsigned)count;
+    }
+    return (unsigned char)maps->text[maps->at++];
+}
+
+/* A line's beginning; a file's name may be longer than any room, and say anything. 1, 0: the end,
+ * or -errno. */
+static int read_line(struct maps *maps, char *line, unsigned size)
+{
+    unsigned len = 0;
+    int byte;
+
+    while ((byte = read_byte(maps)) >= 0 && byte != '\n')
+        if (len + 1 < size)
+            line[len++] = (char)byte;
+    line[len] = '\0';
+    return byte >= 0 || len ? 1 : byte + 1;
+}
+
+static bool parse(const char *line, struct map *out)
+{
+    char flags[5]; /* "rw-p" */
+    uint64_t inode;
+    int name = 0;
+
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4c %*x %*x:%*x %" SCNu64 " %n", &out->start,
+               &out->end, flags, &inode, &name) != 4)
+        return false;
+    out->readable = flags[0] == 'r';
+    out->writable = flags[1] == 'w';
+    out->executable = flags[2] == 'x';
+    out->anonymous = flags[3] == 'p' && (!inode || is_unnamed_hugetlb(line + name));
+    return true;
+}
+
+/* The lines come in the order of addresses, so one pass serves a whole walk upwards. */
+static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
+{
+    char line[256];
+    int rc;
+
+    while ((rc = read_line(maps, line, sizeof(line))) > 0)
+        if (parse(line, out) && out->end > addr)
+            return 1;
+    return rc;
+}
+
+/* ---- walks ------------------------------------------------------------------------------ */
+
+/* The list of the whole process. "self" is the first thread, which may have ended. */
+static int open_list(void)
+{
+    return open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
+}
+
+struct owned_fd maps_keep(void)
+{
+    int fd = open_list();
+
+    if (fd >= 0 && !answers(fd)) {
+        close(fd);
+        fd = -1;
+    }
+    return owned_fd_take(fd);
+}
+
+void maps_begin(struct maps *maps, int kept)
+{
+    maps->kept = kept;
+    maps->fd = -1;
+    maps->asks = false;
+    maps->at = maps->filled = 0;
+}
+
+void maps_end(struct maps *maps)
+{
+    if (maps->fd >= 0)
+        close(maps->fd);
+    maps->fd = -1;
+}
+
+/* The application has closed the kept descriptor: there is none, or it is another file's. */
+static bool is_lost(int rc)
+{
+    return rc == -EBADF || rc == -ENOTTY || rc == -EINVAL;
+}
+
+int maps_next(struct maps *maps, uint64_t addr, struct map *out)
+{
+    int rc = -EBADF;
+
+    if (maps->kept >= 0)
+        rc = next_by_asking(maps->kept, addr, out);
+    if (!is_lost(rc))
+        return rc;
+    maps->kept = -1;
+    if (maps->fd < 0) {
+        maps->fd = open_list();
+        if (maps->fd < 0)
+            return -errno;
+        maps->asks = answers(maps->fd);
+    }
+    return maps->asks ? next_by_asking(maps->fd, addr, out) : next_by_reading(maps, addr, out);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See process.h. Kernels without MADV_WIPEONFORK (before 4.14) get a fork handler instead,
+ * which raw clone(2) escapes; the page escapes nothing.
+ *
+ * Epochs travel: loopback peers tell by them whether a token is of their own process. A pid alone
+ * would not do, since it comes again, in time and in other pid namespaces.
+ */
+#include "core/base/process.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- once -------------------------------------------------------------------------------- */
+
+#define DONE (-1)
+
+/* Nobody is at it: 0. Else who is, by its process: a child does not wait for a thread that it does
+ * not have. */
+bool process_once(atomic_int *who, bool (*make)(void))
+{
+    int process = (int)getpid(), at = atomic_load(who);
+    bool done;
+
+    while (at != DONE && (at == process || !atomic_compare_exchange_weak(who, &at, process))) {
+        sched_yield();
+        at = atomic_load(who);
+    }
+    if (at == DONE)
+        return true;
+    done = make();
+    atomic_store(who, done ? DONE : 0);
+    return done;
+}
+
+void process_once_done(atomic_int *who)
+{
+    atomic_store(who, DONE);
+}
+
+/* ---- pages ------------------------------------------------------------------------------ */
+
+/* Where the kernel does not wipe, these are left to the fork handler. A page ends with the link. */
+static struct {
+    pthread_mutex_t lock;
+    atomic_int handled;
+    _Atomic(void *) first;
+} unwiped = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void **link_of(void *page)
+{
+    return (void **)((char *)page + page_size() - sizeof(void *));
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&unwiped.lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&unwiped.lock);
+}
+
+static void in_child(void)
+{
+    for (void *page = atomic_load(&unwiped.first); page; page = *link_of(page))
+        memset(page, 0, page_size() - sizeof(void *));
+    process_once_done(&unwiped.handled);
+    pthread_mutex_unlock(&unwiped.lock);
+}
+
+static bool handle_forks(void)
+{
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
+}
+
+static bool wipe_ourselves(void *page)
+{
+    if (!process_once(&unwiped.handled, handle_forks))
+        return false;
+    pthread_mutex_lock(&unwiped.lock);
+    *link_of(page) = atomic_load(&unwiped.first);
+    atomic_store(&unwiped.first, page);
+    pthread_mutex_unlock(&unwiped.lock);
+    return true;
+}
+
+static void *map_bytes(size_t size)
+{
+    void *made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return made == MAP_FAILED ? NULL : made;
+}
+
+static void *map_wiped(size_t size)
+{
+    void *made = map_bytes(size);
+    int error;
+
+    if (!made || !madvise(made, size, MADV_WIPEONFORK))
+        return made;
+    error = errno;
+    munmap(made, size);
+    errno = error;
+    return NULL;
+}
+
+/* The first that is asked for lies together, so that it is one mapping: beside other memory, which
+ * is not wiped, each would be one of its own. It costs nothing until it is used. */
+#define TOGETHER_PAGES 16
+#define TOGETHER_LARGE ((size_t)320 << 10) /* for memhooks' table */
+
+static struct {
+    _Atomic(char *) base;
+    atomic_size_t taken;
+} together;
+
+static size_t together_size(void)
+{
+    return TOGETHER_PAGES * page_size() + TOGETHER_LARGE;
+}
+
+/* NULL: no memory, or this kernel does not wipe. */
+static char *together_base(void)
+{
+    char *made = atomic_load(&together.base), *other = NULL;
+
+    if (made)
+        return made;
+    made = map_wiped(together_size());
+    if (!made || atomic_compare_exchange_strong(&together.base, &other, made))
+        return made;
+    munmap(made, together_size());
+    return other;
+}
+
+/* Whole pages; NULL: there is no room. */
+static void *take_together(size_t size)
+{
+    char *base = together_base();
+    size_t at = base ? atomic_load(&together.taken) : together_size();
+
+    do
+        if (together_size() - at < size)
+            return NULL;
+    while (!atomic_compare_exchange_weak(&together.taken, &at, at + size));
+    return base + at;
+}
+
+void *process_wiped(size_t size)
+{
+    void *taken;
+
+    size = (size + page_size() - 1) & ~(page_size() - 1);
+    taken = take_together(size);
+    return taken ? taken : map_wiped(size);
+}
+
+static void *unwiped_page(void)
+{
+    void *page = map_bytes(page_size());
+
+    if (!page || wipe_ourselves(page))
+        return page;
+    munmap(page, page_size());
+    return NULL;
+}
+
+void *process_page(void)
+{
+    void *page = process_wiped(page_size());
+
+    return page ? page : unwiped_page();
+}
+
+static void forget_unwiped(void *page)
+{
+    void *at = atomic_load(&unwiped.first);
+
+    if (at == page) {
+        atomic_store(&unwiped.first, *link_of(page));
+        return;
+    }
+    while (at && *link_of(at) != page)
+        at = *link_of(at);
+    if (at)
+        *link_of(at) = *link_of(page);
+}
+
+static bool is_together(const void *page)
+{
+    uintptr_t base = (uintptr_t)atomic_load(&together.base);
+
+    return base && (uintptr_t)page - base < together_size();
+}
+
+/* One of those that lie together is not used again: who frees it was the slower of two threads,
+ * which happens once. */
+void process_page_free(void *page)
+{
+    if (is_together(page))
+        return;
+    /* Where the kernel wipes there is none, and a child need not find the lock free. */
+    if (atomic_load(&unwiped.first)) {
+        pthread_mutex_lock(&unwiped.lock);
+        forget_unwiped(page);
+        pthread_mutex_unlock(&unwiped.lock);
+    }
+    munmap(page, page_size());
+}
+
+/* ---- the epoch -------------------------------------------------------------------------- */
+
+static _Atomic uint64_t no_epoch;
+_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
+
+/* Once a process family: the page itself is inherited, its content is not. NULL: no memory. */
+static _Atomic uint64_t *make_page(void)
+{
+    _Atomic uint64_t *made = process_page();
+    _Atomic uint64_t *other = &no_epoch;
+
+    if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
+        process_page_free((void *)made);
+        return other;
+    }
+    return made;
+}
+
+static uint64_t new_epoch(void)
+{
+    uint32_t chance = 0;
+    struct timespec now;
+
+    /* Not libc's getrandom(), which since glibc 2.41 maps pages for itself. */
+    if (syscall(SYS_getrandom, &chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance)) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        chance = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec;
+    }
+    return (uint64_t)getpid() << 32 | chance;
+}
+
+uint64_t process_epoch_start(void)
+{
+    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
+    uint64_t epoch = 0, fresh;
+
+    if (page == &no_epoch)
+        page = make_page();
+    if (!page) {
+        hmreg_fail(-ENOMEM, "no memory for the process's epoch");
+        return 0;
+    }
+    fresh = new_epoch();
+    /* Two threads may start it: one epoch wins. */
+    return atomic_compare_exchange_strong(page, &epoch, fresh) ? fresh : epoch;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See reaper.h. `awake` says that the thread will look again before it sleeps: the thread clears
+ * it, looks whether anything is due, and only then sleeps on it, while reaper_wake() sets it after
+ * something has become due. Both are sequentially consistent, so one of the two sees the other.
+ *
+ * After a round for which it was woken, or in which something was due, the thread rests for some
+ * milliseconds instead, with `awake` set: a program that changes memory all the time pays for one
+ * wake in that time, and what it ended is deregistered together. The first sleep after that ends in
+ * any case, and the clients tidy.
+ *
+ * At exit(3) the thread stops before any library's destructor runs: a fabric that has shut down
+ * must not be called.
+ *
+ * Locks: life_lock serializes starting and stopping; `lock` guards the list, what is visited and
+ * which thread runs, and is inside it. No client is called under either. All is on a page that is
+ * wiped in a forked child, where zero is a list of none and a lock that is free.
+ */
+#include "core/base/reaper.h"
+
+#include "core/base/error.h"
+#include "core/base/process.h"
+#include "core/base/thread.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REST_NS          3000000
+#define EXIT_PATIENCE_NS 500000000
+
+struct reaper {
+    pthread_mutex_t life_lock, lock;
+    pthread_cond_t left; /* a client is no longer visited */
+    struct reaper_client *clients;
+    pthread_t thread;
+    bool running; /* written with both locks held */
+    atomic_uint stopping;
+};
+
+static _Atomic(struct reaper *) shared;
+static _Atomic int64_t idle_ns = REAPER_IDLE_NS;
+static atomic_uint awake = 1; /* 1 also where no thread sleeps */
+
+/* ---- sleeping --------------------------------------------------------------------------- */
+
+static void futex_wait(atomic_uint *word, unsigned value, const struct timespec *most)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, most, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void reaper_set_idle(int64_t ns)
+{
+    atomic_store(&idle_ns, ns);
+}
+
+void reaper_wake(void)
+{
+    int before = errno;
+
+    if (atomic_load(&awake) || atomic_exchange(&awake, 1))
+        return;
+    futex_wake(&awake);
+    errno = before;
+}
+
+/* ---- the thread ------------------------------------------------------------------------- */
+
+static bool is_due(struct reaper_client *client)
+{
+    return !client->paused && client->is_due(client);
+}
+
+static bool anything_is_due(struct reaper *reaper)
+{
+    bool due = false;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (struct reaper_client *client = reaper->clients; client && !due; client = client->next)
+        due = is_due(client);
+    pthread_mutex_unlock(&reaper->lock);
+    return due;
+}
+
+static bool goes_on(const struct reaper *reaper, const struct reaper_client *client)
+{
+    return !client->paused && !atomic_load(&reaper->stopping);
+}
+
+/* A client that is visited stays in the list. The lock is let go for each call, and a thread that
+ * pauses the client waits for one at the most. */
+static bool call(struct reaper *reaper, struct reaper_client *client,
+                 bool (*function)(struct reaper_client *client))
+{
+    bool more;
+
+    if (!goes_on(reaper, client))
+        return false;
+    client->visited = true;
+    pthread_mutex_unlock(&reaper->lock);
+    more = function(client);
+    pthread_mutex_lock(&reaper->lock);
+    client->visited = false;
+    pthread_cond_broadcast(&reaper->left);
+    return more;
+}
+
+/* False: nothing was due. */
+static bool go_round(struct reaper *reaper)
+{
+    struct reaper_client *client;
+    bool due = false;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (client = reaper->clients; client; client = client->next) {
+        if (!is_due(client))
+            continue;
+        due = true;
+        if (call(reaper, client, client->examine))
+            while (call(reaper, client, client->reap))
+                ;
+    }
+    pthread_mutex_unlock(&reaper->lock);
+    return due;
+}
+
+/* Ends early if something becomes due. A client that is paused is tidied some time after. */
+static void tidy(struct reaper *reaper)
+{
+    struct reaper_client *client;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (client = reaper->clients; client; client = client->next) {
+        while (!atomic_load(&awake) && call(reaper, client, client->tidy))
+            ;
+        client->untidy = client->paused;
+    }
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+/* False: it was not woken. The sleep has an end if reaper_wake() was called since the last one. */
+static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle)
+{
+    bool ends = atomic_exchange(&awake, 0);
+
+    if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
+        atomic_store(&awake, 1);
+    else
+        futex_wait(&awake, 0, ends ? idle : NULL);
+    return atomic_load(&awake);
+}
+
+static void *run(void *arg)
+{
+    static const struct timespec rest = {.tv_nsec = REST_NS};
+    int64_t ns = atomic_load(&idle_ns);
+    struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    struct reaper *reaper = arg;
+    bool woken = false;
+
+    while (!atomic_load(&reaper->stopping)) {
+        if (go_round(reaper) || woken) {
+            futex_wait(&reaper->stopping, 0, &rest);
+            woken = false;
+            continue;
+        }
+        woken = sleep_until_woken(reaper, &idle);
+        if (!woken)
+            tidy(reaper);
+    }
+    atomic_store(&awake, 1);
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static struct reaper *reaper_page(void)
+{
+    struct reaper *made = atomic_load(&shared), *other = NULL;
+
+    if (made)
+        return made;
+    made = process_page();
+    if (made && !atomic_compare_exchange_strong(&shared, &other, made)) {
+        process_page_free(made);
+        made = other;
+    }
+    return made;
+}
+
+static void ask_to_stop(struct reaper *reaper)
+{
+    atomic_store(&reaper->stopping, 1);
+    futex_wake(&reaper->stopping);
+    atomic_store(&awake, 1);
+    futex_wake(&awake);
+}
+
+static bool is_visited(const struct reaper *reaper)
+{
+    for (const struct reaper_client *client = reaper->clients; client; client = client->next)
+        if (client->visited)
+            return true;
+    return false;
+}
+
+static bool runs_on_another_thread(struct reaper *reaper)
+{
+    bool runs;
+
+    pthread_mutex_lock(&reaper->lock);
+    runs = reaper->running && !pthread_equal(reaper->thread, pthread_self());
+    pthread_mutex_unlock(&reaper->lock);
+    return runs;
+}
+
+/* Waits for the call that is under way, but not for ever: a fabric may hang. Other threads may
+ * start and stop the reaper meanwhile. */
+static void at_exit(void)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    struct reaper *reaper = atomic_load(&shared);
+    bool visited = reaper && runs_on_another_thread(reaper);
+
+    if (visited)
+        ask_to_stop(reaper);
+    for (long waited = 0; visited && waited < EXIT_PATIENCE_NS; waited += pause.tv_nsec) {
+        pthread_mutex_lock(&reaper->lock);
+        visited = is_visited(reaper);
+        pthread_mutex_unlock(&reaper->lock);
+        if (visited)
+            nanosleep(&pause, NULL);
+    }
+}
+
+static bool hear_of_exit(void)
+{
+    return atexit(at_exit) == 0;
+}
+
+static void set_running(struct reaper *reaper, bool running, pthread_t thread)
+{
+    pthread_mutex_lock(&reaper->lock);
+    reaper->running = running;
+    reaper->thread = thread;
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+/* With life_lock held. No client has joined: the thread visits none before it is known. */
+static bool start(struct reaper *reaper)
+{
+    static atomic_int heard;
+    pthread_t thread;
+
+    if (reaper->running)
+        return true;
+    if (!process_once(&heard, hear_of_exit)) {
+        hmreg_fail(-ENOMEM, "no memory for the reaper's exit handler");
+        return false;
+    }
+    atomic_store(&reaper->stopping, 0);
+    if (thread_start(&thread, "hmreg-reaper", NULL, run, reaper, "to deregister what has ended"))
+        return false;
+    set_running(reaper, true, thread);
+    return true;
+}
+
+/* With life_lock held. */
+static void stop(struct reaper *reaper)
+{
+    ask_to_stop(reaper);
+    pthread_join(reaper->thread, NULL);
+    set_running(reaper, false, reaper->thread);
+}
+
+bool reaper_join(struct reaper_client *client)
+{
+    struct reaper *reaper = reaper_page();
+    bool started;
+
+    if (!reaper) {
+        hmreg_fail(-ENOMEM, "no memory for the reaper");
+        return false;
+    }
+    pthread_mutex_lock(&reaper->life_lock);
+    started = start(reaper);
+    if (started) {
+        pthread_mutex_lock(&reaper->lock);
+        client->paused = 0;
+        client->visited = client->untidy = false;
+        client->next = reaper->clients;
+        reaper->clients = client;
+        pthread_mutex_unlock(&reaper->lock);
+        reaper_wake();
+    }
+    pthread_mutex_unlock(&reaper->life_lock);
+    return started;
+}
+
+/* False: it has not joined. */
+static bool unlink_client(struct reaper *reaper, struct reaper_client *client)
+{
+    struct reaper_client **link = &reaper->clients;
+
+    while (*link && *link != client)
+        link = &(*link)->next;
+    if (!*link)
+        return false;
+    *link = client->next;
+    return true;
+}
+
+void reaper_leave(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+    bool left, last;
+
+    if (!reaper)
+        return;
+    pthread_mutex_lock(&reaper->life_lock);
+    pthread_mutex_lock(&reaper->lock);
+    client->paused++;
+    while (client->visited)
+        pthread_cond_wait(&reaper->left, &reaper->lock);
+    left = unlink_client(reaper, client);
+    last = !reaper->clients;
+    pthread_mutex_unlock(&reaper->lock);
+    if (left && last)
+        stop(reaper);
+    pthread_mutex_unlock(&reaper->life_lock);
+}
+
+/* ---- pauses ----------------------------------------------------------------------------- */
+
+void reaper_pause(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+
+    if (!reaper)
+        return;
+    pthread_mutex_lock(&reaper->lock);
+    client->paused++;
+    while (client->visited && !pthread_equal(reaper->thread, pthread_self()))
+        pthread_cond_wait(&reaper->left, &reaper->lock);
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+void reaper_resume(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+    bool due;
+
+    if (!reaper)
+        return;
+    pthread_mutex_lock(&reaper->lock);
+    client->paused--;
+    due = is_due(client) || client->untidy;
+    pthread_mutex_unlock(&reaper->lock);
+    if (due)
+        reaper_wake();
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See thread.h. The attributes are set before the thread runs: one that starts with its creator's
+ * CPU and class may not get to set them itself. Where a sandbox forbids that, the thread starts as
+ * its creator is. The kernel leaves of all CPUs those that the process's cpuset has.
+ */
+#include "core/base/thread.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STACK_BYTES ((size_t)512 << 10) /* a fabric's deregistration may run on it */
+#define MOST_CPUS   8192
+
+struct cpus {
+    cpu_set_t sets[MOST_CPUS / CPU_SETSIZE];
+};
+
+static int set_attributes(pthread_attr_t *attr)
+{
+    struct sched_param normal = {.sched_priority = 0};
+    struct cpus all;
+    int rc;
+
+    memset(&all, 0xff, sizeof(all));
+    rc = pthread_attr_setaffinity_np(attr, sizeof(all), all.sets);
+    if (!rc)
+        rc = pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+    if (!rc)
+        rc = pthread_attr_setschedpolicy(attr, SCHED_OTHER);
+    return rc ? rc : pthread_attr_setschedparam(attr, &normal);
+}
+
+/* own_stack: of the caller's, or of STACK_BYTES; else of the size that any thread has. */
+static int create_normal(pthread_t *out, bool own_stack, const struct thread_stack *stack,
+                         void *(*run)(void *), void *arg)
+{
+    pthread_attr_t attr;
+    int rc;
+
+    pthread_attr_init(&attr);
+    if (own_stack && stack)
+        pthread_attr_setstack(&attr, stack->base, stack->size);
+    else if (own_stack)
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
+    rc = set_attributes(&attr);
+    rc = rc ? rc : pthread_create(out, &attr, run, arg);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
+/* A program may keep more thread-local data than our stack has room for (EINVAL). */
+static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg)
+{
+    int rc = create_normal(out, true, stack, run, arg);
+
+    if (rc == EINVAL)
+        rc = create_normal(out, false, NULL, run, arg);
+    return rc ? pthread_create(out, NULL, run, arg) : 0;
+}
+
+int thread_start(pthread_t *out, const char *name, const struct thread_stack *stack,
+                 void *(*run)(void *), void *arg, const char *what)
+{
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = create(out, stack, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc)
+        return hmreg_fail_os(rc, "no thread %s", what);
+    pthread_setname_np(*out, name);
+    return 0;
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache.h. The rules that each step keeps are in cache_pool.c.
+ */
+#include "core/cache/cache.h"
+
+#include <limits.h>
+
+/* Changes that are applied under one hold of the lock, at the most. */
+#define CACHE_CHANGES 64
+
+/* ---- looking for ------------------------------------------------------------------------ */
+
+/* The next entry after `number` that serves: it contains the range and has exactly these rights. */
+static uint32_t next_serving(const struct cache *cache, const struct cache_want *want,
+                             uint32_t number)
+{
+    while ((number = itree_covering(&cache->tree, number, want->start, want->end))) {
+        const struct hmreg_mr *mr = &cache_entry_at(cache->pool, number)->mr;
+
+        if (mr->access != want->access)
+            continue;
+        if (!want->exact || (mr->node.start == want->start && mr->node.end == want->end))
+            return number;
+    }
+    return 0;
+}
+
+/* A live one if there is any, else, if that will do, a pending one. */
+static struct cache_entry *serving(const struct cache *cache, const struct cache_want *want,
+                                   bool pending_too)
+{
+    struct cache_entry *pending = NULL;
+    uint32_t number = 0;
+
+    if (!cache->tree.root) /* most of a domain's caches are empty */
+        return NULL;
+    while ((number = next_serving(cache, want, number))) {
+        struct cache_entry *entry = cache_entry_at(cache->pool, number);
+
+        if (entry->mr.state == CACHE_LIVE)
+            return entry;
+        if (!entry->mr.changed)
+            pending = entry;
+    }
+    return pending_too ? pending : NULL;
+}
+
+/* One that has had all sequences there are serves by the tree alone, as long as it lives. */
+static void heat_entry(struct cache_entry *entry)
+{
+    if (!entry_sequence(entry))
+        return;
+    if (!entry_is_hot(entry))
+        entry_next_sequence(entry);
+    entry->mr.cold = false;
+}
+
+/* Pins an entry for a get that found it. */
+static void use(struct cache_entry *entry, bool heat)
+{
+    entry->pins++;
+    entry->mr.used = true;
+    if (heat)
+        heat_entry(entry);
+}
+
+static struct cache_entry *serving_among(const struct cache_pool *pool, unsigned from, unsigned to,
+                                         const struct cache_want *want)
+{
+    struct cache_entry *entry = NULL;
+
+    for (unsigned i = from; i < to && !entry; i++)
+        entry = serving(&pool->caches[i], want, false);
+    return entry;
+}
+
+bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
+                  const struct cache_want *want)
+{
+    bool serves;
+
+    pthread_mutex_lock(&pool->lock);
+    serves = serving_among(pool, from, to, want);
+    pthread_mutex_unlock(&pool->lock);
+    return serves;
+}
+
+struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
+                               const struct cache_want *want, bool heat)
+{
+    struct cache_entry *entry;
+
+    pthread_mutex_lock(&pool->lock);
+    entry = serving_among(pool, from, to, want);
+    if (entry)
+        use(entry, heat);
+    pthread_mutex_unlock(&pool->lock);
+    return entry;
+}
+
+/* ---- a get's steps ---------------------------------------------------------------------- */
+
+struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
+                                const struct hmreg_mr *like)
+{
+    struct cache_pool *pool = cache->pool;
+    struct cache_entry *entry;
+
+    pthread_mutex_lock(&pool->lock);
+    entry = cache_take_entry(cache, want, like);
+    pthread_mutex_unlock(&pool->lock);
+    return entry;
+}
+
+static bool never_fits(const struct cache *cache, uint64_t bytes)
+{
+    return !cache->limit.regions || bytes > cache->limit.bytes ||
+           quota_never_fits(cache->pool->quota, bytes);
+}
+
+static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
+                              const struct hmreg_mr *like, bool heat, struct cache_entry **entry)
+{
+    *entry = serving(cache, want, true);
+    if (*entry) {
+        use(*entry, heat && (*entry)->mr.state == CACHE_LIVE);
+        return (*entry)->mr.state == CACHE_LIVE ? CACHE_FOUND : CACHE_SERVED;
+    }
+    if (!cache_has_place(cache))
+        return CACHE_SHORT;
+    *entry = cache_take_entry(cache, want, like);
+    if (!*entry)
+        return CACHE_SHORT;
+    if (never_fits(cache, want->end - want->start))
+        return CACHE_FULL;
+    cache_link(cache, *entry);
+    return CACHE_CLAIMED;
+}
+
+enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
+                             const struct hmreg_mr *like, bool heat, struct cache_entry **entry)
+{
+    enum cache_claim result;
+
+    pthread_mutex_lock(&cache->pool->lock);
+    result = claim(cache, want, like, heat, entry);
+    pthread_mutex_unlock(&cache->pool->lock);
+    return result;
+}
+
+/* Takes room for a region, of its own cache and of all together. */
+static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
+                                    struct cache_search *search)
+{
+    struct cache_pool *pool = cache->pool;
+
+    if (quota_never_fits(pool->quota, bytes))
+        return CACHE_ROOMLESS;
+    switch (cache_make_room(cache, bytes, search)) {
+    case CACHE_ROOM_LATER:
+        return CACHE_INTERRUPTED;
+    case CACHE_NO_ROOM:
+        return CACHE_ROOMLESS;
+    case CACHE_ROOM:
+        break;
+    }
+    if (!pool->counted)
+        return CACHE_PUBLISHED;
+    switch (quota_take(pool->quota, &pool->owed, bytes)) {
+    case QUOTA_FULL:
+        return CACHE_SQUEEZED;
+    case QUOTA_NEVER:
+        return CACHE_ROOMLESS;
+    case QUOTA_TAKEN:
+        break;
+    }
+    return CACHE_PUBLISHED;
+}
+
+static void tell_waiters(struct cache_pool *pool)
+{
+    if (pool->waiters)
+        pthread_cond_broadcast(&pool->decided);
+}
+
+static enum cache_publish publish(struct cache *cache, struct cache_entry *entry, bool right,
+                                  bool hot, struct cache_search *search)
+{
+    enum cache_publish result = right && !entry->mr.changed
+                                    ? take_room(cache, mr_len(&entry->mr), search)
+                                    : CACHE_DISCARDED;
+
+    switch (result) {
+    case CACHE_PUBLISHED:
+        cache_enliven(cache, entry);
+        ledger_count(&cache->stats, STATS_MISSES, 1);
+        if (hot && !search->evicted)
+            heat_entry(entry);
+        break;
+    case CACHE_ROOMLESS:
+        entry->mr.roomless = true;
+        cache_disown(cache, entry);
+        break;
+    case CACHE_DISCARDED:
+        cache_disown(cache, entry);
+        break;
+    default:
+        return result; /* not decided */
+    }
+    tell_waiters(cache->pool);
+    return result;
+}
+
+enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry, bool right,
+                                 bool hot, struct cache_search *search)
+{
+    enum cache_publish result;
+
+    pthread_mutex_lock(&cache->pool->lock);
+    result = publish(cache, entry, right, hot, search);
+    cache_unlock(cache->pool);
+    return result;
+}
+
+static void disown(struct cache *cache, struct cache_entry *entry, bool roomless)
+{
+    pthread_mutex_lock(&cache->pool->lock);
+    entry->mr.roomless = roomless;
+    cache_disown(cache, entry);
+    tell_waiters(cache->pool);
+    pthread_mutex_unlock(&cache->pool->lock);
+}
+
+void cache_abandon(struct cache *cache, struct cache_entry *entry)
+{
+    disown(cache, entry, false);
+}
+
+void cache_forgo(struct cache *cache, struct cache_entry *entry)
+{
+    disown(cache, entry, true);
+}
+
+static void wait_for(struct cache *cache, const struct cache_entry *entry)
+{
+    cache_stats_add(&cache->stats, STATS_WAITS, 1);
+    cache_stats_add(&cache->stats, STATS_WAITING, 1);
+    cache->pool->waiters++;
+    while (entry->mr.state == CACHE_PENDING)
+        pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
+    cache->pool->waiters--;
+    cache_stats_add(&cache->stats, STATS_WAITING, -1);
+}
+
+bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless)
+{
+    struct cache_pool *pool = cache->pool;
+    bool live;
+
+    pthread_mutex_lock(&pool->lock);
+    if (entry->mr.state == CACHE_PENDING)
+        wait_for(cache, entry);
+    live = entry->mr.state == CACHE_LIVE;
+    *roomless = entry->mr.roomless;
+    pthread_mutex_unlock(&pool->lock);
+    return live;
+}
+
+static struct cache_entry *take_if_unpinned(struct cache_pool *pool, struct cache_entry *entry)
+{
+    if (entry->mr.state != CACHE_HELD || entry_pins(pool, entry))
+        return NULL;
+    entry->mr.state = CACHE_ENDING;
+    return entry;
+}
+
+struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache_entry *gone;
+
+    barrier_here(); /* see entry_set_unending() */
+    pthread_mutex_lock(&pool->lock);
+    entry->pins--;
+    gone = take_if_unpinned(pool, entry);
+    pthread_mutex_unlock(&pool->lock);
+    return gone;
+}
+
+bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
+                           struct cache_entry **gone)
+{
+    bool held;
+
+    pthread_mutex_lock(&pool->lock);
+    held = entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
+    if (held) {
+        entry->pins--;
+        *gone = take_if_unpinned(pool, entry);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!held)
+        cache_stats_add(&entry_cache(pool, entry)->stats, STATS_WRONG_PUTS, 1);
+    return held;
+}
+
+struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache_entry *gone;
+
+    pthread_mutex_lock(&pool->lock);
+    gone = take_if_unpinned(pool, entry);
+    pthread_mutex_unlock(&pool->lock);
+    return gone;
+}
+
+/* ---- endings ---------------------------------------------------------------------------- */
+
+/* A pending entry is its registrar's to end; it is told. True: it was live, and died. */
+static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
+                             const struct change *change)
+{
+    const struct itree_node *node = &entry->mr.node;
+
+    if (entry->mr.state == CACHE_PENDING) {
+        entry->mr.changed = true;
+        return false;
+    }
+    if (change->unmapped && change->start <= node->start && node->end <= change->end)
+        entry->mr.unmapped = true;
+    mr_revoke(&entry->mr);
+    cache_end(cache, entry);
+    cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
+    return true;
+}
+
+/* *room: how many more may end under this hold of the lock. */
+static void invalidate(struct cache *cache, const struct change *change, unsigned *room)
+{
+    uint32_t number = 0;
+
+    while (*room && (number = itree_touching(&cache->tree, number, change->start, change->end)))
+        *room -= invalidate_entry(cache, cache_entry_at(cache->pool, number), change);
+}
+
+/* True: all that it touches has ended. */
+static bool apply(struct cache_pool *pool, const struct change *change, unsigned *room)
+{
+    unsigned count = change_is_of_host_memory(change) ? HOST_CACHES : pool->thread_caches.caches;
+
+    if (gate_listens_to(pool->thread_caches.gate, change->source, change->library))
+        for (unsigned i = 0; i < count && *room; i++)
+            invalidate(&pool->caches[i], change, room);
+    return *room;
+}
+
+/* cache_drain() may end with the first batch of its own, which must have read every open change
+ * that is finished: the queue returns these first. */
+_Static_assert(CACHE_CHANGES >= CHANGES_OPEN, "a batch reads all open changes");
+
+/* True: the queue is empty. */
+static bool drain_batch(struct cache_pool *pool)
+{
+    unsigned room = CACHE_BATCH, changes = CACHE_CHANGES;
+
+    while (room && changes--) {
+        if (!pool->applying && !changes_next(&pool->changes, &pool->change))
+            return true;
+        pool->applying = !apply(pool, &pool->change, &room);
+    }
+    return false;
+}
+
+/* False: what was pushed before `end` is read. What threads push meanwhile is left to later calls,
+ * so that none goes on for ever; until one has read it, the gate stays shut. */
+static bool drain_some(struct cache_pool *pool, uint64_t end)
+{
+    bool more = false;
+
+    pthread_mutex_lock(&pool->lock);
+    if (gate_begin_drain(pool->thread_caches.gate)) {
+        if (drain_batch(pool))
+            gate_end_drain(pool->thread_caches.gate);
+        more = pool->applying || pool->changes.next < end;
+    }
+    cache_unlock(pool);
+    return more;
+}
+
+void cache_drain(struct cache_pool *pool)
+{
+    uint64_t end;
+
+    if (!gate_is_queued(pool->thread_caches.gate))
+        return;
+    end = changes_end();
+    while (drain_some(pool, end))
+        ;
+}
+
+bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out)
+{
+    struct cache_pool *pool = cache->pool;
+    const struct itree_node *node;
+    uint32_t number;
+
+    pthread_mutex_lock(&pool->lock);
+    number = itree_touching(&cache->tree, 0, start, end);
+    if (number) {
+        node = &cache_entry_at(pool, number)->mr.node;
+        *out = (struct span){node->start, node->end};
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return number;
+}
+
+void cache_drop(struct cache *cache, struct cache_entry *entry)
+{
+    struct cache_pool *pool = cache->pool;
+
+    pthread_mutex_lock(&pool->lock);
+    if (entry->mr.state == CACHE_LIVE) {
+        cache_end(cache, entry);
+        cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
+    }
+    cache_unlock(pool);
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache_pool.h. Invariants, true whenever the lock is free:
+ *
+ *  - An entry is in a cache's tree if and only if it is pending or live. It counts as used, and is
+ *    in the clock list, if and only if it is live; used never exceeds the limit, except where that
+ *    was lowered below what is in use.
+ *  - A pending entry is pinned by the thread that registers it, which alone ends that state.
+ *  - Threads that want the same do not register it twice: whoever claims has looked for a live
+ *    entry and a pending one (whose memory has not changed since) under the same lock.
+ *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
+ *    have passed a barrier since it became so: nobody can pin it without the lock, and if the sum
+ *    of its pins is 0 it is idle. Only cold entries are evicted.
+ *  - A put looks whether it ended an entry whose sequence is even, unless HOT_UNENDING is set
+ * there: that is set of cold entries that are live, and of free ones, whose pins end nothing.
+ *
+ *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
+ *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
+ *
+ *  - The pool has read every change that was pushed before its gate was last GATE_LIVE alone.
+ *
+ * Lock order: the pool's lock is the innermost but for the statistics's and the quota's. Under it no
+ * vendor, fabric or user is called, and it is held for a bounded time. Hooks and the thread that
+ * reads the kernel's events never take it: they push to the queue of changes.
+ */
+#include "core/cache/cache_pool.h"
+
+#include "core/base/reaper.h"
+
+#include <assert.h>
+
+#define FIRST_SEQUENCE 2 /* 0 comes last */
+
+/* ---- lists ------------------------------------------------------------------------------ */
+
+/* Written under the lock alone. Sequentially consistent: the reaper reads it before it sleeps. */
+static void list_count(struct cache_list *list, unsigned more)
+{
+    unsigned count = atomic_load_explicit(&list->count, memory_order_relaxed);
+
+    atomic_store(&list->count, count + more);
+}
+
+/* Where no reaper deregisters, the next call of the domain's does: the gate sends it aside. */
+static void call_for_end(struct cache_pool *pool)
+{
+    if (!atomic_load(&pool->served) && !(atomic_load(&pool->thread_caches.gate->state) & GATE_REAP))
+        atomic_fetch_or(&pool->thread_caches.gate->state, GATE_REAP);
+}
+
+static void append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
+{
+    cache_entry_at(pool, number)->place = 0;
+    if (list->last)
+        cache_entry_at(pool, list->last)->place = number;
+    else
+        list->first = number;
+    list->last = number;
+    list_count(list, 1);
+}
+
+static void list_append(struct cache_pool *pool, struct cache_list *list, uint32_t number)
+{
+    append(pool, list, number);
+    call_for_end(pool);
+}
+
+static struct cache_entry *take_first(struct cache_pool *pool, struct cache_list *list)
+{
+    struct cache_entry *entry;
+
+    if (!list->first)
+        return NULL;
+    entry = cache_entry_at(pool, list->first);
+    list->first = entry->place;
+    if (!list->first)
+        list->last = 0;
+    list_count(list, -1u);
+    return entry;
+}
+
+static struct cache_entry *list_take(struct cache_pool *pool, struct cache_list *list)
+{
+    struct cache_entry *entry = take_first(pool, list);
+
+    if (entry && !pool->dying.first && !pool->dead.first && !pool->busy.first &&
+        atomic_load(&pool->thread_caches.gate->state) & GATE_REAP)
+        atomic_fetch_and(&pool->thread_caches.gate->state, ~GATE_REAP);
+    return entry;
+}
+
+/* ---- accounts, all with the lock held --------------------------------------------------- */
+
+static void count_used(struct cache *cache)
+{
+    cache_stats_used(&cache->stats, cache->used.regions, cache->used.bytes);
+}
+
+void cache_link(struct cache *cache, struct cache_entry *entry)
+{
+    itree_insert(&cache->tree, entry_number(entry));
+    entry->mr.state = CACHE_PENDING;
+    cache->pending++;
+}
+
+void cache_disown(struct cache *cache, struct cache_entry *entry)
+{
+    itree_remove(&cache->tree, entry_number(entry));
+    entry->mr.state = CACHE_HELD;
+    cache->pending--;
+}
+
+void cache_enliven(struct cache *cache, struct cache_entry *entry)
+{
+    entry->mr.state = CACHE_LIVE;
+    entry->mr.used = false;
+    entry_set_unending(entry, true);
+    cache->pending--;
+    clock_insert(&cache->live, entry_number(entry));
+    cache_use_add(&cache->used, entry);
+    count_used(cache);
+}
+
+/* What the entry took is free for others. */
+static void unlink_live(struct cache *cache, struct cache_entry *entry)
+{
+    itree_remove(&cache->tree, entry_number(entry));
+    if (cache->pool->counted) {
+        cache->pool->owed.regions++;
+        cache->pool->owed.bytes += mr_len(&entry->mr);
+    }
+    cache_use_subtract(&cache->used, entry);
+    count_used(cache);
+}
+
+void cache_unlock(struct cache_pool *pool)
+{
+    if (pool->owed.regions)
+        quota_give(pool->quota, &pool->owed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void cache_count_in(struct cache_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < pool->thread_caches.caches && !pool->counted; i++)
+        quota_add(pool->quota, pool->caches[i].used.regions, pool->caches[i].used.bytes);
+    pool->counted = true;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void become_zombie(struct cache *cache, struct cache_entry *entry)
+{
+    if (!entry->mr.zombie)
+        cache_stats_set(&cache->stats, STATS_ZOMBIES, ++cache->zombies);
+    entry->mr.zombie = true;
+}
+
+/* A cold entry that serves no more: its users keep it, or the next that comes deregisters it. */
+static void lay_out(struct cache *cache, struct cache_entry *entry)
+{
+    struct cache_pool *pool = cache->pool;
+
+    thread_cache_clear_used(&pool->thread_caches, entry_number(entry)); /* it will be another region's */
+    barrier_here();                                  /* see entry_set_unending() */
+    if (entry_pins(pool, entry)) {
+        entry->mr.state = CACHE_HELD;
+        become_zombie(cache, entry);
+        return;
+    }
+    entry->mr.state = CACHE_ENDING;
+    list_append(pool, &pool->dead, entry_number(entry));
+}
+
+void cache_retire(struct cache *cache, struct cache_entry *entry)
+{
+    unlink_live(cache, entry);
+    entry->mr.state = CACHE_ENDING;
+}
+
+void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry)
+{
+    list_append(pool, &pool->dead, entry_number(entry));
+}
+
+/* Threads do not pin it by their tables any more, and puts look whether they end it. */
+static void unpublish(struct cache *cache, struct cache_entry *entry)
+{
+    clock_remove(&cache->live, entry_number(entry));
+    unlink_live(cache, entry);
+    if (entry_is_hot(entry))
+        entry_next_sequence(entry);
+    else
+        entry_set_unending(entry, false);
+}
+
+void cache_kill(struct cache *cache, struct cache_entry *entry)
+{
+    unpublish(cache, entry);
+    if (entry->mr.cold) {
+        lay_out(cache, entry);
+        return;
+    }
+    entry->mr.state = CACHE_DYING;
+    list_append(cache->pool, &cache->pool->dying, entry_number(entry));
+}
+
+void cache_end(struct cache *cache, struct cache_entry *entry)
+{
+    struct cache_pool *pool = cache->pool;
+
+    unpublish(cache, entry);
+    entry->mr.state = CACHE_DYING;
+    list_append(pool, &pool->dying, entry_number(entry));
+    reaper_wake();
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
+                     struct quota *quota)
+{
+    *pool = (struct cache_pool){.caches = caches, .quota = quota, .fresh = STABLE_ARRAY_FIRST};
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->decided, NULL);
+    stable_array_init(&pool->entries, sizeof(struct cache_entry));
+    changes_start(&pool->changes);
+    if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
+        thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact))
+        return true;
+    stable_array_free(&pool->entries);
+    pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->lock);
+    return false;
+}
+
+static struct cache_stats *ledger_of(struct thread_cache_set *tcache, unsigned index)
+{
+    struct cache_pool *pool = (struct cache_pool *)((char *)tcache - offsetof(struct cache_pool, thread_caches));
+
+    return &pool->caches[index].stats;
+}
+
+void cache_pool_close(struct cache_pool *pool)
+{
+    unsigned count = pool->thread_caches.caches;
+
+    assert(!cache_entries(pool));
+    thread_cache_set_close(&pool->thread_caches, ledger_of);
+    for (unsigned i = 0; i < count; i++)
+        clock_free(&pool->caches[i].live);
+    if (!pool->check_puts)
+        stable_array_free(&pool->entries);
+    pthread_cond_destroy(&pool->decided);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
+                uint64_t max_bytes)
+{
+    *cache = (struct cache){.pool = pool,
+                            .index = (uint16_t)index,
+                            .tree = {&pool->entries, offsetof(struct cache_entry, mr.node), 0},
+                            .limit = {max_regions, max_bytes}};
+    clock_init(&cache->live, &pool->entries, offsetof(struct cache_entry, place));
+}
+
+bool cache_grow(struct cache *cache)
+{
+    struct cache_pool *pool = cache->pool;
+    uint32_t end;
+    bool entries, list;
+
+    pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
+    end = pool->entries.end;
+    entries = !pool->free && pool->fresh == end;
+    list = !cache_has_place(cache);
+    pthread_mutex_unlock(&pool->lock);
+    return (!entries || stable_array_grow(&pool->entries, end, &pool->lock)) &&
+           (!list || clock_grow(&cache->live, &pool->lock));
+}
+
+struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
+                                     const struct hmreg_mr *like)
+{
+    struct cache_pool *pool = cache->pool;
+    struct cache_entry *entry;
+    uint32_t number;
+
+    if (!pool->free)
+        cache_collect(pool);
+    number = pool->free;
+    if (!number && pool->fresh == pool->entries.end)
+        return NULL;
+    entry = cache_entry_at(pool, number ? number : pool->fresh);
+    if (number) {
+        pool->free = entry->place;
+        entry_set_unending(entry, false);
+    } else { /* once and for all: threads read the number of what they remember */
+        entry->mr.slot_offset = pin_slot_offset(pool->fresh++);
+        atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
+    }
+    entry->mr.domain = like->domain;
+    entry->mr.node.start = want->start;
+    entry->mr.node.end = want->end;
+    entry->mr.access = like->access;
+    entry->mr.iface = like->iface;
+    entry->mr.cached = entry->mr.registered = entry->mr.monitored = entry->mr.watched = false;
+    entry->mr.ask_monitor = entry->mr.ask_identity = false;
+    entry->mr.state = CACHE_HELD;
+    entry->mr.cold = true;
+    entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
+    entry->mr.used = entry->mr.roomless = false;
+    entry->mr.cache = cache->index;
+    entry->pins++; /* to what, together with the threads' pin slots, is 0 */
+    pool->count++;
+    return entry;
+}
+
+/* Puts an entry into quarantine, for the one that has been there longest; NULL: there is room. */
+static struct cache_entry *exchange(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache_list *list = &pool->quarantine;
+
+    append(pool, list, entry_number(entry));
+    if (atomic_load_explicit(&list->count, memory_order_relaxed) <= CACHE_QUARANTINE)
+        return NULL;
+    return take_first(pool, list);
+}
+
+static void forget(struct cache_pool *pool, struct cache_entry *entry)
+{
+    struct cache *cache = entry_cache(pool, entry);
+
+    if (entry->mr.zombie)
+        cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
+    entry->mr.state = CACHE_FREE;
+    entry_set_unending(entry, true);
+    pool->count--;
+    if (pool->check_puts)
+        entry = exchange(pool, entry);
+    if (entry && entry_sequence(entry)) { /* else it has had all there are, and is not used again */
+        entry->place = pool->free;
+        pool->free = entry_number(entry);
+    }
+}
+
+#define NUMBER UINT64_C(0xffffffff) /* of an entry, in pool->forgotten */
+
+void cache_collect(struct cache_pool *pool)
+{
+    uint32_t number, next;
+
+    if (!(atomic_load(&pool->forgotten) & NUMBER))
+        return;
+    number = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
+    for (; number; number = next) {
+        struct cache_entry *entry = cache_entry_at(pool, number);
+
+        next = entry->place;
+        forget(pool, entry);
+    }
+}
+
+/* The entries are the caller's alone until the exchange, and linked by then: only cache_collect()
+ * takes any off, and it takes all. */
+static void push_forgotten(struct cache_pool *pool, struct cache_entry *const *entries,
+                           unsigned count)
+{
+    uint64_t before = atomic_load(&pool->forgotten), after;
+
+    for (unsigned i = 1; i < count; i++)
+        entries[i - 1]->place = entry_number(entries[i]);
+    do {
+        entries[count - 1]->place = (uint32_t)(before & NUMBER);
+        after = ((before & ~NUMBER) + ((uint64_t)count << 32)) | entry_number(entries[0]);
+    } while (!atomic_compare_exchange_weak(&pool->forgotten, &before, after));
+}
+
+void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, unsigned count)
+{
+    bool zombies = false;
+
+    if (!count)
+        return;
+    for (unsigned i = 0; i < count; i++)
+        zombies |= entries[i]->mr.zombie;
+    push_forgotten(pool, entries, count);
+    if (!zombies)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* ---- what is left to do ----------------------------------------------------------------- */
+
+/* The first of them, so many at the most. True: one was hot, so its pins are not certain yet. */
+static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned most)
+{
+    unsigned count = 0;
+    bool uncertain = false;
+
+    *out = (struct cache_list){.first = 0};
+    pthread_mutex_lock(&pool->lock);
+    out->first = pool->dying.first;
+    for (uint32_t number = out->first; number && count < most; count++) {
+        out->last = number;
+        uncertain |= !cache_entry_at(pool, number)->mr.cold;
+        number = cache_entry_at(pool, number)->place;
+    }
+    if (out->last) {
+        pool->dying.first = cache_entry_at(pool, out->last)->place;
+        cache_entry_at(pool, out->last)->place = 0;
+        pool->dying.last = pool->dying.first ? pool->dying.last : 0;
+        list_count(&pool->dying, -count);
+        atomic_init(&out->count, count);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return uncertain;
+}
+
+static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
+{
+    struct cache_entry *entry;
+
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < CACHE_BATCH && (entry = list_take(pool, dying)); i++) {
+        entry->mr.cold = true;
+        lay_out(entry_cache(pool, entry), entry);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void cache_examine(struct cache_pool *pool, unsigned most)
+{
+    struct cache_list dying;
+
+    if (!atomic_load(&pool->dying.count))
+        return;
+    if (take_dying(pool, &dying, most))
+        thread_cache_barrier(&pool->thread_caches);
+    while (dying.first)
+        lay_out_some(pool, &dying);
+    reaper_wake();
+}
+
+unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cache_entry **out,
+                    unsigned most)
+{
+    unsigned count = 0;
+
+    if (!atomic_load(&list->count))
+        return 0;
+    pthread_mutex_lock(&pool->lock);
+    while (count < most && (out[count] = list_take(pool, list)))
+        count++;
+    pthread_mutex_unlock(&pool->lock);
+    return count;
+}
+
+void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
+{
+    pthread_mutex_lock(&pool->lock);
+    entry->mr.watched = false; /* that has been seen to */
+    become_zombie(entry_cache(pool, entry), entry);
+    list_append(pool, &pool->busy, entry_number(entry));
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* ---- accounts --------------------------------------------------------------------------- */
+
+unsigned cache_entries(struct cache_pool *pool)
+{
+    unsigned entries;
+
+    pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
+    entries = pool->count;
+    pthread_mutex_unlock(&pool->lock);
+    return entries;
+}
+
+/* Of the stable array's next ones; *next comes to be 0 after the last. */
+static unsigned held_among(struct cache_pool *pool, uint32_t *next)
+{
+    unsigned held = 0;
+    uint32_t i;
+
+    pthread_mutex_lock(&pool->lock);
+    for (i = *next; i < pool->fresh && i < *next + CACHE_PASSED; i++) {
+        const struct cache_entry *entry = cache_entry_at(pool, i);
+
+        held += entry->mr.state != CACHE_FREE && entry_pins(pool, entry);
+    }
+    *next = i < pool->fresh ? i : 0;
+    pthread_mutex_unlock(&pool->lock);
+    return held;
+}
+
+unsigned cache_held(struct cache_pool *pool)
+{
+    uint32_t next = STABLE_ARRAY_FIRST;
+    unsigned held = 0;
+
+    while (next)
+        held += held_among(pool, &next);
+    return held;
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache_set.h. Whoever brings an entry to its end deregisters it, with no lock held; what the
+ * monitor has killed is left to the next call (reap), since the monitor may not.
+ */
+#include "core/cache/cache_set.h"
+
+#include "core/base/error.h"
+#include "core/mr/region.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REAPED        16 /* at once */
+#define REAPED_BESIDE 8  /* by a call that comes by */
+#define MOST_EVICTED  64 /* under one hold of the lock */
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static bool is_due(struct reaper_client *client);
+static bool on_examine(struct reaper_client *client);
+static bool on_reap(struct reaper_client *client);
+static bool on_tidy(struct reaper_client *client);
+
+static struct cache_set *set_of(struct listener *listener)
+{
+    return (struct cache_set *)((char *)listener - offsetof(struct cache_set, listener));
+}
+
+static bool needs(struct listener *listener, uint64_t start, uint64_t end, struct span *out)
+{
+    struct cache_set *set = set_of(listener);
+    struct span one;
+    bool any = false;
+
+    for (unsigned i = 0; i < HOST_CACHES; i++) {
+        if (!cache_first_in(&set->caches[i], start, end, &one) || (any && one.start >= out->start))
+            continue;
+        *out = one;
+        any = true;
+    }
+    return any;
+}
+
+struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device)
+{
+    return &set->caches[device < 0 ? (unsigned)iface : set->first[iface] + (unsigned)device];
+}
+
+static void open_ledger(struct cache_set *set, struct cache *cache, enum hmreg_iface iface,
+                        int device)
+{
+    cache_stats_open(&cache->stats, &set->domain->lib->stats_page, set->shown, iface, device);
+    cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, set->domain->max_regions);
+    cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, set->domain->max_bytes);
+}
+
+static void open_ledgers(struct cache_set *set)
+{
+    const struct hmreg_domain *domain = set->domain;
+
+    set->shown =
+        stats_page_domain(&domain->lib->stats_page, domain->ops.name, domain->caps.fabric, domain->flags);
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+        for (int device = -1; device < domain->lib->runtimes[iface].devices; device++)
+            open_ledger(set, cache_set_at(set, iface, device), iface, device);
+}
+
+static void close_ledgers(struct cache_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        cache_stats_close(&set->caches[i].stats);
+    stats_page_end_domain(&set->domain->lib->stats_page, set->shown);
+}
+
+void cache_set_join(struct cache_set *set)
+{
+    struct hmreg *lib = set->domain->lib;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    set->next = lib->sets;
+    lib->sets = set;
+    if (quota_is_limit(&lib->quota))
+        cache_count_in(&set->pool);
+    pthread_mutex_unlock(&lib->sets_lock);
+}
+
+void cache_set_leave(struct cache_set *set)
+{
+    struct hmreg *lib = set->domain->lib;
+    struct cache_set **link = &lib->sets;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    while (set->visitors)
+        pthread_cond_wait(&lib->sets_left, &lib->sets_lock);
+    while (*link != set)
+        link = &(*link)->next;
+    *link = set->next;
+    pthread_mutex_unlock(&lib->sets_lock);
+}
+
+struct cache_set *cache_set_new(struct hmreg_domain *domain)
+{
+    struct hmreg *lib = domain->lib;
+    unsigned first[HMREG_IFACE_COUNT], count = HOST_CACHES;
+    struct cache_set *set;
+
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
+        first[iface] = count;
+        count += (unsigned)lib->runtimes[iface].devices;
+    }
+    set = calloc(1, sizeof(*set) + count * sizeof(set->caches[0]));
+    if (!set)
+        return NULL;
+    set->domain = domain;
+    set->monitor = lib->monitor;
+    memcpy(set->first, first, sizeof(first));
+    set->count = count;
+    if (!cache_pool_open(&set->pool, set->caches, count, domain->flags & HMREG_DOMAIN_EXACT,
+                         &lib->quota)) {
+        free(set);
+        return NULL;
+    }
+    set->pool.check_puts = domain->check_puts = lib->settings.check_puts;
+    for (unsigned i = 0; i < count; i++)
+        cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
+    domain->serial = set->pool.thread_caches.serial;
+    domain->place = tls_view_offset(domain->serial);
+    set->listener = (struct listener){.gate = set->pool.thread_caches.gate, .needs = needs};
+    set->reaper = (struct reaper_client){
+        .is_due = is_due, .examine = on_examine, .reap = on_reap, .tidy = on_tidy};
+    open_ledgers(set);
+    monitor_attach(set->monitor, &set->listener);
+    cache_set_join(set);
+    return set;
+}
+
+void cache_set_free(struct cache_set *set)
+{
+    monitor_detach(set->monitor, &set->listener);
+    while (monitor_tidy(set->monitor)) /* the reaper may be gone */
+        ;
+    cache_pool_close(&set->pool);
+    close_ledgers(set);
+    free(set);
+}
+
+bool cache_set_sync(struct cache_set *set)
+{
+    bool settled = monitor_sync(set->monitor);
+
+    cache_drain(&set->pool);
+    return settled;
+}
+
+/* ---- entries' ends ---------------------------------------------------------------------- */
+
+/* Does it lie beside the run? Then it is a part of it from now on. */
+static bool joins(struct span *run, const struct hmreg_mr *mr)
+{
+    if (mr->node.start == run->end)
+        run->end = mr->node.end;
+    else if (mr->node.end == run->start)
+        run->start = mr->node.start;
+    else
+        return false;
+    return true;
+}
+
+/* Neighbours at once, since the kernel's part takes longest. But hooks count each by itself. */
+static void unwatch(struct cache_set *set, struct cache_entry *const *entries, unsigned count)
+{
+    bool together = monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS;
+
+    for (unsigned i = 0, next; i < count; i = next) {
+        const struct hmreg_mr *mr = &entries[i]->mr;
+        struct span run = {mr->node.start, mr->node.end};
+
+        for (next = i + 1; together && next < count; next++) {
+            const struct hmreg_mr *other = &entries[next]->mr;
+
+            if (other->watched != mr->watched || other->unmapped != mr->unmapped ||
+                !joins(&run, other))
+                break;
+        }
+        if (mr->watched)
+            monitor_unwatch(set->monitor, run.start, run.end, mr->unmapped);
+    }
+}
+
+/* What fails here is not the failure of the call that does it. */
+static void end_some(struct cache_set *set, struct cache_entry **entries, unsigned count)
+{
+    struct hmreg_error_guard guard;
+    unsigned gone = 0;
+
+    hmreg_error_guard(&guard);
+    unwatch(set, entries, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct hmreg_mr *mr = &entries[i]->mr;
+
+        if (mr->registered && region_destroy(mr) == -EBUSY)
+            cache_keep_busy(&set->pool, entries[i]);
+        else
+            entries[gone++] = entries[i];
+    }
+    hmreg_error_unguard(&guard, true);
+    cache_forget(&set->pool, entries, gone);
+}
+
+void cache_set_end(struct cache_set *set, struct cache_entry *entry)
+{
+    end_some(set, &entry, 1);
+}
+
+void cache_set_release(struct cache_set *set, struct cache_entry *entry)
+{
+    struct cache_entry *gone = cache_release(&set->pool, entry);
+
+    if (gone)
+        cache_set_end(set, gone);
+}
+
+/* So many at the most, of REAPED. False: there was nothing. */
+static bool end_dead(struct cache_set *set, unsigned most)
+{
+    struct cache_entry *entries[REAPED];
+    unsigned count = cache_take(&set->pool, &set->pool.dead, entries, most);
+
+    if (count)
+        end_some(set, entries, count);
+    return count;
+}
+
+void cache_set_reap_dead(struct cache_set *set)
+{
+    cache_set_sync(set);
+    reaper_pause(&set->reaper);
+    cache_examine(&set->pool, UINT_MAX);
+    while (end_dead(set, REAPED))
+        ;
+    reaper_resume(&set->reaper);
+}
+
+/* Tries those that were busy once more, so many at the most. */
+static void retry_busy(struct cache_set *set, unsigned limit)
+{
+    unsigned tries = atomic_load(&set->pool.busy.count);
+    struct cache_entry *entry;
+
+    for (tries = tries < limit ? tries : limit; tries; tries--)
+        if (cache_take(&set->pool, &set->pool.busy, &entry, 1))
+            cache_set_end(set, entry);
+}
+
+/* Busy ones are many at the worst, and each try may cost a system call: one at a time will do. */
+void cache_set_reap(struct cache_set *set)
+{
+    if (!(atomic_load(&set->pool.thread_caches.gate->state) & GATE_REAP))
+        return;
+    retry_busy(set, 1);
+    if (atomic_load(&set->pool.served))
+        return;
+    cache_examine(&set->pool, REAPED_BESIDE);
+    end_dead(set, REAPED_BESIDE);
+}
+
+/* Those that ended before may go instead: their number counts, not which they are. */
+static void reap_evicted(struct cache_set *set)
+{
+    for (unsigned i = 0; i < MOST_EVICTED + REAPED && end_dead(set, REAPED); i += REAPED)
+        ;
+    if (atomic_load(&set->pool.dead.count))
+        reaper_wake();
+}
+
+void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
+{
+    end_some(set, search->handed_over, search->handed_over_count);
+    if (search->handed_over_count == HANDED_OVER) /* there may be more */
+        reap_evicted(set);
+}
+
+void cache_set_progress(struct cache_set *set)
+{
+    retry_busy(set, 1);
+    cache_set_reap_dead(set);
+}
+
+unsigned cache_set_flush(struct cache_set *set)
+{
+    cache_set_sync(set); /* what has ended is not counted as evicted */
+    retry_busy(set, UINT_MAX);
+    cache_empty(&set->pool);
+    cache_set_reap_dead(set);
+    return cache_entries(&set->pool);
+}
+
+/* ---- the reaper ------------------------------------------------------------------------- */
+
+static struct cache_set *set_of_reaper(struct reaper_client *client)
+{
+    return (struct cache_set *)((char *)client - offsetof(struct cache_set, reaper));
+}
+
+static bool is_due(struct reaper_client *client)
+{
+    struct cache_pool *pool = &set_of_reaper(client)->pool;
+
+    return gate_is_queued(pool->thread_caches.gate) || atomic_load(&pool->dying.count) ||
+           (atomic_load(&pool->served) && atomic_load(&pool->dead.count));
+}
+
+static bool on_examine(struct reaper_client *client)
+{
+    struct cache_pool *pool = &set_of_reaper(client)->pool;
+
+    cache_drain(pool);
+    cache_examine(pool, UINT_MAX);
+    return atomic_load(&pool->served);
+}
+
+static bool on_reap(struct reaper_client *client)
+{
+    return end_dead(set_of_reaper(client), REAPED);
+}
+
+static bool on_tidy(struct reaper_client *client)
+{
+    return monitor_tidy(set_of_reaper(client)->monitor);
+}
+
+void cache_set_serve(struct cache_set *set)
+{
+    struct hmreg_error before;
+
+    if (atomic_load(&set->asked) || atomic_exchange(&set->asked, true))
+        return;
+    hmreg_error_save(&before);
+    if (reaper_join(&set->reaper))
+        atomic_store(&set->pool.served, set->domain->caps.any_thread);
+    else
+        log_say(&set->domain->lib->settings.log, HMREG_LOG_WARN,
+                "what has ended stays registered until the next call of its domain: %s",
+                hmreg_last_error()->text);
+    hmreg_error_restore(&before);
+}
+
+void cache_set_serve_no_more(struct cache_set *set)
+{
+    reaper_leave(&set->reaper);
+    atomic_store(&set->pool.served, false);
+    atomic_store(&set->asked, false);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes)
+{
+    pthread_mutex_lock(&set->pool.lock);
+    *max_regions = set->caches[0].limit.regions;
+    *max_bytes = set->caches[0].limit.bytes;
+    pthread_mutex_unlock(&set->pool.lock);
+}
+
+void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
+{
+    cache_drain(&set->pool); /* what has ended makes room before anything is evicted */
+    for (unsigned i = 0; i < set->count; i++)
+        cache_change_limits(&set->caches[i], max_regions, max_bytes);
+    cache_set_reap_dead(set);
+}
+
+static bool evict_of(struct cache_set *set, struct cache *first)
+{
+    bool done;
+
+    cache_drain(&set->pool); /* as above */
+    done = first && cache_evict(first, 1, 0);
+    for (unsigned i = 0; i < set->count && !done; i++)
+        done = cache_evict(&set->caches[i], 1, 0);
+    return done;
+}
+
+static bool evict_own(struct cache_set *set, struct cache *first)
+{
+    bool done = evict_of(set, first);
+
+    if (done)
+        reap_evicted(set);
+    return done;
+}
+
+/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper, or
+ * to that domain's own calls, to deregister it: its fabric may forbid this thread to
+ * (FI_THREAD_DOMAIN). The domain is not closed meanwhile. */
+static bool visit(struct hmreg *lib, struct cache_set *set)
+{
+    bool done;
+
+    set->visitors++;
+    pthread_mutex_unlock(&lib->sets_lock);
+    done = evict_of(set, NULL);
+    reaper_wake();
+    pthread_mutex_lock(&lib->sets_lock);
+    set->visitors--;
+    pthread_cond_broadcast(&lib->sets_left);
+    return done;
+}
+
+bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first)
+{
+    bool done = own && evict_own(own, first);
+
+    if (done)
+        return true;
+    pthread_mutex_lock(&lib->sets_lock);
+    for (struct cache_set *set = lib->sets, *next; set && !done; set = next) {
+        done = set != own && visit(lib, set);
+        next = set->next;
+    }
+    pthread_mutex_unlock(&lib->sets_lock);
+    return done;
+}
+
+/* Caches count for the quota from when it first is a limit. */
+static void change_quota(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
+{
+    pthread_mutex_lock(&lib->sets_lock);
+    quota_change(&lib->quota, max_regions, max_bytes);
+    for (struct cache_set *set = lib->sets; set && quota_is_limit(&lib->quota); set = set->next)
+        cache_count_in(&set->pool);
+    pthread_mutex_unlock(&lib->sets_lock);
+}
+
+int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
+{
+    int rc = context_check(lib);
+
+    if (rc)
+        return rc;
+    change_quota(lib, max_regions, max_bytes);
+    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL))
+        ;
+    return 0;
+}
+
+void hmreg_domain_settle(struct hmreg_domain *domain)
+{
+    cache_set_sync(domain->caches);
+}
+
+/* ---- asking ----------------------------------------------------------------------------- */
+
+unsigned cache_set_held(struct cache_set *set)
+{
+    return cache_held(&set->pool);
+}
+
+/* Entries that the reaper examines are in no list: the pause lets it finish. */
+static void examine_all(struct cache_set *set)
+{
+    cache_drain(&set->pool);
+    reaper_pause(&set->reaper);
+    cache_examine(&set->pool, UINT_MAX);
+    reaper_resume(&set->reaper);
+}
+
+void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
+{
+    examine_all(set);
+    for (unsigned i = 0; i < set->count; i++)
+        cache_stats_sum(&set->caches[i].stats, out);
+}
+
+void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
+                        struct hmreg_stats *out)
+{
+    examine_all(set);
+    cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
+}
+
+/* A vendor that cannot say is not believed: asking what the memory is now will tell the caller
+ * why. */
+bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
+                       uint64_t identity)
+{
+    struct runtime *runtime = context_runtime(set->domain->lib, iface);
+    struct hmreg_error_guard guard;
+    uint64_t now = 0;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = runtime->ops->identity(runtime->self, start, (size_t)(end - start), &now);
+    hmreg_error_unguard(&guard, rc);
+    return !rc && now == identity;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A domain's life: made by its provider, closed when nothing of it is left; between the two, what
+ * is asked of it and of its caches, and the limits that these are given.
+ */
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/cache/cache_set.h"
+#include "core/cache/put_check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- making and closing ----------------------------------------------------------------- */
+
+int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
+                        const struct provider_caps *caps, void *self,
+                        const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    struct hmreg_domain *domain = NULL;
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    if (rc)
+        goto destroy_self;
+    domain = calloc(1, sizeof(*domain));
+    if (!domain) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a domain");
+        goto destroy_self;
+    }
+    rc = domain_init(domain, lib, ops, caps, self, config);
+    if (rc)
+        goto free_domain;
+    domain->caches = cache_set_new(domain);
+    if (!domain->caches) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a domain's caches");
+        goto free_domain;
+    }
+    keys_init(&domain->keys, caps->key_size);
+    atomic_fetch_add(&lib->domains, 1);
+    *out = domain;
+    return 0;
+
+free_domain:
+    free(domain);
+destroy_self:
+    if (ops->destroy)
+        ops->destroy(self);
+    return rc;
+}
+
+static int check_closed(const struct hmreg_domain *domain)
+{
+    const struct {
+        unsigned count;
+        const char *what;
+    } open[] = {
+        {atomic_load(&domain->regions), "regions"},
+        {cache_set_held(domain->caches), "cached regions"},
+        {atomic_load(&domain->remotes), "remotes"},
+        {atomic_load(&domain->objects), "endpoints, counters or queues"},
+        {atomic_load(&domain->mapped_keys), "mapped keys"},
+    };
+
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
+        if (open[i].count)
+            return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count, open[i].what);
+    return 0;
+}
+
+int hmreg_domain_close(struct hmreg_domain *domain)
+{
+    unsigned busy;
+    int rc;
+
+    if (!domain)
+        return 0;
+    rc = domain_check(domain);
+    if (rc)
+        return rc;
+    rc = check_closed(domain);
+    if (rc)
+        return rc;
+    cache_set_leave(domain->caches); /* what others deregister there is in nobody's use */
+    cache_set_serve_no_more(domain->caches);
+    busy = cache_set_flush(domain->caches);
+    if (busy) {
+        cache_set_join(domain->caches);
+        return hmreg_fail(-EBUSY,
+                          "%u cached regions of this domain are still in use below: the fabric "
+                          "does not deregister them yet",
+                          busy);
+    }
+    domain->ops.destroy(domain->self); /* first: peers on other threads may ask the caches */
+    cache_set_free(domain->caches);
+    keys_destroy(&domain->keys);
+    atomic_fetch_sub(&domain->lib->domains, 1);
+    if (domain->check_puts)
+        put_check_keep(domain);
+    else
+        free(domain);
+    return 0;
+}
+
+/* ---- asking ----------------------------------------------------------------------------- */
+
+int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
+{
+    struct hmreg_domain_info info = {0};
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_domain_info");
+    if (rc)
+        return rc;
+    snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
+    snprintf(info.fabric, sizeof(info.fabric), "%s", domain->caps.fabric);
+    info.mr_mode = domain->caps.mr_mode;
+    info.key_size = domain->caps.key_size;
+    info.iov_limit = domain->caps.iov_limit;
+    info.max_len = domain->caps.max_len;
+    cache_set_limits(domain->caches, &info.max_regions, &info.max_bytes);
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
+int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes)
+{
+    int rc = domain_check(domain);
+
+    if (rc)
+        return rc;
+    if (domain->flags & HMREG_DOMAIN_NO_CACHE)
+        return hmreg_fail(-EINVAL, "this domain was opened without a cache: by its flags, by a "
+                                   "limit of 0, or because its fabric has a cache of its own");
+    cache_set_change_limits(domain->caches, max_regions, max_bytes);
+    return 0;
+}
+
+int hmreg_domain_flush(struct hmreg_domain *domain)
+{
+    int rc = domain_check(domain);
+
+    if (!rc)
+        cache_set_flush(domain->caches);
+    return rc;
+}
+
+int hmreg_domain_progress(struct hmreg_domain *domain)
+{
+    int rc = domain_check(domain);
+
+    if (!rc)
+        cache_set_progress(domain->caches);
+    return rc;
+}
+
+/* Of the first version; later callers have more. */
+#define LEAST_STATS offsetof(struct hmreg_stats, caches)
+
+static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    return rc ? rc : validate_out_size(out->size, LEAST_STATS, "struct hmreg_stats");
+}
+
+int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
+{
+    struct hmreg_stats stats = {0};
+    int rc = check_stats(domain, out);
+
+    if (rc)
+        return rc;
+    cache_set_stats(domain->caches, &stats);
+    validate_copy_out(out, &stats, sizeof(stats));
+    return 0;
+}
+
+int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                      struct hmreg_stats *out)
+{
+    struct hmreg_stats stats = {0};
+    int rc = check_stats(domain, out);
+
+    rc = rc ? rc : validate_iface(iface);
+    if (!rc && device != -1)
+        rc = domain_check_device(domain, iface, device);
+    if (rc)
+        return rc;
+    if (iface == HMREG_IFACE_SYSTEM)
+        device = -1;
+    cache_set_stats_of(domain->caches, iface, device, &stats);
+    validate_copy_out(out, &stats, sizeof(stats));
+    return 0;
+}

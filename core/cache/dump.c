@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What is in a domain's caches, entry by entry, for people who look for a leak. Entries are
+ * described in batches under the pool's lock and shown with nothing locked: who is shown them may
+ * take as long as he likes, and call the library.
+ *
+ * A region's own fields are its registrar's until it is published, and again whoever's that
+ * deregisters it: they are read only in between.
+ */
+#include "core/cache/cache_set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define BATCH 32 /* entries, in use or not, that are looked at under one hold of the lock */
+
+/* ---- one entry, with the pool's lock held ----------------------------------------------- */
+
+static enum hmreg_entry_state state_of(const struct cache_entry *entry)
+{
+    switch ((enum cache_state)entry->mr.state) {
+    case CACHE_PENDING:
+        return HMREG_ENTRY_PENDING;
+    case CACHE_LIVE:
+        return HMREG_ENTRY_LIVE;
+    default:
+        return HMREG_ENTRY_ENDED;
+    }
+}
+
+/* Was it published, and is it not being deregistered? */
+static bool is_whole(const struct cache_entry *entry)
+{
+    switch ((enum cache_state)entry->mr.state) {
+    case CACHE_LIVE:
+    case CACHE_DYING:
+        return true;
+    case CACHE_HELD:
+        return entry->mr.zombie;
+    default:
+        return false;
+    }
+}
+
+/* Threads count pins for each other, so that a sum taken while they do may be of no moment. */
+static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_entry *entry)
+{
+    int32_t pins = (int32_t)entry_pins(pool, entry);
+
+    return pins > 0 ? (uint64_t)pins : 0;
+}
+
+static void describe(const struct cache_pool *pool, const struct cache_entry *entry,
+                     struct hmreg_entry_info *out)
+{
+    const struct cache_stats *stats = &entry_cache(pool, entry)->stats;
+
+    *out = (struct hmreg_entry_info){
+        .size = sizeof(*out),
+        .iface = stats->iface,
+        .device = stats->device,
+        .state = state_of(entry),
+        .addr = entry->mr.node.start,
+        .len = mr_len(&entry->mr),
+        .access = entry->mr.access,
+        .key = HMREG_KEY_NOTAVAIL,
+        .pins = shown_pins(pool, entry),
+    };
+    if (is_whole(entry)) {
+        out->path = (enum hmreg_path)entry->mr.path;
+        out->identity = mr_identity(&entry->mr);
+        out->key = entry->mr.made.key;
+    }
+    if (out->state == HMREG_ENTRY_LIVE)
+        out->unused = !entry->mr.used && !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
+}
+
+/* ---- all of them ------------------------------------------------------------------------ */
+
+/* Describes entries from *number on, which is moved past those that were looked at: how many there
+ * were in use. False: the end. */
+static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmreg_entry_info *out,
+                          unsigned *count)
+{
+    uint32_t last = *number + BATCH;
+    bool more;
+
+    pthread_mutex_lock(&pool->lock);
+    cache_collect(pool);
+    for (*count = 0; *number < last && *number < pool->fresh; ++*number) {
+        const struct cache_entry *entry = cache_entry_at(pool, *number);
+
+        if (entry->mr.state != CACHE_FREE)
+            describe(pool, entry, &out[(*count)++]);
+    }
+    more = *number < pool->fresh;
+    pthread_mutex_unlock(&pool->lock);
+    return more;
+}
+
+static const char *state_name(enum hmreg_entry_state state)
+{
+    static const char *const names[] = {"pending", "live", "ended"};
+
+    return names[state];
+}
+
+/* By write(2) alone, so that a debugger may ask for it wherever the process stands. */
+static int print(const struct hmreg_entry_info *entry, void *context)
+{
+    dprintf(STDERR_FILENO,
+            "%s %d %s %#" PRIx64 "+%" PRIu64 " access %#" PRIx64 " %s pins %" PRIu64 " unused %d"
+            " identity %#" PRIx64 " key %#" PRIx64 "\n",
+            hmreg_iface_name(entry->iface), entry->device, hmreg_path_name(entry->path),
+            entry->addr, entry->len, entry->access, state_name(entry->state), entry->pins,
+            entry->unused, entry->identity, entry->key);
+    return 0;
+}
+
+int hmreg_domain_dump(struct hmreg_domain *domain,
+                      int (*visit)(const struct hmreg_entry_info *entry, void *context),
+                      void *context)
+{
+    struct hmreg_entry_info batch[BATCH];
+    uint32_t number = STABLE_ARRAY_FIRST;
+    unsigned count;
+    bool more = true;
+    int rc = domain_check(domain);
+
+    if (!rc)
+        cache_drain(&domain->caches->pool);
+    while (!rc && more) {
+        more = describe_some(&domain->caches->pool, &number, batch, &count);
+        for (unsigned i = 0; i < count && !rc; i++)
+            rc = (visit ? visit : print)(&batch[i], context);
+    }
+    return rc;
+}

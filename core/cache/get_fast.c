@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg_mr_get() and hmreg_mr_put() where nothing stands in the way: a hit reads what its thread
+ * remembers, pins the entry in a pin slot of its own, and only then looks whether the entry is still
+ * what it was. No lock, no fence, no line that another thread writes but at a miss. What has to ask
+ * somebody, or finds its first slot taken, is done aside; what fails there goes the whole way, in
+ * get.c.
+ *
+ * The order: pin; the gate's state; the entry's sequence. Who takes an entry away makes its
+ * sequence even, passes a barrier in every thread, and adds up the pins. So either the sum has this
+ * pin, or this thread sees the new sequence. The state comes before the sequence, since the gate
+ * is shut from before memory changes until the sequences are even. tests/model/protocol/hit.pml is
+ * a model of it: other threads see the pins of this one in order, and at its next fence at the
+ * latest.
+ */
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/cache/cache_set.h"
+#include "core/cache/get_slow.h"
+#include "core/cache/put_check.h"
+
+#define likely(condition)   __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+#define noinline            __attribute__((noinline))
+
+/* Only this thread writes there, so adding need not be atomic for others; they read it whole. The
+ * order is that of a release. */
+static inline void add_to(atomic_uint *own, unsigned value)
+{
+#if defined(__x86_64__) && !defined(BARRIER_TSAN)
+    __asm__ volatile("addl %1, %0" : "+m"(*own) : "ri"(value) : "memory", "cc");
+#else
+    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + value,
+                          memory_order_release);
+#endif
+}
+
+static inline void count(_Atomic uint64_t *own)
+{
+#if defined(__x86_64__) && !defined(BARRIER_TSAN)
+    __asm__ volatile("addq $1, %0" : "+m"(*own) : : "cc");
+#else
+    atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+#endif
+}
+
+/* A load with acquire, which on x86 any load is: so compilers may make it a part of the instruction
+ * that needs the value. Who needs the order calls barrier_compiler() after it. */
+static inline unsigned peek(const atomic_uint *word)
+{
+#if defined(__x86_64__) && !defined(BARRIER_TSAN)
+    return *(const unsigned *)word;
+#else
+    return atomic_load_explicit(word, memory_order_acquire);
+#endif
+}
+
+/* Pairs with the release when the entry became what it is. */
+static inline uint32_t sequence_of(const struct hmreg_mr *mr)
+{
+    return atomic_load_explicit(&mr->sequence, memory_order_acquire);
+}
+
+/* Pairs with gate_end_drain(), before which sequences were made even. */
+static inline unsigned state_of(const struct thread_cache *tcache)
+{
+    return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
+}
+
+/* For eviction, which clears it (evict.c). */
+static inline void mark_used(struct pin_slot *pin_slot)
+{
+    atomic_store_explicit(&pin_slot->used, 1, memory_order_relaxed);
+}
+
+/* Between the change of a pin and the look at the entry. Pairs with barrier_everywhere(). */
+static inline void fence(const struct thread_cache *tcache)
+{
+    if (unlikely(tcache->fenced))
+        barrier_here();
+    barrier_compiler();
+}
+
+/* ---- put -------------------------------------------------------------------------------- */
+
+/* A pin has been taken back that may have been the last of an entry that is not served. */
+static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+{
+    /* Not mr->domain: the entry may be another's already. */
+    struct cache_set *set = cache_set_of(tcache->set);
+    struct cache_entry *gone;
+
+    barrier_here(); /* the pin slot's new value is out before what follows is read */
+    if (sequence_of(mr) & HOT_UNENDING)
+        return;
+    if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
+        return;
+    cache_set_reap(set);
+    gone = cache_released(&set->pool, (struct cache_entry *)mr);
+    if (gone)
+        cache_set_end(set, gone);
+}
+
+static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot, struct hmreg_mr *mr)
+{
+    /* A release: what the user did is done before who adds up finds this. */
+    add_to(&pin_slot->pins, -1u);
+    fence(tcache);
+    if (unlikely(sequence_of(mr) % 2 == 0))
+        put_last(tcache, mr);
+}
+
+/* By a thread that has no pin slot for it yet, or has to fence. */
+static noinline void put_aside(struct hmreg_mr *mr)
+{
+    struct cache_set *set;
+    struct thread_cache *tcache;
+    struct pin_slot *pin_slot;
+
+    if (mr && mr->domain->check_puts) {
+        put_checked(mr);
+        return;
+    }
+    if (!mr || !mr->slot_offset || domain_check(mr->domain))
+        return;
+    set = mr->domain->caches;
+    tcache = thread_cache_join(&set->pool.thread_caches);
+    pin_slot = tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
+    if (pin_slot) {
+        unpin(tcache, pin_slot, mr);
+        return;
+    }
+    cache_set_reap(set);
+    cache_set_release(set, (struct cache_entry *)mr);
+}
+
+void hmreg_mr_put(struct hmreg_mr *mr)
+{
+    tls_view_pointer view;
+
+    if (unlikely(!mr)) {
+        put_aside(mr);
+        return;
+    }
+    view = tls_view_at(mr->domain->place);
+    if (unlikely(view->serial != mr->domain->serial) || unlikely(mr->slot_offset >= view->room)) {
+        put_aside(mr);
+        return;
+    }
+    add_to(&pin_slot_at(view->pin_slots, mr->slot_offset)->pins, -1u);
+    barrier_compiler();
+    if (unlikely(peek(&mr->sequence) % 2 == 0))
+        put_last(view->tcache, mr);
+}
+
+/* ---- get, aside ------------------------------------------------------------------------- */
+
+/* Does the entry, which is pinned and in its place, contain the range, with these rights? */
+static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr, uint64_t len,
+                   uint64_t access)
+{
+    uint64_t offset = addr - mr->node.start, size = mr_len(mr);
+
+    if (offset >= size || len - 1 >= size - offset || mr->access != access)
+        return false;
+    return !tcache->exact || (!offset && len == size);
+}
+
+/* No change that the domain has not read can be of this entry. What is being read from the kernel
+ * is of memory that the monitor watches; what is in the queue may be of any. */
+static bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr *mr)
+{
+    unsigned state = state_of(tcache);
+
+    return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
+           !((state & GATE_READING) && mr->monitored);
+}
+
+/* Asks what the entry demands to be asked at each hit. */
+static bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence)
+{
+    struct cache_set *set = cache_set_of(tcache->set);
+
+    if (mr->ask_monitor &&
+        (!monitor_is_read(set->monitor) || !is_certain(tcache, mr) || sequence_of(mr) != sequence))
+        return false;
+    if (!mr->ask_identity ||
+        cache_set_is_same(set, mr->iface, mr->node.start, mr->node.end, mr_identity(mr)))
+        return true;
+    cache_drop(&set->caches[mr->cache], (struct cache_entry *)mr);
+    return false;
+}
+
+/* An entry that a slot names. NULL: it does not serve; *go_on: another may. */
+static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, uint64_t addr, uint64_t len,
+                                  uint64_t access, bool *go_on)
+{
+    struct cache_set *set = cache_set_of(tcache->set);
+    struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
+    struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
+    uint32_t sequence = (pin_slot->check ^ (uint32_t)access) & ~THREAD_CACHE_ASIDE;
+
+    *go_on = true;
+    if (sequence_of(mr) != sequence) /* or the rights are others */
+        return NULL;
+    add_to(&pin_slot->pins, 1);
+    fence(tcache);
+    *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
+    if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
+        !serves(tcache, mr, addr, len, access)) {
+        unpin(tcache, pin_slot, mr);
+        return NULL;
+    }
+    *go_on = false; /* asking may have changed the table */
+    if (!is_right(tcache, mr, sequence)) {
+        unpin(tcache, pin_slot, mr);
+        return NULL;
+    }
+    mark_used(pin_slot);
+    thread_cache_count(tcache, mr->cache, &set->caches[mr->cache].stats);
+    return mr;
+}
+
+static struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr, uint64_t len, uint64_t access)
+{
+    const uint32_t *slot = thread_cache_slot(tcache->view.slots, tcache->view.mask, thread_cache_hash(addr));
+    const uint32_t *end = slot + THREAD_CACHE_PROBES;
+    struct hmreg_mr *mr = NULL;
+    bool go_on = true;
+
+    for (; go_on && !mr && slot < end && *slot; slot++)
+        mr = try_entry(tcache, pin_slot_number(*slot), addr, len, access, &go_on);
+    return mr;
+}
+
+static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
+                              uint64_t access, struct hmreg_mr **out)
+{
+    struct thread_cache *tcache = NULL;
+    struct hmreg_mr *mr = NULL;
+
+    if (domain && out && process_is(domain->lib->epoch))
+        tcache = thread_cache_find(&domain->caches->pool.thread_caches);
+    if (tcache) {
+        cache_drain(&domain->caches->pool);
+        if (state_of(tcache) & GATE_REAP)
+            cache_set_reap(domain->caches);
+        mr = hit_aside(tcache, (uintptr_t)addr, len, access);
+    }
+    if (!mr)
+        return get_slowly(domain, addr, len, access, out);
+    *out = mr;
+    return 0;
+}
+
+/* What was pinned is not what was asked for, or no more. */
+static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, size_t len,
+                                  uint64_t access, struct hmreg_mr **out, uint64_t place)
+{
+    struct thread_cache *tcache = tls_view_at(place)->tcache;
+
+    if (pinned->slot_offset)
+        unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
+    return get_aside(cache_set_of(tcache->set)->domain, addr, len, access, out);
+}
+
+/* ---- get -------------------------------------------------------------------------------- */
+
+/* Leaves in *value what differs: in the end the 0 that is returned. */
+static inline bool differs(uint64_t *value, uint64_t other)
+{
+#ifdef __x86_64__
+    bool result;
+
+    __asm__("xorq %2, %0" : "+r"(*value), "=@ccnz"(result) : "r"(other));
+    return result;
+#else
+    *value ^= other;
+    return *value;
+#endif
+}
+
+/* Not for [addr, addr + len) that is empty or wraps: then its last byte lies before the first. */
+static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
+{
+    uint64_t last = addr + len - 1;
+
+    __asm__("" : "+r"(last)); /* compilers who see through it look at carries, at length */
+    return mr->node.start <= addr && addr <= last && last < mr->node.end;
+}
+
+#define CELLS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct pin_slot))
+_Static_assert(sizeof(struct cache_entry) % sizeof(struct pin_slot) == 0,
+               "a name, scaled, is an entry's");
+
+/* The entry that a slot names. */
+static inline struct hmreg_mr *mr_at(char *entries, uint32_t name)
+{
+    uint64_t offset = name;
+
+#if defined(__x86_64__)
+    /* One instruction: compilers take two or three, which are no faster here. */
+    __asm__("imulq %2, %1, %0" : "=r"(offset) : "r"(offset), "i"(CELLS_AN_ENTRY) : "cc");
+#else
+    offset *= CELLS_AN_ENTRY;
+#endif
+    return (struct hmreg_mr *)(entries + offset);
+}
+
+int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 struct hmreg_mr **out)
+{
+    const struct gate *gate;
+    struct hmreg_mr *mr;
+    struct pin_slot *pin_slot;
+    uint64_t place, wrong;
+    uint32_t slot;
+    tls_view_pointer view;
+
+    /* Neither is NULL: pointers that have no bit in common, which is rare, go aside as well. Bits
+     * that are no rights would be taken for a sequence's. */
+    if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
+        return get_aside(domain, addr, len, access, out);
+    place = domain->place;
+    view = tls_view_at(place);
+    if (unlikely(view->serial != domain->serial))
+        return get_aside(domain, addr, len, access, out);
+    slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash((uintptr_t)addr));
+    mr = mr_at(view->entries, slot);
+    pin_slot = pin_slot_at(view->pin_slots, slot);
+    add_to(&pin_slot->pins, 1);
+    barrier_compiler();
+    gate = view->gate;
+    /* A free slot's entry is 0, which contains nothing. */
+    if (unlikely(peek(&gate->state) != GATE_LIVE))
+        return get_otherwise(mr, addr, len, access, out, place);
+    barrier_compiler();
+    wrong = peek(&mr->sequence) ^ pin_slot->check;
+    if (unlikely(differs(&wrong, access)))
+        return get_otherwise(mr, addr, len, access, out, place);
+    if (unlikely(!contains(mr, (uintptr_t)addr, len)))
+        return get_otherwise(mr, addr, len, mr->access, out, place);
+    mark_used(pin_slot);
+    count(view->hits);
+    *out = mr;
+    return (int)wrong;
+}
+
+/* ---- notices ---------------------------------------------------------------------------- */
+
+int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len)
+{
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_range(addr, len);
+    if (!rc)
+        monitor_notice(lib->monitor, (uintptr_t)addr, (uintptr_t)addr + len);
+    return rc;
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hot.h. The sets of the process are in a list of its own page, wiped in the child of a fork
+ * with its lock: a child has none of its parent's domains. A thread that ends looks there for what
+ * it has to give up, since a domain may have been closed meanwhile; a domain's threads' parts are
+ * only added to, and freed with it, so that they are added up without a lock.
+ */
+#include "core/cache/thread_cache.h"
+
+#include "core/base/process.h"
+#include "core/mr/mr.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SLOTS 64u        /* of a new table; always a power of two */
+#define MOST_SLOTS  (1u << 24) /* of the largest: 64 MiB */
+#define FEW_SLOTS   (1u << 14) /* so many may be three quarters empty */
+#define FIRST_CELLS 64u
+#define LINE        64
+#define MANY_BYTES  (256u << 10)
+
+/* glibc loads no library late whose thread-local data of this kind want more alignment than its own
+ * have: a line on x86-64, 16 bytes on arm64, where a TLS view may lie in two lines. */
+#if defined(__x86_64__)
+#define DESK_ALIGNMENT LINE
+#else
+#define DESK_ALIGNMENT 16
+#endif
+
+/* In .tdata, which comes before all that is small: else what precedes it would be padded to a line.
+ */
+_Thread_local struct tls_view tls_views[TLS_VIEWS] __attribute__((
+    aligned(DESK_ALIGNMENT), section(".tdata"), tls_model("initial-exec"), visibility("hidden")));
+
+/* ---- the sets of this process ----------------------------------------------------------- */
+
+/* All zero is a mutex that is free. */
+struct registry {
+    pthread_mutex_t lock;
+    struct thread_cache_set *sets;
+};
+
+static _Atomic(struct registry *) registry;
+
+static struct registry *registry_open(void)
+{
+    struct registry *made = atomic_load(&registry), *other = NULL;
+
+    if (made)
+        return made;
+    made = process_page();
+    if (made && !atomic_compare_exchange_strong(&registry, &other, made)) {
+        process_page_free(made);
+        made = other;
+    }
+    return made;
+}
+
+/* ---- threads ---------------------------------------------------------------------------- */
+
+static _Atomic uint64_t last_thread, last_serial;
+static _Thread_local uint64_t thread_number __attribute__((tls_model("initial-exec")));
+static pthread_key_t leaving;
+
+static void give_up(struct thread_cache_set *set, uint64_t owner)
+{
+    for (struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+        if (atomic_load(&tcache->owner) == owner)
+            atomic_store(&tcache->owner, 0); /* releases what it wrote to the next owner */
+}
+
+/* The thread ends. Its other destructors may still get and put: then it joins again. */
+static void leave(void *arg)
+{
+    struct registry *all = atomic_load(&registry);
+
+    memset(tls_views, 0, sizeof(tls_views));
+    pthread_mutex_lock(&all->lock);
+    for (struct thread_cache_set *set = all->sets; set; set = set->next)
+        give_up(set, thread_number);
+    pthread_mutex_unlock(&all->lock);
+}
+
+static bool ask_to_be_told(void)
+{
+    return pthread_key_create(&leaving, leave) == 0;
+}
+
+/* Names the thread, and makes sure that its end is noticed. */
+static bool thread_enter(void)
+{
+    static atomic_int asked;
+
+    if (!process_once(&asked, ask_to_be_told) || pthread_setspecific(leaving, &tls_views))
+        return false;
+    if (!thread_number)
+        thread_number = atomic_fetch_add(&last_thread, 1) + 1;
+    return true;
+}
+
+/* ---- a thread's part -------------------------------------------------------------------- */
+
+static struct thread_cache *own_part(struct thread_cache_set *set)
+{
+    struct thread_cache *tcache = atomic_load(&set->first);
+
+    while (tcache && atomic_load(&tcache->owner) != thread_number)
+        tcache = tcache->next;
+    return tcache;
+}
+
+static struct thread_cache *left_part(struct thread_cache_set *set)
+{
+    struct thread_cache *tcache = atomic_load(&set->first);
+    uint64_t nobody = 0;
+
+    for (; tcache; tcache = tcache->next, nobody = 0)
+        if (atomic_compare_exchange_strong(&tcache->owner, &nobody, thread_number))
+            break;
+    return tcache;
+}
+
+/* Some more at the end, so that no search wraps. */
+static uint32_t *slots_new(uint32_t size)
+{
+    return calloc((size_t)size + THREAD_CACHE_PROBES, sizeof(uint32_t));
+}
+
+static uint32_t size_of(const struct thread_cache *tcache)
+{
+    return tcache->view.mask / sizeof(uint32_t) + 1;
+}
+
+static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t size)
+{
+    tcache->view.slots = slots;
+    tcache->view.mask = (size - 1) * (uint32_t)sizeof(uint32_t);
+    tcache->used = tcache->others = 0;
+}
+
+/* To be called when the TLS view has changed. */
+static void show(const struct thread_cache *tcache)
+{
+    struct tls_view *shown = tls_view_of(tcache->set->serial);
+
+    if (shown->tcache == tcache)
+        *shown = tcache->view;
+}
+
+static void part_free(struct thread_cache *tcache)
+{
+    free(tcache->view.pin_slots);
+    free(tcache->view.slots);
+    free(tcache);
+}
+
+static struct thread_cache *part_new(struct thread_cache_set *set)
+{
+    struct thread_cache *tcache = calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
+    bool aside = set->fenced || set->exact;
+
+    if (!tcache)
+        return NULL;
+    set_slots(tcache, slots_new(FIRST_SLOTS), FIRST_SLOTS);
+    tcache->set = set;
+    if (!tcache->view.slots || !thread_cache_pin_slot(tcache, FIRST_CELLS - 1)) {
+        part_free(tcache);
+        return NULL;
+    }
+    tcache->view.serial = aside ? ~set->serial : set->serial;
+    tcache->view.gate = set->gate;
+    tcache->view.tcache = tcache;
+    tcache->fenced = set->fenced;
+    tcache->exact = set->exact;
+    atomic_init(&tcache->owner, thread_number);
+    tcache->next = atomic_load(&set->first);
+    while (!atomic_compare_exchange_weak(&set->first, &tcache->next, tcache))
+        ;
+    return tcache;
+}
+
+static struct thread_cache *sit_down(struct thread_cache *tcache)
+{
+    if (tcache)
+        *tls_view_of(tcache->set->serial) = tcache->view;
+    return tcache;
+}
+
+struct thread_cache *thread_cache_find(struct thread_cache_set *set)
+{
+    const struct tls_view *view = tls_view_of(set->serial);
+
+    if (view->serial == set->serial || view->serial == ~set->serial)
+        return view->tcache;
+    return thread_number ? sit_down(own_part(set)) : NULL;
+}
+
+struct thread_cache *thread_cache_join(struct thread_cache_set *set)
+{
+    struct thread_cache *tcache = thread_cache_find(set);
+
+    if (tcache)
+        return tcache;
+    if (!thread_enter())
+        return NULL;
+    tcache = left_part(set);
+    return sit_down(tcache ? tcache : part_new(set));
+}
+
+/* ---- a domain's ------------------------------------------------------------------------- */
+
+bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries, pthread_mutex_t *lock,
+                  unsigned caches, bool exact)
+{
+    struct registry *all = registry_open();
+
+    *set = (struct thread_cache_set){.entries = entries, .lock = lock, .caches = caches, .exact = exact};
+    set->gate = all ? gate_open() : NULL;
+    if (!set->gate)
+        return false;
+    set->serial = atomic_fetch_add(&last_serial, 1) + 1;
+    set->fenced = !barrier_start();
+    pthread_mutex_lock(&all->lock);
+    set->next = all->sets;
+    all->sets = set;
+    pthread_mutex_unlock(&all->lock);
+    return true;
+}
+
+void thread_cache_set_close(struct thread_cache_set *set, struct cache_stats *(*stats)(struct thread_cache_set *, unsigned))
+{
+    struct registry *all = atomic_load(&registry);
+    struct thread_cache_set **link = &all->sets;
+
+    pthread_mutex_lock(&all->lock);
+    while (*link != set)
+        link = &(*link)->next;
+    *link = set->next;
+    pthread_mutex_unlock(&all->lock);
+    for (struct thread_cache *tcache = atomic_load(&set->first), *next; tcache; tcache = next) {
+        next = tcache->next;
+        for (unsigned i = 0; i < set->caches; i++)
+            cache_stats_leave(stats(set, i), tcache->rows[i]);
+        part_free(tcache);
+    }
+    gate_close(set->gate);
+}
+
+/* ---- pin slots ------------------------------------------------------------------------------ */
+
+/* All zero. A few lie on lines of their own; of many, whole pages do, unused as long as they are.
+ */
+static struct pin_slot *cells_new(uint32_t room)
+{
+    size_t bytes = room * sizeof(struct pin_slot);
+    struct pin_slot *made = bytes < MANY_BYTES ? aligned_alloc(LINE, bytes) : calloc(1, bytes);
+
+    if (made && bytes < MANY_BYTES)
+        memset((void *)made, 0, bytes);
+    return made;
+}
+
+/* Eviction may clear `used` meanwhile: then an entry has one more chance. */
+static void copy_cells(struct pin_slot *to, const struct pin_slot *from, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
+        atomic_init(&to[i].used, atomic_load_explicit(&from[i].used, memory_order_relaxed));
+        to[i].check = from[i].check;
+        to[i].hash = from[i].hash;
+    }
+}
+
+/* Only the thread itself writes its pin slots, but for `used`, so it copies them without the lock;
+ * others read them with it. */
+struct pin_slot *thread_cache_pin_slot(struct thread_cache *tcache, uint32_t number)
+{
+    struct tls_view *view = &tcache->view;
+    uint32_t had = pin_slot_number(view->room), room = had ? had : FIRST_CELLS;
+    struct pin_slot *made, *old = view->pin_slots;
+
+    if (number < had)
+        return &old[number];
+    while (room <= number)
+        room *= 2;
+    made = cells_new(room);
+    if (!made)
+        return NULL;
+    if (old)
+        copy_cells(made, old, had);
+    pthread_mutex_lock(tcache->set->lock);
+    view->pin_slots = made;
+    view->room = pin_slot_offset(room);
+    view->entries = tcache->set->entries->base;
+    pthread_mutex_unlock(tcache->set->lock);
+    show(tcache);
+    free(old);
+    return &made[number];
+}
+
+uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number)
+{
+    uint32_t sum = 0;
+
+    /* Acquire: pairs with the release of a put, after which the region may end. */
+    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+        if (pin_slot_offset(number) < tcache->view.room)
+            sum += atomic_load_explicit(&tcache->view.pin_slots[number].pins, memory_order_acquire);
+    return sum;
+}
+
+bool thread_cache_was_used(const struct thread_cache_set *set, uint32_t number)
+{
+    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+        if (pin_slot_offset(number) < tcache->view.room &&
+            atomic_load_explicit(&tcache->view.pin_slots[number].used, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number)
+{
+    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+        if (pin_slot_offset(number) < tcache->view.room &&
+            atomic_load_explicit(&tcache->view.pin_slots[number].used, memory_order_relaxed))
+            atomic_store_explicit(&tcache->view.pin_slots[number].used, 0, memory_order_relaxed);
+}
+
+/* ---- slots ------------------------------------------------------------------------------ */
+
+/* Is the thread's knowledge of an entry good? There may be more pin slots than entries. */
+static bool is_good(const struct thread_cache *tcache, uint32_t number)
+{
+    const struct hmreg_mr *mr = stable_array_at(tcache->set->entries, number);
+    uint32_t check = tcache->view.pin_slots[number].check;
+
+    if (!check)
+        return false;
+    check ^= atomic_load_explicit(&mr->sequence, memory_order_relaxed);
+    return !(check & ~(THREAD_CACHE_ASIDE | HMREG_ACCESS_ALL));
+}
+
+static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
+{
+    return thread_cache_slot(tcache->view.slots, tcache->view.mask, hash);
+}
+
+/* Where an entry goes: its own slot, a free one, or one that is good no more. NULL: nowhere. */
+static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint32_t number)
+{
+    uint32_t *slot = first_slot(tcache, hash), *end = slot + THREAD_CACHE_PROBES, *room = NULL;
+
+    for (; slot < end && *slot; slot++) {
+        if (*slot == pin_slot_offset(number))
+            return slot;
+        if (!room && !is_good(tcache, pin_slot_number(*slot)))
+            room = slot;
+    }
+    return room || slot == end ? room : slot;
+}
+
+/* By its last request. False: it was there. */
+static bool store(struct thread_cache *tcache, uint32_t number)
+{
+    uint32_t hash = tcache->view.pin_slots[number].hash;
+    uint32_t *slot = room_for(tcache, hash, number);
+    bool fresh;
+
+    slot = slot ? slot : first_slot(tcache, hash);
+    fresh = *slot != pin_slot_offset(number);
+    tcache->used += !*slot;
+    *slot = pin_slot_offset(number);
+    return fresh;
+}
+
+/* Is it where its entry's last request led? Other slots that name the entry are of other requests,
+ * or of what the entry was before. */
+static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
+{
+    uint32_t number = pin_slot_number(*slot);
+    const uint32_t *first = first_slot(tcache, tcache->view.pin_slots[number].hash);
+
+    return slot >= first && slot < first + THREAD_CACHE_PROBES && is_good(tcache, number);
+}
+
+static uint32_t count_good(const struct thread_cache *tcache)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < size_of(tcache) + THREAD_CACHE_PROBES; i++)
+        count += is_own(tcache, &tcache->view.slots[i]);
+    return count;
+}
+
+/* How many may be used. Most searches end where they begin in a table that is half empty; memory is
+ * what counts in a large one. */
+static uint32_t limit_of(uint32_t size)
+{
+    return size <= FEW_SLOTS ? size / 4 : size / 2;
+}
+
+/* To a table of which what is good fills three quarters of the limit at most. A slot does not say
+ * what was asked for: entries come along, each by the last request it served, and their other
+ * requests come again when they are made again. */
+static void make_larger(struct thread_cache *tcache)
+{
+    uint32_t *old = tcache->view.slots, *end = old + size_of(tcache) + THREAD_CACHE_PROBES, *made;
+    uint64_t good = (uint64_t)count_good(tcache) + tcache->others;
+    uint32_t size = FIRST_SLOTS;
+
+    while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
+        size *= 2;
+    made = slots_new(size);
+    if (!made)
+        return;
+    set_slots(tcache, made, size);
+    for (uint32_t *slot = old; slot < end; slot++)
+        if (is_good(tcache, pin_slot_number(*slot)))
+            store(tcache, pin_slot_number(*slot));
+    show(tcache);
+    free(old);
+}
+
+/* A table that is too full to search quickly is made larger, or at least cleaned. */
+void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number, uint32_t check)
+{
+    struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
+    bool known = pin_slot->check == check;
+
+    pin_slot->check = check;
+    pin_slot->hash = thread_cache_hash(addr);
+    if (tcache->used >= limit_of(size_of(tcache)))
+        make_larger(tcache);
+    tcache->others += store(tcache, number) && known;
+}
+
+/* ---- counts ----------------------------------------------------------------------------- */
+
+static _Atomic uint64_t *hits_of(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
+{
+    if (!tcache->rows[cache])
+        tcache->rows[cache] = cache_stats_join(stats);
+    return tcache->rows[cache] ? &tcache->rows[cache]->shown->hits : NULL;
+}
+
+bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
+{
+    if (!tcache->view.hits) {
+        tcache->view.hits = hits_of(tcache, cache, stats);
+        tcache->usual = (uint16_t)cache;
+        show(tcache);
+    }
+    return tcache->view.hits && tcache->usual == cache;
+}
+
+void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
+{
+    _Atomic uint64_t *hits = hits_of(tcache, cache, stats);
+
+    if (hits)
+        atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    else
+        cache_stats_add(stats, STATS_HITS, 1);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See domain.h. What a provider left out is made up for here, once, so that nobody above asks
+ * whether there is such an operation.
+ */
+#include "core/context/domain.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/context/token.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- what a provider left out ----------------------------------------------------------- */
+
+static int absent(const char *what)
+{
+    return hmreg_fail(-EOPNOTSUPP, "this domain's provider has no %s", what);
+}
+
+static int no_path(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+                   struct hmreg_reason *why)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "provider-host-only",
+                        "this provider registers host memory only");
+}
+
+static int no_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+                      size_t *size)
+{
+    return absent("raw keys");
+}
+
+static int no_map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    return absent("raw keys");
+}
+
+static int no_unmap_key(void *self, uint64_t key)
+{
+    return absent("raw keys");
+}
+
+static int no_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+{
+    return absent("objects to bind a region to");
+}
+
+/* A provider without these has nothing to enable and no pages to look up. */
+static int no_enable(void *self, struct provider_mr *mr)
+{
+    return 0;
+}
+
+static int no_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                      uint64_t flags)
+{
+    return 0;
+}
+
+static int no_bind_domain(void *self, void *object, uint64_t flags)
+{
+    return absent("event queues that can be bound here");
+}
+
+static void no_look(void *self, struct provider_mr *mr)
+{
+}
+
+static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context)
+{
+}
+
+static void no_revoke(void *self, struct provider_mr *mr)
+{
+}
+
+static int no_address(void *self, uint8_t *buf, size_t *size)
+{
+    *size = 0;
+    return 0;
+}
+
+static int no_remote_open(void *self, const uint8_t *address, size_t size, void **out)
+{
+    *out = NULL;
+    return 0;
+}
+
+static void no_remote_close(void *self, void *remote)
+{
+}
+
+static void no_destroy(void *self)
+{
+}
+
+static struct provider_ops complete(const struct provider_ops *given)
+{
+    struct provider_ops ops = *given;
+
+    ops.can = ops.can ? ops.can : no_path;
+    ops.bind = ops.bind ? ops.bind : no_bind;
+    ops.enable = ops.enable ? ops.enable : no_enable;
+    ops.refresh = ops.refresh ? ops.refresh : no_refresh;
+    ops.bind_domain = ops.bind_domain ? ops.bind_domain : no_bind_domain;
+    ops.look = ops.look ? ops.look : no_look;
+    ops.published = ops.published ? ops.published : no_published;
+    ops.revoke = ops.revoke ? ops.revoke : no_revoke;
+    ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
+    ops.map_key = ops.map_key ? ops.map_key : no_map_key;
+    ops.unmap_key = ops.unmap_key ? ops.unmap_key : no_unmap_key;
+    ops.address = ops.address ? ops.address : no_address;
+    ops.remote_open = ops.remote_open ? ops.remote_open : no_remote_open;
+    ops.remote_close = ops.remote_close ? ops.remote_close : no_remote_close;
+    ops.destroy = ops.destroy ? ops.destroy : no_destroy;
+    return ops;
+}
+
+/* ---- configuration ---------------------------------------------------------------------- */
+
+#define KNOWN_FLAGS (HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE)
+
+static int check_order(const enum hmreg_path *order)
+{
+    unsigned seen = 0;
+    int count = 0;
+
+    while (count < HMREG_PATH_COUNT - 1 && order[count] != HMREG_PATH_NONE)
+        count++;
+    for (int i = count; i < HMREG_PATH_COUNT - 1; i++)
+        if (order[i] != HMREG_PATH_NONE)
+            return hmreg_fail(-EINVAL, "config->order[%d] comes after its end, order[%d]", i,
+                              count);
+    for (int i = 0; i < count; i++) {
+        if ((unsigned)order[i] >= HMREG_PATH_COUNT || order[i] == HMREG_PATH_SYSTEM)
+            return hmreg_fail(-EINVAL,
+                              "config->order[%d] is %d; accepted are HMREG_PATH_DMABUF, PEERMEM, "
+                              "MAPPED",
+                              i, (int)order[i]);
+        if (seen & 1u << order[i])
+            return hmreg_fail(-EINVAL, "config->order has %s twice", hmreg_path_name(order[i]));
+        seen |= 1u << order[i];
+    }
+    return 0;
+}
+
+/* Two caches on top of each other pin each other's entries, so where the fabric has one that is
+ * on, ours is off unless the caller set its limits, knowing better. */
+static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_config *config)
+{
+    const struct settings *settings = &domain->lib->settings;
+
+    domain->flags = config->flags;
+    domain->max_regions = config->max_regions ? config->max_regions : settings->max_regions;
+    domain->max_bytes = config->max_bytes ? config->max_bytes : settings->max_bytes;
+    if (!domain->max_regions || !domain->max_bytes)
+        domain->flags |= HMREG_DOMAIN_NO_CACHE;
+    if (domain->caps.caches && !config->max_regions && !config->max_bytes)
+        domain->flags |= HMREG_DOMAIN_NO_CACHE;
+}
+
+/* Callers built before `check` end here. */
+#define CONFIG_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
+
+static int set_checks(struct hmreg_domain *domain, const enum hmreg_check *check)
+{
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
+        if ((unsigned)check[i] > HMREG_CHECK_NOTICE)
+            return hmreg_fail(-EINVAL,
+                              "config->check[%d] is %d; accepted are HMREG_CHECK_DEFAULT, ALWAYS, "
+                              "NOTICE",
+                              i, (int)check[i]);
+        domain->check[i] = check[i] ? check[i] : domain->lib->settings.check[i];
+    }
+    return 0;
+}
+
+static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
+{
+    static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
+                                            HMREG_PATH_MAPPED, HMREG_PATH_NONE};
+    struct hmreg_domain_config config = {0};
+    int rc = 0;
+
+    if (callers)
+        rc = validate_copy_in(&config, sizeof(config), callers, CONFIG_FIRST_SIZE,
+                              "struct hmreg_domain_config");
+    rc =
+        rc ? rc
+           : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags, "config->flags");
+    rc = rc ? rc : check_order(config.order);
+    rc = rc ? rc : set_checks(domain, config.check);
+    if (rc)
+        return rc;
+    set_limits(domain, &config);
+    if (config.order[0] != HMREG_PATH_NONE)
+        memcpy(domain->order, config.order, sizeof(config.order));
+    else
+        memcpy(domain->order, usual, sizeof(usual));
+    return 0;
+}
+
+int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct provider_ops *ops,
+                const struct provider_caps *caps, void *self,
+                const struct hmreg_domain_config *config)
+{
+    domain->lib = lib;
+    domain->ops = complete(ops);
+    domain->caps = *caps;
+    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range is one, if it has an address */
+        domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
+    domain->self = self;
+    return configure(domain, config);
+}
+
+/* ---- checks ------------------------------------------------------------------------------ */
+
+int domain_check(const struct hmreg_domain *domain)
+{
+    if (!domain)
+        return hmreg_fail(-EINVAL, "domain is NULL");
+    return context_check(domain->lib);
+}
+
+int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
+{
+    int devices = domain->lib->runtimes[iface].devices;
+
+    if (iface == HMREG_IFACE_SYSTEM)
+        return validate_system_device(device, -ENODEV);
+    if (device < 0 || device >= devices)
+        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
+                          hmreg_iface_name(iface), device, devices);
+    return 0;
+}
+
+int hmreg_lib_check(const struct hmreg *lib)
+{
+    return context_check(lib);
+}
+
+void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name)
+{
+    return domain && !strcmp(domain->ops.name, provider_name) ? domain->self : NULL;
+}
+
+int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(object, "object");
+    if (!rc && flags != HMREG_REG_MR)
+        rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_REG_MR",
+                        (unsigned long long)flags);
+    return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
+}

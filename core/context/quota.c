@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See quota.h.
+ */
+#include "core/context/quota.h"
+
+#include <hmreg/hmreg.h>
+
+void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
+{
+    *quota = (struct quota){.regions = 0};
+    atomic_init(&quota->max_regions, max_regions);
+    atomic_init(&quota->max_bytes, max_bytes);
+    pthread_mutex_init(&quota->lock, NULL);
+}
+
+void quota_destroy(struct quota *quota)
+{
+    pthread_mutex_destroy(&quota->lock);
+}
+
+void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
+{
+    pthread_mutex_lock(&quota->lock);
+    quota->max_regions = max_regions;
+    quota->max_bytes = max_bytes;
+    pthread_mutex_unlock(&quota->lock);
+}
+
+bool quota_never_fits(const struct quota *quota, uint64_t bytes)
+{
+    return !atomic_load_explicit(&quota->max_regions, memory_order_relaxed) ||
+           bytes > atomic_load_explicit(&quota->max_bytes, memory_order_relaxed);
+}
+
+/* ---- with the lock held ----------------------------------------------------------------- */
+
+static void settle(struct quota *quota, struct quota_owed *owed)
+{
+    quota->regions -= owed->regions;
+    quota->bytes -= owed->bytes;
+    *owed = (struct quota_owed){0, 0};
+}
+
+static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
+{
+    if (quota_never_fits(quota, bytes))
+        return QUOTA_NEVER;
+    if (quota->regions >= quota->max_regions || quota->bytes > quota->max_bytes - bytes)
+        return QUOTA_FULL;
+    return QUOTA_TAKEN;
+}
+
+/* ---- taking it themselves ---------------------------------------------------------------- */
+
+enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes)
+{
+    enum quota_answer answer;
+
+    pthread_mutex_lock(&quota->lock);
+    settle(quota, owed);
+    answer = ask(quota, bytes);
+    if (answer == QUOTA_TAKEN) {
+        quota->regions++;
+        quota->bytes += bytes;
+    }
+    pthread_mutex_unlock(&quota->lock);
+    return answer;
+}
+
+void quota_give(struct quota *quota, struct quota_owed *owed)
+{
+    pthread_mutex_lock(&quota->lock);
+    settle(quota, owed);
+    pthread_mutex_unlock(&quota->lock);
+}
+
+void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes)
+{
+    pthread_mutex_lock(&quota->lock);
+    quota->regions += regions;
+    quota->bytes += bytes;
+    pthread_mutex_unlock(&quota->lock);
+}
+
+bool quota_is_limit(const struct quota *quota)
+{
+    return atomic_load(&quota->max_regions) != HMREG_LIMIT_NONE ||
+           atomic_load(&quota->max_bytes) != HMREG_LIMIT_NONE;
+}
+
+bool quota_is_exceeded(struct quota *quota)
+{
+    bool exceeded;
+
+    pthread_mutex_lock(&quota->lock);
+    exceeded = quota->regions > quota->max_regions || quota->bytes > quota->max_bytes;
+    pthread_mutex_unlock(&quota->lock);
+    return exceeded;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See resolve.h. Host memory a runtime pinned may be known to several runtimes: the first is
+ * taken, since all mean the same pages. Device or managed memory has one owner.
+ */
+#include "core/context/resolve.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+static bool is_pinned_host(const struct resolved *claim)
+{
+    return claim->range.kind == HMREG_MEM_HOST_PINNED;
+}
+
+/* Takes a second claim into account. */
+static int settle(struct resolved *best, const struct resolved *claim, uint64_t addr)
+{
+    if (is_pinned_host(claim))
+        return 0;
+    if (!is_pinned_host(best))
+        return hmreg_fail(-EEXIST, "%s and %s both claim the memory at %#" PRIx64,
+                          hmreg_iface_name(best->iface), hmreg_iface_name(claim->iface), addr);
+    *best = *claim;
+    return 0;
+}
+
+/* What the runtimes say, in *best. *failed: the first that could not answer, and why. */
+static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *best,
+                        int *failed, struct hmreg_error *failure)
+{
+    for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++) {
+        struct runtime *runtime = context_runtime(lib, iface);
+        struct resolved claim = {.iface = iface};
+        int rc = runtime ? runtime->ops->resolve(runtime->self, addr, len, &claim.range)
+                         : -HMEM_NOT_MINE;
+
+        if (rc == -HMEM_NOT_MINE)
+            continue;
+        if (rc && !*failed)
+            hmreg_error_save(failure);
+        if (rc)
+            *failed = *failed ? *failed : rc;
+        else if (best->iface == HMREG_IFACE_SYSTEM)
+            *best = claim;
+        else if (settle(best, &claim, addr))
+            return -EEXIST;
+    }
+    return 0;
+}
+
+/* *out is the system's memory before. */
+static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+{
+    struct resolved best = *out;
+    struct hmreg_error_guard guard;
+    struct hmreg_error failure;
+    int failed = 0, rc;
+
+    hmreg_error_guard(&guard);
+    rc = ask_runtimes(lib, addr, len, &best, &failed, &failure);
+    hmreg_error_unguard(&guard, !rc);
+    if (rc)
+        return rc;
+    /* A runtime that could not answer may own it, unless another surely does. */
+    if (failed && (best.iface == HMREG_IFACE_SYSTEM || is_pinned_host(&best))) {
+        hmreg_error_restore(&failure);
+        return failed;
+    }
+    *out = best;
+    return 0;
+}
+
+int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+{
+    struct resolved found = {
+        .iface = HMREG_IFACE_SYSTEM,
+        .range = {.device = -1, .kind = HMREG_MEM_HOST, .segments = 1, .host_addr = addr}};
+    int rc = lib->vendors ? resolve_among_vendors(lib, addr, len, &found) : 0;
+
+    if (!rc)
+        *out = found;
+    return rc;
+}
+
+int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
+{
+    struct resolved found;
+    struct runtime *system = &lib->runtimes[HMREG_IFACE_SYSTEM];
+    int rc = resolve(lib, addr, len, &found);
+
+    if (!rc && found.iface == HMREG_IFACE_SYSTEM)
+        rc = system->ops->resolve(system->self, addr, len, &found.range);
+    if (!rc)
+        *out = found;
+    return rc;
+}
+
+int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out)
+{
+    struct hmreg_mem_info info = {0};
+    struct hmem_device device;
+    struct resolved found;
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_mem_info");
+    rc = rc ? rc : validate_range(addr, len);
+    rc = rc ? rc : resolve_fully(lib, (uint64_t)(uintptr_t)addr, len, &found);
+    if (rc)
+        return rc;
+    context_device(lib, found.iface, found.range.device, &device);
+    info.iface = found.iface;
+    info.device = found.range.device;
+    info.pci = device.pci;
+    info.kind = found.range.kind;
+    info.flags = (found.range.host_addr ? HMREG_MEM_CPU_ACCESS : 0) |
+                 (found.range.exportable ? HMREG_MEM_EXPORTABLE : 0) |
+                 (device.simulated ? HMREG_MEM_SIMULATED : 0);
+    info.segments = found.range.segments;
+    info.alloc_base = found.range.alloc_base;
+    info.alloc_len = found.range.alloc_len;
+    info.identity = found.range.identity;
+    info.host_addr = found.range.host_addr;
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the environment says: HMREG_* and the names of fi_mr(3). Read once, at hmreg_open(); a
+ * wrong value is an error that names the accepted ones.
+ */
+#ifndef HMREG_CORE_CONTEXT_SETTINGS_H
+#define HMREG_CORE_CONTEXT_SETTINGS_H
+
+#include "core/base/log.h"
+
+#include <hmreg/hmreg.h>
+#include <stdbool.h>
+
+struct settings {
+    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s to look for */
+    enum hmreg_monitor monitor;      /* the choice for host memory */
+    bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
+    uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
+    uint64_t all_regions, all_bytes; /* of all caches together */
+    enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
+    struct log log;
+    bool stats;      /* show counters to other processes */
+    bool check_puts; /* find puts of regions that no get holds */
+};
+
+/* Defaults, then the environment, then config (NULL: none). -EINVAL. */
+int settings_read(const struct hmreg_config *config, struct settings *out);
+
+#endif

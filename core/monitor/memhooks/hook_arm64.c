@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hook_arch.h. On arm64 a site is `svc #0` itself; a branch to a stub takes its place, and the
+ * stub makes the system call. So a thread may be in the kernel, and return, inside a stub: stubs
+ * stay mapped. At its `svc` a stub has put back the stack pointer and every register: vfork(2),
+ * clone(2) and signals by syscall(2) see what they would see without it. One stub serves every
+ * system call: it looks at the number in w8, whatever the code before the site looked like.
+ *
+ * Order of stores and instruction fetches. One aligned store exchanges SVC and B, and these are
+ * among the instructions that the Arm Architecture Reference Manual ("Concurrent modification and
+ * execution of instructions": B, B.cond, BL, BRK, CBZ, CBNZ, HVC, ISB, NOP, SMC, SVC, TBZ, TBNZ)
+ * lets one processor replace by one another while others execute them: each executes the old or the
+ * new one. No other instruction is ever replaced. What a branch leads to is there before the
+ * branch:
+ *
+ *   1. stores of the stub, to a page that has never been executable: no processor may have fetched
+ *      from it;
+ *   2. DC CVAU, DSB, IC IVAU, DSB (__builtin___clear_cache, seal_islands()): the stores are at the
+ *      point of unification, and no instruction cache has older contents of these lines, as it may
+ *      have by the page's physical address;
+ *   3. mprotect(2) makes the page executable, and membarrier(2) with SYNC_CORE makes every
+ *      processor that runs a thread of ours take a context synchronization event (an exception
+ *      return; for this one the call itself): from now on each fetches the stub;
+ *   4. the store of the branch, which step 2's barriers and the system calls order after the stub;
+ *   5. the same maintenance for the site, and membarrier(2): when hook_fetch_anew() has returned,
+ *      no thread executes the old `svc`. A thread that took it before was not watched yet.
+ *
+ * Restoring a site is steps 4 and 5. A thread between the branch and the stub's end goes on there.
+ *
+ * The kernel keeps every register but x0 over a system call, the flags too, and of vector registers
+ * the 128 bits of V0 to V31; of SVE's it keeps no more. The stub keeps the same. There is no red
+ * zone below the stack pointer.
+ */
+#include "core/monitor/memhooks/hook_arch.h"
+
+#if defined(__aarch64__) && defined(__LP64__)
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define SVC        0xd4000001u /* svc #0 */
+#define SVC_NUMBER 0x001fffe0u /* the field that is 0 in it; the kernel takes no notice of it */
+
+/* Valgrind runs translations of code and does not see it change. It answers this sequence of
+ * instructions, which is none of anybody else's. */
+static bool on_valgrind(void)
+{
+    uint64_t request[6] = {0x1001};
+    register uint64_t answer __asm__("x3") = 0;
+    register uint64_t *arguments __asm__("x4") = request;
+
+    __asm__ volatile("ror x12, x12, #3\n\tror x12, x12, #13\n\t"
+                     "ror x12, x12, #51\n\tror x12, x12, #61\n\t"
+                     "orr x10, x10, x10"
+                     : "+r"(answer)
+                     : "r"(arguments)
+                     : "cc", "memory");
+    return answer != 0;
+}
+
+const char *hook_arch_refusal(void)
+{
+    return on_valgrind() ? "valgrind does not see code change" : NULL;
+}
+
+/* ---- reading code ----------------------------------------------------------------------- */
+
+static uint32_t word_at(const uint8_t *at)
+{
+    uint32_t word;
+
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+static bool is_branch(uint32_t word)
+{
+    return (word & 0xfc000000) == 0x14000000; /* b */
+}
+
+const uint8_t *hook_arch_target(const uint8_t *site)
+{
+    uint32_t word = word_at(site);
+    int32_t distance = (int32_t)(word << 6) >> 4;
+
+    return is_branch(word) ? site + distance : NULL;
+}
+
+/* Is what comes next reached from elsewhere only, or after a call? */
+static bool leaves(uint32_t word)
+{
+    return (word & 0x7c000000) == 0x14000000 || /* b, bl */
+           (word & 0xfe000000) == 0xd6000000;   /* br, blr, ret */
+}
+
+/* The number that the code before a site puts into x8, as far as that is plain to see. A register
+ * field that may be a target and says 8 ends the search. */
+static long number_before(const uint8_t *code, size_t at)
+{
+    for (size_t back = 4; back <= at && back <= 64; back += 4) {
+        uint32_t word = word_at(code + at - back);
+
+        if ((word & 0x7fe0001f) == 0x52800008) /* mov x8 or w8, #number */
+            return word >> 5 & 0xffff;
+        if (leaves(word) || (word & 0x1f) == 8 || (word >> 10 & 0x1f) == 8)
+            return HOOK_ANY_CALL;
+    }
+    return HOOK_ANY_CALL;
+}
+
+bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out)
+{
+    const uint8_t *target;
+
+    if (at + HOOK_SITE_SIZE > size)
+        return false;
+    *out = (struct hook_entry){.site = NULL};
+    if ((word_at(code + at) & ~SVC_NUMBER) == SVC) {
+        out->site = word_at(code + at) == SVC ? code + at : NULL;
+        out->number = number_before(code, at);
+        return true;
+    }
+    out->site = code + at;
+    target = hook_arch_target(code + at); /* one within this code is no stub */
+    return target && (target < code || target >= code + size) &&
+           hook_stub_number(target, &out->number);
+}
+
+/* movz and movk of one register, then br: how others load a far address. */
+static bool begins_with_far_jump(const uint8_t *function, uintptr_t *target)
+{
+    uint32_t word = word_at(function), reg = word & 0x1f;
+    uint64_t value = 0;
+
+    while ((word & 0xdf80001f) == (0xd2800000 | reg)) {
+        unsigned shift = (word >> 21 & 3) * 16;
+        bool keep = word & 0x20000000; /* movk */
+
+        value = keep ? value & ~(UINT64_C(0xffff) << shift) : 0;
+        value |= (uint64_t)(word >> 5 & 0xffff) << shift;
+        function += 4;
+        word = word_at(function);
+    }
+    *target = value;
+    return word == (0xd61f0000 | reg << 5);
+}
+
+bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
+{
+    uint32_t word = word_at(function);
+
+    if (is_branch(word)) {
+        *target = (uintptr_t)hook_arch_target(function);
+        return true;
+    }
+    if ((word & 0xffffffe0) == 0x58000040 && /* ldr xN, the eight bytes after the next; br xN */
+        word_at(function + 4) == (0xd61f0000 | (word & 0x1f) << 5)) {
+        memcpy(target, function + 8, sizeof(*target));
+        return true;
+    }
+    return begins_with_far_jump(function, target);
+}
+
+/* ---- the stub --------------------------------------------------------------------------- */
+
+_Static_assert(offsetof(struct hook_state, hook) == 0, "the stub's offset");
+_Static_assert(offsetof(struct hook_state, inside) == 8, "the stub's offset");
+_Static_assert(offsetof(struct hook_state, watched) == 16, "the stub's offset");
+_Static_assert(offsetof(struct hook_state, granules) == 64, "the stub's offset");
+_Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stub's numbers");
+_Static_assert(sizeof(struct hook_stub_header) == 24, "the stub's header");
+_Static_assert(SYS_shmat == 196 && SYS_shmdt == 197 && SYS_brk == 214 && SYS_munmap == 215 &&
+                   SYS_mremap == 216 && SYS_mmap == 222 && SYS_madvise == 233,
+               "the stub's numbers");
+
+/*
+ * x16 = the state. 1: what [x0, x0 + x1) touches is counted in granules, or, where they are more
+ * than 512 or the range is none, 2: is anything watched? 8: calls the hook. 7: leaves: the system
+ * call, or another copy's branch in its place, and a branch back, two words that are written later.
+ *
+ * The frame of 8: x29, x30; the struct hook_call (x8, x0 to x5); the other registers that a
+ * function may use; below them the vectors. Counting who is inside, and only then reading whether
+ * there is a hook, needs a full barrier in between: hook_stubs_remove() does it the other way
+ * round.
+ */
+__asm__(".pushsection .rodata\n"
+        "  .balign 8\n"
+        "hook_stub:\n"
+        "  .quad 0\n"
+        "  .long 0, 0, 0, 0\n"
+        "  stp x16, x17, [sp, #-48]!\n"
+        "  stp x9, x10, [sp, #16]\n"
+        "  mrs x17, nzcv\n"
+        "  str x17, [sp, #32]\n"
+        "  ldr x16, hook_stub\n"
+        "  sub w9, w8, #196\n"
+        "  cmp w9, #37\n"
+        "  b.hi 3f\n"
+        "  mov x10, #0x0003\n"           /* shmat, shmdt */
+        "  movk x10, #0x041c, lsl #16\n" /* brk, munmap, mremap; mmap */
+        "  movk x10, #0x0020, lsl #32\n" /* madvise */
+        "  lsr x10, x10, x9\n"
+        "  tbz x10, #0, 7f\n"
+        "  cmp w8, #215\n"
+        "  b.eq 1f\n"
+        "  cmp w8, #222\n"
+        "  b.eq 4f\n"
+        "  cmp w8, #233\n"
+        "  b.eq 5f\n"
+        "  cmp w8, #216\n"
+        "  b.eq 6f\n"
+        "  cmp w8, #196\n"
+        "  b.ne 2f\n"
+        "  tbz w2, #14, 7f\n" /* SHM_REMAP */
+        "  b 2f\n"
+        "3: cmp w8, #440\n" /* process_madvise */
+        "  b.ne 7f\n"
+        "  b 2f\n"
+        "4: tbz w3, #4, 7f\n" /* MAP_FIXED */
+        "  b 1f\n"
+        "6: tst w3, #6\n" /* MREMAP_FIXED, MREMAP_DONTUNMAP */
+        "  b.ne 2f\n"
+        "  b 1f\n"
+        "5: cmp w2, #102\n" /* 4 DONTNEED, 8 FREE, 9 REMOVE, 24 DONTNEED_LOCKED, 102 GUARD */
+        "  b.eq 1f\n"
+        "  cmp w2, #31\n"
+        "  b.hi 7f\n"
+        "  mov w10, #0x0310\n"
+        "  movk w10, #0x0100, lsl #16\n"
+        "  lsr w10, w10, w2\n"
+        "  tbz w10, #0, 7f\n"
+        "1: add x9, x0, x1\n"
+        "  sub x9, x9, #1\n"
+        "  lsr x10, x0, #21\n"
+        "  lsr x9, x9, #21\n"
+        "  sub x9, x9, x10\n"
+        "  cmp x9, #512\n"
+        "  b.hi 2f\n"
+        "  add x16, x16, #64\n"
+        "3: and x10, x10, #0xffff\n"
+        "  ldr w17, [x16, x10, lsl #2]\n"
+        "  cbnz w17, 8f\n"
+        "  add x10, x10, #1\n"
+        "  subs x9, x9, #1\n"
+        "  b.pl 3b\n"
+        "  b 7f\n"
+        "2: ldr w17, [x16, #16]\n"
+        "  cbz w17, 7f\n"
+
+        "8: stp x29, x30, [sp, #-160]!\n"
+        "  mov x29, sp\n"
+        "  stp x8, x0, [sp, #16]\n"
+        "  stp x1, x2, [sp, #32]\n"
+        "  stp x3, x4, [sp, #48]\n"
+        "  stp x5, x6, [sp, #64]\n"
+        "  stp x7, x11, [sp, #80]\n"
+        "  stp x12, x13, [sp, #96]\n"
+        "  stp x14, x15, [sp, #112]\n"
+        "  mrs x9, fpsr\n"
+        "  mrs x10, fpcr\n"
+        "  stp x18, x9, [sp, #128]\n"
+        "  str x10, [sp, #144]\n"
+        "  sub sp, sp, #512\n"
+        "  mov x9, sp\n"
+        "  st1 {v0.2d-v3.2d}, [x9], #64\n"
+        "  st1 {v4.2d-v7.2d}, [x9], #64\n"
+        "  st1 {v8.2d-v11.2d}, [x9], #64\n"
+        "  st1 {v12.2d-v15.2d}, [x9], #64\n"
+        "  st1 {v16.2d-v19.2d}, [x9], #64\n"
+        "  st1 {v20.2d-v23.2d}, [x9], #64\n"
+        "  st1 {v24.2d-v27.2d}, [x9], #64\n"
+        "  st1 {v28.2d-v31.2d}, [x9]\n"
+        "  ldr x16, hook_stub\n"
+        "  add x9, x16, #8\n"
+        "1: ldaxr x10, [x9]\n"
+        "  add x10, x10, #1\n"
+        "  stlxr w11, x10, [x9]\n"
+        "  cbnz w11, 1b\n"
+        "  dmb ish\n"
+        "  ldar x10, [x16]\n"
+        "  cbz x10, 9f\n"
+        "  add x0, x29, #16\n"
+        "  blr x10\n"
+        "9: ldr x16, hook_stub\n"
+        "  add x9, x16, #8\n"
+        "1: ldaxr x10, [x9]\n"
+        "  sub x10, x10, #1\n"
+        "  stlxr w11, x10, [x9]\n"
+        "  cbnz w11, 1b\n"
+        "  mov x9, sp\n"
+        "  ld1 {v0.2d-v3.2d}, [x9], #64\n"
+        "  ld1 {v4.2d-v7.2d}, [x9], #64\n"
+        "  ld1 {v8.2d-v11.2d}, [x9], #64\n"
+        "  ld1 {v12.2d-v15.2d}, [x9], #64\n"
+        "  ld1 {v16.2d-v19.2d}, [x9], #64\n"
+        "  ld1 {v20.2d-v23.2d}, [x9], #64\n"
+        "  ld1 {v24.2d-v27.2d}, [x9], #64\n"
+        "  ld1 {v28.2d-v31.2d}, [x9]\n"
+        "  mov sp, x29\n"
+        "  ldr x10, [sp, #144]\n"
+        "  ldp x18, x9, [sp, #128]\n"
+        "  msr fpcr, x10\n"
+        "  msr fpsr, x9\n"
+        "  ldp x14, x15, [sp, #112]\n"
+        "  ldp x12, x13, [sp, #96]\n"
+        "  ldp x7, x11, [sp, #80]\n"
+        "  ldp x5, x6, [sp, #64]\n"
+        "  ldp x3, x4, [sp, #48]\n"
+        "  ldp x1, x2, [sp, #32]\n"
+        "  ldp x8, x0, [sp, #16]\n"
+        "  ldp x29, x30, [sp], #160\n"
+
+        "7: ldr x17, [sp, #32]\n"
+        "  msr nzcv, x17\n"
+        "  ldp x9, x10, [sp, #16]\n"
+        "  ldp x16, x17, [sp], #48\n"
+        "  .long 0, 0\n"
+        "hook_stub_end:\n"
+        ".popsection\n");
+
+extern const uint8_t hook_stub[] __attribute__((visibility("hidden")));
+extern const uint8_t hook_stub_end[] __attribute__((visibility("hidden")));
+
+bool hook_arch_branch(uint8_t to[HOOK_SITE_SIZE], const uint8_t *at, const uint8_t *target)
+{
+    intptr_t distance = (intptr_t)target - (intptr_t)at;
+    uint32_t word = 0x14000000 | ((uint32_t)(distance >> 2) & 0x03ffffff);
+
+    memcpy(to, &word, sizeof(word));
+    return distance >= -(INT64_C(1) << 27) && distance < INT64_C(1) << 27;
+}
+
+size_t hook_arch_stub_size(long number)
+{
+    return (size_t)(hook_stub_end - hook_stub);
+}
+
+const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
+                                struct hook_state *state)
+{
+    size_t size = hook_arch_stub_size(number);
+    uint8_t *leave = to + size - 2 * HOOK_SITE_SIZE, *back = leave + HOOK_SITE_SIZE;
+    const uint8_t *another = hook_arch_target(site); /* copy's stub */
+    struct hook_stub_header header = {
+        .state = state, .number = (uint32_t)number, .magic = HOOK_STUB_MAGIC};
+
+    memcpy(to, hook_stub, size);
+    memcpy(to, &header, sizeof(header));
+    memcpy(leave, &(uint32_t){SVC}, sizeof(uint32_t));
+    if ((another && !hook_arch_branch(leave, leave, another)) ||
+        !hook_arch_branch(back, back, site + HOOK_SITE_SIZE))
+        return "another hook of it is too far away";
+    return NULL;
+}
+
+/* ---- changing code ---------------------------------------------------------------------- */
+
+long hook_arch_call_kernel(long number, long a, long b, long c)
+{
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+    return x0;
+}
+
+bool hook_arch_can_replace(const uint8_t *site)
+{
+    return true;
+}
+
+/* In assembler, since code is no memory that a sanitizer knows anything of. */
+void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE])
+{
+    __asm__ volatile("str %w0, [%1]" : : "r"(word_at(bytes)), "r"(site) : "memory");
+    __builtin___clear_cache((char *)site, (char *)site + HOOK_SITE_SIZE);
+}
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hook_sites.h. hook_sites_find() looks into each function as the dynamic linker resolves it
+ * for us, which is an interposer's (a preloaded allocator's, a sanitizer's) where there is one;
+ * into libc's own, which libc itself and the interposer call; and into the dynamic linker, which
+ * unmaps by a munmap of its own. libc's must have a site. An interposer need not, if it enters the
+ * kernel nowhere itself: then it calls libc. So does who has put a jump over the beginning of
+ * libc's; the whole file that it leads to is looked through.
+ *
+ * In a statically linked program what we resolve is the program's copy of libc, and all there is.
+ *
+ * A second system call in libc's function, in another form, is not hooked: glibc 2.41's mmap(2) on
+ * x86-64 has one, for executable memory at an address that the kernel chooses
+ * (prefer_map_32bit_exec), which replaces nothing. unit_memhooks_sites says of each entry in this
+ * machine's libc that it is hooked, or why not.
+ */
+#include "core/monitor/memhooks/hook_sites.h"
+
+#include "core/base/error.h"
+#include "core/monitor/memhooks/hook_arch.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define UNKNOWN_SIZE 128 /* looked through where a function's size is not known */
+
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+
+/* Not in every libc. */
+extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned)
+    __attribute__((weak));
+
+struct wanted {
+    const char *name;
+    uintptr_t resolved;
+    long number;
+};
+
+/* ---- loaded files ----------------------------------------------------------------------- */
+
+/* A loaded file's executable segment. */
+struct text {
+    const char *file; /* "": the program */
+    uintptr_t start, end;
+    int protection; /* PROT_* */
+};
+
+struct text_search {
+    uintptr_t address;
+    struct text *found;
+};
+
+static int protection_of(const ElfW(Phdr) * segment)
+{
+    return (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
+           (segment->p_flags & PF_X ? PROT_EXEC : 0);
+}
+
+static int look_for_text(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct text_search *search = arg;
+
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+        uintptr_t start = file->dlpi_addr + segment->p_vaddr;
+
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+            continue;
+        if (search->address < start || search->address - start >= segment->p_memsz)
+            continue;
+        *search->found = (struct text){file->dlpi_name ? file->dlpi_name : "", start,
+                                       start + segment->p_memsz, protection_of(segment)};
+        return 1;
+    }
+    return 0;
+}
+
+static bool text_of(uintptr_t address, struct text *out)
+{
+    struct text_search search = {address, out};
+
+    return dl_iterate_phdr(look_for_text, &search) == 1;
+}
+
+static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct text_search *search = arg;
+
+    if (file->dlpi_addr != search->address)
+        return 0;
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
+
+        if (segment->p_type == PT_LOAD && segment->p_flags & PF_X)
+            *search->found = (struct text){file->dlpi_name, file->dlpi_addr + segment->p_vaddr,
+                                           file->dlpi_addr + segment->p_vaddr + segment->p_memsz,
+                                           protection_of(segment)};
+    }
+    return 1;
+}
+
+/* The dynamic linker's text; false: there is none in this program. */
+static bool linkers_text(struct text *out)
+{
+    struct text_search search = {getauxval(AT_BASE), out};
+
+    return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
+}
+
+/* ---- entries of the kernel -------------------------------------------------------------- */
+
+bool hook_is_stub(const uint8_t *at, long number)
+{
+    const uint8_t *stub = hook_arch_target(at);
+    long found;
+
+    return stub && hook_stub_number(stub, &found) && found == number;
+}
+
+static int add_site(struct hook_sites *sites, const struct hook_site *site)
+{
+    for (size_t i = 0; i < sites->count; i++)
+        if (sites->site[i].at == site->at)
+            return 0;
+    if (sites->count == HOOK_SITES_MAX)
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: more than %d places to hook", HOOK_SITES_MAX);
+    sites->site[sites->count++] = *site;
+    return 0;
+}
+
+/* Adds the text's sites of this system call, and, if `any`, those whose number is known only when
+ * they are reached: their stubs look at it. *others: entries that are no such site. */
+static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
+                     bool any, unsigned *found, unsigned *others)
+{
+    uint8_t *code = (uint8_t *)text->start;
+    size_t size = text->end - text->start;
+    struct hook_entry entry;
+    int rc = 0;
+
+    for (size_t at = 0; !rc && at < size; at += HOOK_CODE_STEP) {
+        if (!hook_arch_enters(code, size, at, &entry))
+            continue;
+        if (entry.site &&
+            (entry.number == wanted->number || (any && entry.number == HOOK_ANY_CALL))) {
+            rc = add_site(sites, &(struct hook_site){wanted->name, entry.site, entry.number,
+                                                     text->protection});
+            ++*found;
+        } else {
+            ++*others;
+        }
+    }
+    return rc;
+}
+
+/* ---- functions -------------------------------------------------------------------------- */
+
+static uintptr_t end_of_function(uintptr_t function, const struct text *text)
+{
+    const ElfW(Sym) *symbol = NULL;
+    uintptr_t end = function + UNKNOWN_SIZE;
+    Dl_info info;
+
+    if (dladdr1((void *)function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+        (uintptr_t)info.dli_saddr == function && symbol->st_size)
+        end = function + symbol->st_size;
+    return end < text->end ? end : text->end;
+}
+
+static int refuse(const struct wanted *wanted, const struct text *text, const char *why)
+{
+    return hmreg_fail(-EOPNOTSUPP, "memhooks: %s() of %s %s; use userfaultfd or import",
+                      wanted->name, text->file[0] ? text->file : "this program", why);
+}
+
+/* Those of the numbers that we hook. */
+static bool changes_mappings(long number)
+{
+    static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap, SYS_madvise,
+                                   SYS_brk,    SYS_shmat, SYS_shmdt,  SYS_process_madvise};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i] == number)
+            return true;
+    return false;
+}
+
+/* All that changes mappings in somebody else's file. */
+static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
+                        const struct text *text)
+{
+    uint8_t *code = (uint8_t *)text->start;
+    size_t size = text->end - text->start;
+    struct hook_entry entry;
+    int rc = 0;
+
+    for (size_t at = 0; !rc && at < size; at += HOOK_CODE_STEP) {
+        if (!hook_arch_enters(code, size, at, &entry))
+            continue;
+        if (!entry.site || entry.number == HOOK_ANY_CALL)
+            return refuse(wanted, text,
+                          "has been put before libc's and enters the kernel in a form that cannot "
+                          "be hooked");
+        if (changes_mappings(entry.number))
+            rc = add_site(sites, &(struct hook_site){wanted->name, entry.site, entry.number,
+                                                     text->protection});
+    }
+    return rc;
+}
+
+/* The jump stays there, and what it leads to is not unloaded any more. */
+static void rely_on(struct hook_sites *sites, const uint8_t *function, const struct text *other)
+{
+    struct hook_jump *jump = &sites->jump[sites->jumps];
+    void *file = dlopen(other->file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+
+    if (file)
+        dlclose(file);
+    if (sites->jumps == HOOK_SITES_MAX)
+        return;
+    sites->jumps++;
+    jump->at = function;
+    memcpy(jump->bytes, function, HOOK_SITE_SIZE);
+}
+
+/* Somebody has put a jump over the beginning of libc's function. *found: it leads to what is heard.
+ */
+static int find_behind_jump(struct hook_sites *sites, const struct wanted *wanted,
+                            uintptr_t function, const struct text *own, unsigned *found)
+{
+    struct text other = {.file = ""};
+    uintptr_t target;
+    int rc;
+
+    if (!hook_arch_begins_with_jump((const uint8_t *)function, &target) ||
+        hook_is_stub((const uint8_t *)function, wanted->number))
+        return 0;
+    if (!text_of(target, &other))
+        return refuse(wanted, own, "begins with a jump to code that is in no file");
+    if (strcmp(other.file, own->file) == 0)
+        return 0;
+    rc = find_in_file(sites, wanted, &other);
+    if (!rc) {
+        rely_on(sites, (const uint8_t *)function, &other);
+        ++*found;
+    }
+    return rc;
+}
+
+static int find_in_function(struct hook_sites *sites, const struct wanted *wanted,
+                            uintptr_t function, bool must)
+{
+    struct text text = {.file = ""};
+    unsigned found = 0, others = 0;
+    int rc;
+
+    if (!text_of(function, &text))
+        return refuse(wanted, &text, "is not in any loaded file");
+    text.end = end_of_function(function, &text);
+    text.start = function;
+    rc = add_sites(sites, wanted, &text, true, &found, &others);
+    if (!rc && must)
+        rc = find_behind_jump(sites, wanted, function, &text, &found);
+    if (rc)
+        return rc;
+    if (must && !found)
+        return refuse(wanted, &text,
+                      "does not enter the kernel in a form that can be hooked "
+                      "(something else may have hooked it)");
+    if (!must && others)
+        return refuse(wanted, &text,
+                      "stands before libc's and enters the kernel in a form "
+                      "that cannot be hooked");
+    return 0;
+}
+
+static int find_wanted(struct hook_sites *sites, const struct wanted *wanted, void *libc)
+{
+    uintptr_t own = libc ? (uintptr_t)dlsym(libc, wanted->name) : 0;
+    int rc = 0;
+
+    if (!own)
+        return wanted->resolved ? find_in_function(sites, wanted, wanted->resolved, true) : 0;
+    if (wanted->resolved && wanted->resolved != own)
+        rc = find_in_function(sites, wanted, wanted->resolved, false);
+    return rc ? rc : find_in_function(sites, wanted, own, true);
+}
+
+/* dlclose(3) unmaps by a munmap of the dynamic linker's own, which has no symbol. */
+static int find_linkers(struct hook_sites *sites)
+{
+    static const struct wanted munmaps = {"munmap", 0, SYS_munmap};
+    unsigned found = 0, others = 0;
+    struct text text;
+    int rc;
+
+    if (!linkers_text(&text))
+        return 0;
+    rc = add_sites(sites, &munmaps, &text, false, &found, &others);
+    return rc || found ? rc : refuse(&munmaps, &text, "is in no form that can be hooked");
+}
+
+int hook_sites_find(struct hook_sites *out)
+{
+    const struct wanted wanted[] = {
+        {"munmap", (uintptr_t)munmap, SYS_munmap},
+        {"mmap", (uintptr_t)mmap, SYS_mmap},
+        {"mmap64", (uintptr_t)mmap64, SYS_mmap},
+        {"mremap", (uintptr_t)mremap, SYS_mremap},
+        {"madvise", (uintptr_t)madvise, SYS_madvise},
+        {"brk", (uintptr_t)brk, SYS_brk},
+        {"shmat", (uintptr_t)shmat, SYS_shmat},
+        {"shmdt", (uintptr_t)shmdt, SYS_shmdt},
+        {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise},
+        {"syscall", (uintptr_t)syscall, HOOK_ANY_CALL},
+    };
+    struct hook_sites sites = {.count = 0};
+    void *libc;
+    int rc = 0;
+
+    if (hook_arch_refusal())
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import",
+                          hook_arch_refusal());
+    libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    for (size_t i = 0; !rc && i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        rc = find_wanted(&sites, &wanted[i], libc);
+    rc = rc ? rc : find_linkers(&sites);
+    if (libc)
+        dlclose(libc);
+    if (!rc)
+        *out = sites;
+    return rc;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hook_state.h.
+ */
+#include "core/monitor/memhooks/hook_state.h"
+
+#include "core/base/error.h"
+#include "core/base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* As process_vm_readv(2), where a sandbox forbids that or an emulator lacks it. */
+static bool read_by_pipe(uintptr_t from, void *to, size_t size)
+{
+    int ends[2];
+    bool done;
+
+    if (pipe2(ends, O_CLOEXEC))
+        return false;
+    done = write(ends[1], (const void *)from, size) == (ssize_t)size &&
+           read(ends[0], to, size) == (ssize_t)size;
+    close(ends[0]);
+    close(ends[1]);
+    return done;
+}
+
+/* The kernel reads what may not be mapped. */
+static bool read_safely(uintptr_t from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)from, size};
+    ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+
+    if (got < 0 && errno != EFAULT)
+        return read_by_pipe(from, to, size);
+    return got == (ssize_t)size;
+}
+
+bool hook_stub_number(const uint8_t *stub, long *number)
+{
+    struct hook_stub_header header;
+
+    if (!read_safely((uintptr_t)stub - sizeof(header), &header, sizeof(header)) ||
+        header.magic != HOOK_STUB_MAGIC)
+        return false;
+    *number = (int32_t)header.number;
+    return true;
+}
+
+struct hook_state *hook_state_get(void)
+{
+    static struct hook_state *state;
+
+    if (!state)
+        state = process_wiped(sizeof(*state));
+    if (!state && errno == ENOMEM)
+        hmreg_fail_os(errno, "no memory for memhooks");
+    else if (!state)
+        hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel does not wipe memory at fork "
+                                "(MADV_WIPEONFORK); use userfaultfd or import");
+    return state;
+}

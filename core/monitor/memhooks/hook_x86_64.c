@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See hook_arch.h. On x86-64 a site is the five-byte instruction directly before `syscall`:
+ * `mov $number,%eax`, or in syscall(2), whose number is an argument, the one that fetches the last
+ * argument. A jump to a stub takes its place. The stub runs the instruction in the end and goes
+ * back to the site's `syscall`; or, for calls that may change what is mapped, it makes the system
+ * call itself and goes back behind the site's, having counted when the call began and when it was
+ * over.
+ *
+ * Changing code that other threads run. All five bytes within eight aligned ones: one aligned
+ * store, which a processor fetches whole or not at all. Else in three steps: the first two bytes
+ * become a jump to themselves, at which threads wait that come by; the others are written, which
+ * nobody runs now; then the first two. Between steps every thread fetches anew. The caller blocks
+ * signals meanwhile, since a handler that came to the site would wait for ever.
+ *
+ * At a site the registers %rax, %rcx, %r11 are free: the system call overwrites them. (In
+ * syscall(2) %rax has the number.) Below the stack pointer there may be a red zone. A compiler
+ * may keep anything else across a system call, vector registers too: the stub saves them, but for
+ * the tiles of AMX, which a hook does not touch.
+ */
+#include "core/monitor/memhooks/hook_arch.h"
+
+#if defined(__x86_64__) && defined(__LP64__)
+
+#include <cpuid.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define JUMP 0xe9 /* and four bytes, the distance from behind them */
+
+/* Valgrind runs translations of code and does not see it change. It answers this sequence of
+ * instructions, which is none of anybody else's. */
+static bool on_valgrind(void)
+{
+    uint64_t request[6] = {0x1001};
+    uint64_t answer = 0;
+
+    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\t"
+                     "xchgq %%rbx, %%rbx"
+                     : "+d"(answer)
+                     : "a"(request)
+                     : "cc", "memory");
+    return answer != 0;
+}
+
+const char *hook_arch_refusal(void)
+{
+    return on_valgrind() ? "valgrind does not see code change" : NULL;
+}
+
+/* ---- reading code ----------------------------------------------------------------------- */
+
+static bool has_syscall(const uint8_t *at)
+{
+    return at[0] == 0x0f && at[1] == 0x05;
+}
+
+const uint8_t *hook_arch_target(const uint8_t *site)
+{
+    int32_t distance;
+
+    memcpy(&distance, site + 1, sizeof(distance));
+    return site[0] == JUMP && has_syscall(site + HOOK_SITE_SIZE) ? site + HOOK_SITE_SIZE + distance
+                                                                 : NULL;
+}
+
+/* first: nothing comes before it. After a byte 0x40 to 0x4f it would be another instruction:
+ * mov $x,%r8d. */
+static bool is_site(const uint8_t *site, bool first, long *number)
+{
+    static const uint8_t fetch_last[HOOK_SITE_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08};
+    uint32_t value;
+
+    memcpy(&value, site + 1, sizeof(value));
+    if (site[0] == JUMP)
+        return hook_stub_number(hook_arch_target(site), number);
+    if (!first && (site[-1] & 0xf0) == 0x40)
+        return false;
+    *number = site[0] == 0xb8 ? (long)value : HOOK_ANY_CALL;
+    return site[0] == 0xb8 || memcmp(site, fetch_last, HOOK_SITE_SIZE) == 0;
+}
+
+bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *out)
+{
+    if (at + 2 > size || !has_syscall(code + at))
+        return false;
+    *out = (struct hook_entry){.site = NULL};
+    if (at >= HOOK_SITE_SIZE &&
+        is_site(code + at - HOOK_SITE_SIZE, at == HOOK_SITE_SIZE, &out->number))
+        out->site = code + at - HOOK_SITE_SIZE;
+    return true;
+}
+
+/* Near, or as others write it, by %r11. */
+bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
+{
+    static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3};
+    int32_t distance;
+
+    memcpy(&distance, function + 1, sizeof(distance));
+    *target = (uintptr_t)function + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance;
+    if (function[0] == 0x49 && function[1] == 0xbb && !memcmp(function + 10, by_r11, 3))
+        memcpy(target, function + 2, sizeof(*target));
+    else if (function[0] != JUMP)
+        return false;
+    return true;
+}
+
+/* ---- templates -------------------------------------------------------------------------- */
+
+_Static_assert(offsetof(struct hook_state, hook) == 0, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, inside) == 8, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, watched) == 16, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, begun) == 24, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, ended) == 32, "the stubs' offset");
+_Static_assert(offsetof(struct hook_state, granules) == 64, "the stubs' offset");
+_Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stubs' numbers");
+
+_Static_assert(sizeof(struct hook_stub_header) == 24, "the stubs' offset");
+_Static_assert(offsetof(struct hook_stub_header, number) == 8, "the stubs' offset");
+_Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset");
+
+/*
+ * hook_begin: the header, and at the entry %r11 = the state.
+ * hook_if_range: goes on where [%rdi, %rdi + %rsi) may be watched: by its granules, or, where they
+ *   are more than 512 or the range is none, if anything is. hook_if_any: where anything is.
+ * hook_changes: the call may change what is mapped.
+ * hook_end: calls the hook, and leaves. 5: the replaced instruction and a jump back. 7: the same,
+ *   or, where calls may change what is mapped (changes), the replaced instruction, the system call,
+ *   that it is over, and a jump back behind the site's. The bytes that are skipped are written
+ * later. Each filter jumps to 7 where there is nothing to do, to 8 to call; to 5 before
+ * hook_changes.
+ */
+__asm__(".pushsection .rodata\n"
+        ".macro hook_begin name\n"
+        "  .balign 8\n"
+        "  hook_\\name:\n"
+        "  .quad 0\n"
+        "  .long 0, 0, 0, 0\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        ".endm\n"
+        ".macro hook_changes\n"
+        "  lock incq 24(%r11)\n"
+        ".endm\n"
+        ".macro hook_if_any\n"
+        "  cmpl $0, 16(%r11)\n"
+        "  je 7f\n"
+        "  jmp 8f\n"
+        ".endm\n"
+        ".macro hook_if_range\n"
+        "  leaq -1(%rdi,%rsi), %rax\n"
+        "  movq %rdi, %rcx\n"
+        "  shrq $21, %rcx\n"
+        "  shrq $21, %rax\n"
+        "  subq %rcx, %rax\n"
+        "  cmpq $512, %rax\n"
+        "  ja 2f\n"
+        "  movzwl %cx, %ecx\n"
+        "1: cmpl $0, 64(%r11,%rcx,4)\n"
+        "  jne 8f\n"
+        "  incw %cx\n"
+        "  decq %rax\n"
+        "  jns 1b\n"
+        "  jmp 7f\n"
+        "2: hook_if_any\n"
+        ".endm\n"
+        ".macro hook_end name, number_in_rax, changes\n"
+        "8: leaq -128(%rsp), %rsp\n"
+        "  pushq %rbp\n"
+        "  movq %rsp, %rbp\n"
+        "  pushq %r9\n"
+        "  pushq %r8\n"
+        "  pushq %r10\n"
+        "  pushq %rdx\n"
+        "  pushq %rsi\n"
+        "  pushq %rdi\n"
+        "  .if \\number_in_rax == 0\n"
+        "  movl 8+hook_\\name(%rip), %eax\n"
+        "  .endif\n"
+        "  pushq %rax\n"
+        "  movq %rsp, %rdi\n"
+        "  movl 16+hook_\\name(%rip), %ecx\n"
+        "  subq %rcx, %rsp\n"
+        "  andq $-64, %rsp\n"
+        "  xorl %eax, %eax\n"
+        "  .irp at, 512, 520, 528, 536, 544, 552, 560, 568\n"
+        "  movq %rax, \\at(%rsp)\n"
+        "  .endr\n"
+        "  movl 12+hook_\\name(%rip), %eax\n"
+        "  xorl %edx, %edx\n"
+        "  xsave64 (%rsp)\n"
+        "  lock incq 8(%r11)\n"
+        "  movq (%r11), %rax\n"
+        "  testq %rax, %rax\n"
+        "  jz 9f\n"
+        "  cld\n"
+        "  call *%rax\n"
+        "9: movq hook_\\name(%rip), %r11\n"
+        "  lock decq 8(%r11)\n"
+        "  movl 12+hook_\\name(%rip), %eax\n"
+        "  xorl %edx, %edx\n"
+        "  xrstor64 (%rsp)\n"
+        "  leaq -56(%rbp), %rsp\n"
+        "  popq %rax\n"
+        "  popq %rdi\n"
+        "  popq %rsi\n"
+        "  popq %rdx\n"
+        "  popq %r10\n"
+        "  popq %r8\n"
+        "  popq %r9\n"
+        "  popq %rbp\n"
+        "  leaq 128(%rsp), %rsp\n"
+        "7:\n"
+        "  .if \\changes\n"
+        "  .skip 5\n"
+        "  syscall\n"
+        "  movq hook_\\name(%rip), %r11\n"
+        "  lock incq 32(%r11)\n"
+        "  .skip 5\n"
+        "  .endif\n"
+        "5: .skip 10\n"
+        "  hook_\\name\\()_end:\n"
+        ".endm\n"
+
+        "hook_begin munmap\n"
+        "hook_changes\n"
+        "hook_if_range\n"
+        "hook_end munmap, 0, 1\n"
+
+        "hook_begin mmap\n" /* MAP_FIXED */
+        "testb $0x10, %r10b\n"
+        "jz 5f\n"
+        "hook_changes\n"
+        "hook_if_range\n"
+        "hook_end mmap, 0, 1\n"
+
+        "hook_begin mremap\n" /* MREMAP_FIXED, MREMAP_DONTUNMAP */
+        "hook_changes\n"
+        "testb $6, %r10b\n"
+        "jnz 3f\n"
+        "hook_if_range\n"
+        "3: hook_if_any\n"
+        "hook_end mremap, 0, 1\n"
+
+        "hook_begin madvise\n" /* 4 DONTNEED, 8 FREE, 9 REMOVE, 24 DONTNEED_LOCKED, 102 GUARD */
+        "movl $0x01000310, %ecx\n"
+        "cmpl $31, %edx\n"
+        "ja 3f\n"
+        "btl %edx, %ecx\n"
+        "jc 4f\n"
+        "jmp 7f\n"
+        "3: cmpl $102, %edx\n"
+        "jne 7f\n"
+        "4: hook_if_range\n"
+        "hook_end madvise, 0, 0\n"
+
+        "hook_begin shmat\n" /* SHM_REMAP */
+        "testl $0x4000, %edx\n"
+        "jz 5f\n"
+        "hook_changes\n"
+        "hook_if_any\n"
+        "hook_end shmat, 0, 1\n"
+
+        "hook_begin other\n"
+        "hook_changes\n"
+        "hook_if_any\n"
+        "hook_end other, 0, 1\n"
+
+        "hook_begin syscall\n" /* 9, 11, 12, 25, 28, 30; 67; 440 */
+        "cmpq $63, %rax\n"
+        "ja 3f\n"
+        "movl $0x52001a00, %ecx\n"
+        "btq %rax, %rcx\n"
+        "jc 4f\n"
+        "jmp 5f\n"
+        "3: cmpq $67, %rax\n"
+        "je 4f\n"
+        "cmpq $440, %rax\n"
+        "jne 5f\n"
+        "4: hook_changes\n"
+        "hook_if_any\n"
+        "hook_end syscall, 1, 1\n"
+        ".popsection\n");
+
+#define TEMPLATE(name)                                                                             \
+    extern const uint8_t hook_##name[] __attribute__((visibility("hidden")));                      \
+    extern const uint8_t hook_##name##_end[] __attribute__((visibility("hidden")))
+
+TEMPLATE(munmap);
+TEMPLATE(mmap);
+TEMPLATE(mremap);
+TEMPLATE(madvise);
+TEMPLATE(shmat);
+TEMPLATE(other);
+TEMPLATE(syscall);
+
+struct stub_template {
+    long number;
+    const uint8_t *start, *end;
+    bool stays; /* changes nothing of what is mapped, so its stub does not make the call */
+};
+
+static const struct stub_template *template_of(long number)
+{
+    static const struct stub_template templates[] = {
+        {SYS_munmap, hook_munmap, hook_munmap_end, false},
+        {SYS_mmap, hook_mmap, hook_mmap_end, false},
+        {SYS_mremap, hook_mremap, hook_mremap_end, false},
+        {SYS_madvise, hook_madvise, hook_madvise_end, true},
+        {SYS_shmat, hook_shmat, hook_shmat_end, false},
+        {HOOK_ANY_CALL, hook_syscall, hook_syscall_end, false},
+    };
+    static const struct stub_template other = {0, hook_other, hook_other_end, false};
+
+    for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
+        if (templates[i].number == number)
+            return &templates[i];
+    return &other;
+}
+
+/* ---- what is saved ---------------------------------------------------------------------- */
+
+#define XSAVED 0xe7u /* x87, SSE, AVX, and AVX-512's three parts */
+
+/* The room those take that this machine has; false: it cannot save them so. */
+static bool measure_xsave(uint32_t *mask, uint32_t *size)
+{
+    uint32_t a, b, c, d, high;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
+        return false;
+    __asm__("xgetbv" : "=a"(*mask), "=d"(high) : "c"(0));
+    *mask &= XSAVED;
+    *size = 512 + 64; /* x87, SSE; the header */
+    for (uint32_t part = 2; part < 8; part++) {
+        if (!(*mask >> part & 1))
+            continue;
+        __cpuid_count(0xd, part, a, b, c, d);
+        *size = b + a > *size ? b + a : *size;
+    }
+    return true;
+}
+
+/* ---- writing stubs ---------------------------------------------------------------------- */
+
+bool hook_arch_branch(uint8_t to[HOOK_SITE_SIZE], const uint8_t *at, const uint8_t *target)
+{
+    intptr_t distance = (intptr_t)target - (intptr_t)(at + HOOK_SITE_SIZE);
+    int32_t near = (int32_t)distance;
+
+    to[0] = JUMP;
+    memcpy(to + 1, &near, sizeof(near));
+    return near == distance;
+}
+
+size_t hook_arch_stub_size(long number)
+{
+    const struct stub_template *template = template_of(number);
+
+    return (size_t)(template->end - template->start);
+}
+
+/* The instruction at a site, moved: one that is another copy's jump keeps its target. */
+static bool move_instruction(uint8_t *to, const uint8_t *from)
+{
+    const uint8_t *target = hook_arch_target(from);
+
+    if (target)
+        return hook_arch_branch(to, to, target);
+    memcpy(to, from, HOOK_SITE_SIZE);
+    return true;
+}
+
+/* Writes an instruction and a jump back, to so many bytes behind it, `apart` bytes further on. */
+static bool write_leave(uint8_t *leave, size_t apart, const uint8_t *site, size_t behind)
+{
+    uint8_t *back = leave + HOOK_SITE_SIZE + apart;
+
+    return move_instruction(leave, site) &&
+           hook_arch_branch(back, back, site + HOOK_SITE_SIZE + behind);
+}
+
+#define LEAVE   (2 * HOOK_SITE_SIZE) /* the bytes behind 5: in a stub */
+#define SYSCALL 2                    /* the bytes of the instruction */
+#define APART   (SYSCALL + 7 + 5)    /* of the call and what comes after it, behind 7: */
+#define CALL    (LEAVE + APART)
+
+const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
+                                struct hook_state *state)
+{
+    size_t size = hook_arch_stub_size(number);
+    uint8_t *leave = to + size - LEAVE;
+    struct hook_stub_header header = {
+        .state = state, .number = (uint32_t)number, .magic = HOOK_STUB_MAGIC};
+
+    if (!measure_xsave(&header.arch[0], &header.arch[1]))
+        return "this processor does not save its registers (XSAVE)";
+    memcpy(to, template_of(number)->start, size);
+    memcpy(to, &header, sizeof(header));
+    if (!write_leave(leave, 0, site, 0) ||
+        (!template_of(number)->stays && !write_leave(leave - CALL, APART, site, SYSCALL)))
+        return "another hook of it is too far away";
+    return NULL;
+}
+
+/* ---- changing code ---------------------------------------------------------------------- */
+
+long hook_arch_call_kernel(long number, long a, long b, long c)
+{
+    long result;
+
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+/* Do so many bytes lie within eight aligned ones? */
+static bool within_word(const uint8_t *at, size_t count)
+{
+    return ((uintptr_t)at & 7) + count <= 8;
+}
+
+bool hook_arch_can_replace(const uint8_t *site)
+{
+    return within_word(site, 2);
+}
+
+/* Writes bytes that lie within eight aligned ones, by one store; in assembler, since code is no
+ * memory that a sanitizer knows anything of. */
+static void store_within_word(uint8_t *at, const uint8_t *bytes, size_t count)
+{
+    uint64_t *word = (uint64_t *)((uintptr_t)at & ~(uintptr_t)7);
+    uint64_t value;
+
+    __asm__ volatile("movq (%1), %0" : "=r"(value) : "r"(word) : "memory");
+    memcpy((uint8_t *)&value + ((uintptr_t)at & 7), bytes, count);
+    __asm__ volatile("movq %0, (%1)" : : "r"(value), "r"(word) : "memory");
+}
+
+void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE])
+{
+    static const uint8_t wait_here[2] = {0xeb, 0xfe};
+
+    if (within_word(site, HOOK_SITE_SIZE)) {
+        store_within_word(site, bytes, HOOK_SITE_SIZE);
+        return;
+    }
+    store_within_word(site, wait_here, 2);
+    hook_fetch_anew();
+    for (size_t i = 2; i < HOOK_SITE_SIZE; i++)
+        store_within_word(site + i, bytes + i, 1);
+    hook_fetch_anew();
+    store_within_word(site, bytes, 2);
+}
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See monitor.h. Changes come from the kernel (userfault.c), libc's callers (memhooks.c) or the
+ * application (hmreg_invalidate); one of them serves a library. Hooks push a change before it is
+ * made, so with them a look-up does not ask the kernel.
+ *
+ * choose_lock serializes the choice of a default; hooks and userfaultfd are opened under it. `lock`
+ * guards the list of listeners and is inside it. It is taken by opening and closing domains, and by
+ * threads that unwatch memory, which ask the listeners what they need; the caches' locks are taken
+ * inside it. Who pushes changes does not know the list: changes reach domains by their gates.
+ */
+#include "core/monitor/monitor.h"
+
+#include "core/base/error.h"
+#include "core/monitor/change_queue.h"
+#include "core/monitor/memhooks/memhooks.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct monitor {
+    struct userfault_client client; /* first: see on_needs() */
+    enum hmreg_monitor asked;
+    _Atomic enum hmreg_monitor kind;
+    uint32_t serial;             /* names the library's notices */
+    struct userfault *userfault; /* with USERFAULTFD */
+    pthread_mutex_t choose_lock;
+    char why[256]; /* of a default: not a better one; under choose_lock */
+    pthread_mutex_t lock;
+    struct listener *listeners;
+};
+
+/* ---- what must stay watched ------------------------------------------------------------- */
+
+static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t end,
+                     struct span *out)
+{
+    struct monitor *monitor = (struct monitor *)client;
+    struct span one;
+    bool any = false;
+
+    pthread_mutex_lock(&monitor->lock);
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next) {
+        if (!listener->needs(listener, start, end, &one) || (any && one.start >= out->start))
+            continue;
+        *out = one;
+        any = true;
+    }
+    pthread_mutex_unlock(&monitor->lock);
+    return any;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static int start(struct monitor *monitor, enum hmreg_monitor kind)
+{
+    switch (kind) {
+    case HMREG_MONITOR_USERFAULTFD:
+        return userfault_open(&monitor->client, kind == monitor->asked, &monitor->userfault);
+    case HMREG_MONITOR_MEMHOOKS:
+        return memhooks_open();
+    default:
+        return 0;
+    }
+}
+
+static void monitor_free(struct monitor *monitor)
+{
+    pthread_mutex_destroy(&monitor->lock);
+    pthread_mutex_destroy(&monitor->choose_lock);
+    free(monitor);
+}
+
+int monitor_open(enum hmreg_monitor asked, struct monitor **out)
+{
+    static atomic_uint last_serial;
+    struct monitor *monitor = calloc(1, sizeof(*monitor));
+    int rc;
+
+    if (!monitor)
+        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+    monitor->client.needs = on_needs;
+    monitor->serial = atomic_fetch_add(&last_serial, 1) + 1;
+    monitor->asked = asked;
+    atomic_init(&monitor->kind, asked);
+    pthread_mutex_init(&monitor->lock, NULL);
+    pthread_mutex_init(&monitor->choose_lock, NULL);
+    rc = start(monitor, asked);
+    if (rc) {
+        monitor_free(monitor);
+        return rc;
+    }
+    *out = monitor;
+    return 0;
+}
+
+void monitor_close(struct monitor *monitor)
+{
+    if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+        memhooks_close();
+    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
+        userfault_close(monitor->userfault, &monitor->client);
+    monitor_free(monitor);
+}
+
+/* Acquire, as all of this file: who finds a kind finds what belongs to it. */
+enum hmreg_monitor monitor_kind(const struct monitor *monitor)
+{
+    return atomic_load(&monitor->kind);
+}
+
+/* ---- listeners -------------------------------------------------------------------------- */
+
+/* The kernel's events may be being read, and the gate not be marked for it: what is watched for the
+ * listener from now on is not among them. */
+static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
+{
+    atomic_store(&gate->library, monitor->serial);
+    if (kind == HMREG_MONITOR_MEMHOOKS)
+        atomic_store(&gate->sources, CHANGE_HOOKS);
+    if (kind != HMREG_MONITOR_USERFAULTFD)
+        return;
+    atomic_store(&gate->sources, CHANGE_KERNEL);
+    userfault_await_reading(monitor->userfault);
+}
+
+void monitor_attach(struct monitor *monitor, struct listener *listener)
+{
+    pthread_mutex_lock(&monitor->lock);
+    listener->next = monitor->listeners;
+    monitor->listeners = listener;
+    hear(monitor, monitor_kind(monitor), listener->gate);
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+void monitor_detach(struct monitor *monitor, struct listener *listener)
+{
+    struct listener **link = &monitor->listeners;
+
+    atomic_store(&listener->gate->sources, 0);
+    pthread_mutex_lock(&monitor->lock);
+    while (*link != listener)
+        link = &(*link)->next;
+    *link = listener->next;
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
+{
+    struct change change = {start, end, .source = CHANGE_NOTICE, .library = monitor->serial};
+
+    changes_push(&change);
+}
+
+/* ---- choosing --------------------------------------------------------------------------- */
+
+/* All gates hear before the first region is watched. */
+static void take_kind(struct monitor *monitor, enum hmreg_monitor kind)
+{
+    pthread_mutex_lock(&monitor->lock);
+    for (struct listener *listener = monitor->listeners; listener; listener = listener->next)
+        hear(monitor, kind, listener->gate);
+    atomic_store(&monitor->kind, kind);
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+/* It may be had at another time. */
+static bool is_passing(int rc)
+{
+    return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE;
+}
+
+/* Notes why one that would be better cannot be had. */
+static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
+{
+    size_t used = strlen(monitor->why);
+
+    snprintf(monitor->why + used, sizeof(monitor->why) - used, "%s%s: %s", used ? "; " : "",
+             hmreg_monitor_name(kind), hmreg_last_error()->text);
+}
+
+/* False: none could be chosen yet. */
+static bool choose(struct monitor *monitor)
+{
+    static const enum hmreg_monitor order[] = {HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD};
+
+    monitor->why[0] = '\0';
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        int rc = start(monitor, order[i]);
+
+        if (!rc) {
+            take_kind(monitor, order[i]);
+            return true;
+        }
+        note_lack(monitor, order[i]);
+        if (is_passing(rc))
+            return false;
+    }
+    take_kind(monitor, HMREG_MONITOR_DISABLED);
+    return true;
+}
+
+bool monitor_choose(struct monitor *monitor)
+{
+    struct hmreg_error before;
+    bool chosen;
+
+    if (monitor_kind(monitor) != HMREG_MONITOR_DEFAULT)
+        return false;
+    pthread_mutex_lock(&monitor->choose_lock);
+    hmreg_error_save(&before);
+    chosen = monitor_kind(monitor) == HMREG_MONITOR_DEFAULT && choose(monitor);
+    hmreg_error_restore(&before);
+    pthread_mutex_unlock(&monitor->choose_lock);
+    return chosen;
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
+    switch (monitor_kind(monitor)) {
+    case HMREG_MONITOR_MEMHOOKS:
+        return memhooks_watch(start_addr, end);
+    case HMREG_MONITOR_USERFAULTFD:
+        return userfault_watch(monitor->userfault, start_addr, end);
+    default:
+        return false;
+    }
+}
+
+void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end, bool unmapped)
+{
+    if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+        memhooks_unwatch(start_addr, end);
+    if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
+        userfault_unwatch(monitor->userfault, start_addr, end, unmapped);
+}
+
+bool monitor_tidy(struct monitor *monitor)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD && userfault_tidy(monitor->userfault);
+}
+
+/* ---- settling --------------------------------------------------------------------------- */
+
+bool monitor_sync(const struct monitor *monitor)
+{
+    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
+           userfault_sync(monitor->userfault);
+}
+
+bool monitor_is_read(const struct monitor *monitor)
+{
+    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
+           userfault_is_read(monitor->userfault);
+}
+
+/* ---- what is mapped --------------------------------------------------------------------- */
+
+bool monitor_is_quiet(const struct monitor *monitor, uint64_t *when)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS && memhooks_is_quiet(when);
+}
+
+bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS && memhooks_none_since(when);
+}
+
+/* ---- what it is ------------------------------------------------------------------------- */
+
+uint64_t monitor_events(const struct monitor *monitor)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD ? userfault_events(monitor->userfault)
+                                                              : 0;
+}
+
+void monitor_query(struct monitor *monitor, struct hmreg_monitor_info *out)
+{
+    pthread_mutex_lock(&monitor->choose_lock);
+    memcpy(out->why, monitor->why, sizeof(out->why));
+    out->active = monitor_kind(monitor);
+    pthread_mutex_unlock(&monitor->choose_lock);
+    out->asked = monitor->asked;
+    out->userfaultfd = out->active == HMREG_MONITOR_USERFAULTFD;
+    out->events = monitor_events(monitor);
+    out->calls = out->active == HMREG_MONITOR_MEMHOOKS ? memhooks_calls() : 0;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See uffd.h. There are two ways to a userfaultfd: the system call, and an ioctl of
+ * /dev/userfaultfd (Linux 6.1), which filters of containers let pass where the file is there. A
+ * seccomp filter answers the system call with an error or kills the process, and cannot be asked
+ * which: so under a filter only the file is tried, unless the user wants userfaultfd by name.
+ *
+ * Until Linux 5.15 the kernel kept "changing" in a flag, not a counter: with two changes under way
+ * the end of one hid the other, and uffd_ask_changing() answered 0 too early. No feature bit tells;
+ * UFFD_FEATURE_EXACT_ADDRESS came with 5.18, so a kernel that has it is new enough, and one that
+ * has not must say by its release that it is.
+ */
+#include "core/monitor/userfaultfd/uffd.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xaa, 0)
+#endif
+#ifndef UFFD_FEATURE_EXACT_ADDRESS
+#define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
+#endif
+
+#define EVENTS (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
+/* User-mode faults only: all that a process without privileges may have, and no fault is taken. */
+#define FLAGS (O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)
+
+/* ---- ioctls ----------------------------------------------------------------------------- */
+
+int uffd_watch(int fd, uint64_t start, uint64_t end)
+{
+    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
+
+    return ioctl(fd, UFFDIO_REGISTER, &range) ? -errno : 0;
+}
+
+int uffd_unwatch(int fd, uint64_t start, uint64_t end)
+{
+    struct uffdio_range range = {start, end - start};
+
+    return ioctl(fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
+}
+
+/* No call says so but in passing: a copy to memory that nobody watches is refused as such, before
+ * the kernel finds that what is to be copied cannot be read. Nothing is ever copied. */
+bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size)
+{
+    void *from = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_copy copy = {
+        .dst = addr,
+        .src = (uintptr_t)from,
+        .len = page_size,
+        .mode = UFFDIO_COPY_MODE_DONTWAKE,
+    };
+    bool watched;
+
+    if (from == MAP_FAILED)
+        return false;
+    watched = ioctl(fd, UFFDIO_COPY, &copy) && (errno == EFAULT || errno == EEXIST);
+    munmap(from, page_size);
+    return watched;
+}
+
+/* A copy of nothing is an error, which the kernel finds after it has looked whether it is changing.
+ * No other ioctl is as cheap, and this one takes no lock of the address space. */
+int uffd_ask_changing(int fd)
+{
+    struct uffdio_copy nothing = {.len = 0};
+
+    (void)ioctl(fd, UFFDIO_COPY, &nothing);
+    return errno == EINVAL ? 0 : -errno;
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+static int open_by_call(void)
+{
+    int fd = (int)syscall(SYS_userfaultfd, FLAGS);
+
+    if (fd >= 0)
+        return fd;
+    return errno == EINVAL ? -ENOSYS : -errno; /* EINVAL: too old for a flag */
+}
+
+static int open_by_file(void)
+{
+    int file = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC), fd, rc;
+
+    if (file < 0)
+        return -errno;
+    fd = ioctl(file, USERFAULTFD_IOC_NEW, FLAGS);
+    rc = fd < 0 ? -errno : fd;
+    close(file);
+    return rc;
+}
+
+static bool is_refusal(int rc)
+{
+    return rc < 0 && rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM;
+}
+
+static int fail_filtered(int file)
+{
+    return hmreg_fail(-EPERM,
+                      "userfaultfd is not used: a seccomp filter is in force, which may kill the "
+                      "process for calling userfaultfd(2), so that is not tried unless userfaultfd "
+                      "is asked for by name; and /dev/userfaultfd: %s",
+                      hmreg_strerror(file));
+}
+
+static int open_descriptor(bool by_name)
+{
+    bool filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+    int file = filtered ? open_by_file() : -ENOENT;
+    int rc = file;
+
+    if (is_refusal(file) && filtered && !by_name)
+        return fail_filtered(file);
+    if (is_refusal(file))
+        rc = open_by_call();
+    if (is_refusal(rc) && !filtered) {
+        file = open_by_file();
+        rc = is_refusal(file) ? rc : file;
+    }
+    if (rc < 0)
+        return hmreg_fail_os(-rc, "userfaultfd is not to be had");
+    return rc;
+}
+
+bool uffd_is_exact(uint64_t features, const char *release)
+{
+    unsigned major = 0, minor = 0;
+
+    if (features & UFFD_FEATURE_EXACT_ADDRESS)
+        return true;
+    return sscanf(release, "%u.%u", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 15));
+}
+
+static int agree(int fd)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = EVENTS | UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+    struct utsname system = {.release = ""};
+
+    if (ioctl(fd, UFFDIO_API, &api))
+        return hmreg_fail(-ENOSYS,
+                          "this kernel's userfaultfd has no write protection or no events");
+    uname(&system);
+    if (!uffd_is_exact(api.features, system.release))
+        return hmreg_fail(-ENOSYS,
+                          "userfaultfd of this kernel (%s) does not say when several changes are "
+                          "under way; Linux 5.15 does",
+                          system.release);
+    return 0;
+}
+
+/* Does this kernel do what we need of it? Tried on a page of our own. */
+static int try_watching(int fd, uint64_t at, uint64_t size)
+{
+    int rc = uffd_watch(fd, at, at + size);
+
+    rc = rc ? rc : uffd_ask_changing(fd);
+    rc = rc ? rc : uffd_unwatch(fd, at, at + size);
+    if (rc)
+        return hmreg_fail(rc == -ENOMEM ? rc : -ENOSYS,
+                          "this kernel's userfaultfd does not watch memory: %s",
+                          hmreg_strerror(rc));
+    return 0;
+}
+
+/* A page that is still watched must not go before the descriptor: munmap(2) would wait for its
+ * event to be read. */
+int uffd_open(bool by_name, struct owned_fd *out)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int fd, rc;
+
+    if (page == MAP_FAILED)
+        return hmreg_fail_os(errno, "no memory for the monitor");
+    fd = open_descriptor(by_name);
+    rc = fd < 0 ? fd : agree(fd);
+    rc = rc ? rc : try_watching(fd, (uintptr_t)page, size);
+    if (!rc)
+        *out = owned_fd_take(fd);
+    else if (fd >= 0)
+        close(fd);
+    munmap(page, size);
+    return rc;
+}

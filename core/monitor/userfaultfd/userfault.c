@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See userfault.h. Pages are registered for write protection and never protected: no fault is
+ * ever taken, and only the events are of interest.
+ *
+ * What the kernel does: a thread that unmaps or moves watched memory first changes the mappings,
+ * then queues an event and sleeps until it is read (for MADV_DONTNEED and its like it sleeps first
+ * and throws the pages away then). From before the change until that thread runs on, the
+ * userfaultfd is "changing" in the kernel, and its ioctls answer EAGAIN. Other threads do not
+ * sleep: one may already have new memory at the old address before the event is even queued.
+ *
+ * So a look-up is right only if all that has happened is in the queue, and that is what
+ * userfault_sync() waits for: the kernel is not changing (asked by a copy of nothing, which
+ * answers EAGAIN while it is, and EINVAL for the nothing else; no other ioctl is as cheap, and this
+ * one takes no lock of the address space), hence every event is read; and no event is between being
+ * read and being pushed, which `readings` says by being odd. It becomes odd before the read: the
+ * kernel cannot stop changing, and the sleeper cannot run on, until after that. For hits, which ask
+ * nobody, the gates say READING during that time.
+ *
+ * The thread that reads takes no lock: a thread that sleeps in munmap(2) may hold any, and so may
+ * one that the sleeper has stopped.
+ *
+ * Locks: shared_lock (who is open) is taken by open, close and fork only. watching.c's serializes
+ * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients,
+ * which are asked under it. The order is shared_lock, watching.c's, client_lock.
+ *
+ * What the kernel does not tell: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in
+ * it. An application that does either to memory it has registered calls hmreg_invalidate().
+ */
+#include "core/monitor/userfaultfd/userfault.h"
+
+#include "core/base/error.h"
+#include "core/base/process.h"
+#include "core/base/thread.h"
+#include "core/monitor/change_queue.h"
+#include "core/monitor/userfaultfd/uffd.h"
+
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SETTLE_NS    20000 /* an event takes about 100 us */
+#define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
+#define BATCH        16    /* events read at once */
+#define STACK_BYTES  ((size_t)128 << 10) /* the least that libc takes on arm64 */
+
+struct userfault {
+    struct owned_fd file;
+    uint64_t epoch; /* of the process that watches */
+    char *memory;   /* the thread's stack, and above it a page, the bell: see hang_bell() */
+    char *bell;
+    size_t page;
+    pthread_t thread;
+    bool rung; /* the thread's */
+    atomic_bool lost;
+    atomic_uint readings; /* odd: events are being read and pushed */
+    _Atomic uint64_t events;
+    pthread_mutex_t client_lock;
+    struct userfault_client *clients;
+    struct watching watching;
+};
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct userfault *shared; /* the process's, while it has clients */
+
+/* ---- the thread ------------------------------------------------------------------------- */
+
+static void push(uint64_t start, uint64_t end, bool unmapped)
+{
+    struct change change = {start, end, .source = CHANGE_KERNEL, .unmapped = unmapped};
+
+    changes_push(&change);
+}
+
+static void push_event(struct userfault *userfault, const struct uffd_msg *event)
+{
+    switch (event->event) {
+    case UFFD_EVENT_UNMAP:
+        push(event->arg.remove.start, event->arg.remove.end, true);
+        break;
+    case UFFD_EVENT_REMOVE:
+        userfault->rung |= event->arg.remove.start == (uintptr_t)userfault->bell;
+        push(event->arg.remove.start, event->arg.remove.end, false);
+        break;
+    case UFFD_EVENT_REMAP: /* the old place may stay mapped (MREMAP_DONTUNMAP), and watched */
+        push(event->arg.remap.from, event->arg.remap.from + event->arg.remap.len, false);
+        watching_note_move(&userfault->watching, event->arg.remap.to,
+                           event->arg.remap.to + event->arg.remap.len);
+        break;
+    }
+}
+
+static void read_events(struct userfault *userfault)
+{
+    struct uffd_msg batch[BATCH];
+    ssize_t count;
+
+    atomic_fetch_add(&userfault->readings, 1);
+    gates_begin_reading();
+    count = read(userfault->file.fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
+    for (ssize_t i = 0; i < count; i++)
+        push_event(userfault, &batch[i]);
+    gates_end_reading();
+    if (count > 0)
+        atomic_fetch_add(&userfault->events, (uint64_t)count);
+    atomic_fetch_add(&userfault->readings, 1);
+}
+
+/* Whatever was watched is not any more; what is remembered of it ends. */
+static void lose(struct userfault *userfault)
+{
+    if (!atomic_exchange(&userfault->lost, true))
+        push(0, UINT64_MAX, true);
+}
+
+/* The application may close the descriptor, and open another file by its number. poll(2) holds ours
+ * until it returns, so nothing else can be read by mistake; but then the sleepers run on before
+ * this thread can say so. */
+static void *listen_to_events(void *arg)
+{
+    struct userfault *userfault = arg;
+    struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
+
+    while (!userfault->rung && !atomic_load(&userfault->lost)) {
+        if (poll(&poller, 1, -1) <= 0)
+            continue;
+        if (owned_fd_is_open(&userfault->file))
+            read_events(userfault);
+        else
+            lose(userfault);
+    }
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
+{
+    struct userfault *userfault = arg;
+    struct userfault_client *client;
+    struct span piece;
+    bool needed = false;
+
+    pthread_mutex_lock(&userfault->client_lock);
+    for (client = userfault->clients; client && !needed; client = client->next)
+        needed = client->needs(client, start_addr, end, &piece);
+    pthread_mutex_unlock(&userfault->client_lock);
+    return needed;
+}
+
+/* A page of our own that is always watched: who discards it ends the thread. An eventfd would be
+ * one more descriptor that the application may close. The thread's stack is watched with it, which
+ * means nothing as long as nobody discards that: so both are one mapping. No guard is below the
+ * stack: nothing but this file and watching_note_move() runs on it. */
+static int hang_bell(struct userfault *userfault)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES + page;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int rc;
+
+    if (memory == MAP_FAILED)
+        return hmreg_fail_os(errno, "no memory for the monitor");
+    rc = uffd_watch(userfault->file.fd, (uintptr_t)memory, (uintptr_t)memory + size);
+    if (rc) {
+        munmap(memory, size);
+        return hmreg_fail_os(-rc, "no memory for the monitor");
+    }
+    userfault->memory = memory;
+    userfault->bell = userfault->memory + STACK_BYTES;
+    userfault->page = page;
+    return 0;
+}
+
+/* Returns when the thread has read the event, or the descriptor is closed. */
+static void ring_bell(const struct userfault *userfault)
+{
+    madvise(userfault->bell, userfault->page, MADV_DONTNEED);
+}
+
+/* The memory must not be watched any more when it goes: munmap(2) would wait. */
+static void take_bell_down(struct userfault *userfault)
+{
+    size_t size = STACK_BYTES + userfault->page;
+    uint64_t at = (uintptr_t)userfault->memory;
+
+    if (owned_fd_is_open(&userfault->file))
+        uffd_unwatch(userfault->file.fd, at, at + size);
+    munmap(userfault->memory, size);
+}
+
+static int start_thread(struct userfault *userfault)
+{
+    struct thread_stack stack = {userfault->memory, STACK_BYTES};
+
+    return thread_start(&userfault->thread, "hmreg-monitor", &stack, listen_to_events, userfault,
+                        "to monitor host memory");
+}
+
+static int start(bool by_name, struct userfault **out)
+{
+    struct userfault *userfault = calloc(1, sizeof(*userfault));
+    int rc;
+
+    if (!userfault)
+        return hmreg_fail(-ENOMEM, "no memory for the monitor");
+    userfault->epoch = process_epoch_start();
+    rc = userfault->epoch ? uffd_open(by_name, &userfault->file) : -ENOMEM;
+    if (rc)
+        goto free_userfault;
+    rc = hang_bell(userfault);
+    if (rc)
+        goto close_descriptor;
+    pthread_mutex_init(&userfault->client_lock, NULL);
+    watching_open(&userfault->watching, userfault->file.fd, is_needed, userfault);
+    rc = start_thread(userfault);
+    if (rc)
+        goto close_watching;
+    *out = userfault;
+    return 0;
+
+close_watching:
+    watching_forget(&userfault->watching);
+    pthread_mutex_destroy(&userfault->client_lock);
+    take_bell_down(userfault);
+close_descriptor:
+    owned_fd_close(&userfault->file);
+free_userfault:
+    free(userfault);
+    return rc;
+}
+
+/* Every watch is ended before the descriptor is closed: a child that was made without fork handlers
+ * may have another one of the same file, which would keep it alive with no thread to read. A thread
+ * still asleep for an event of before is awaited. */
+static void stop(struct userfault *userfault)
+{
+    if (!userfault_is_lost(userfault))
+        watching_close(&userfault->watching);
+    else
+        watching_forget(&userfault->watching);
+    userfault_sync(userfault);
+    ring_bell(userfault);
+    pthread_join(userfault->thread, NULL);
+    take_bell_down(userfault);
+    owned_fd_close(&userfault->file);
+    pthread_mutex_destroy(&userfault->client_lock);
+    free(userfault);
+}
+
+/* ---- fork ------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&shared_lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static atomic_int forks_handled;
+
+/* The parent's userfaultfd must not stay open here: it would go on watching for a parent that
+ * has closed it, whose threads would sleep for ever. Nothing here is watched. The stack stays: in a
+ * child that was made without fork handlers libc still has the thread in its list, by what it keeps
+ * there. */
+static void forget_parents(void)
+{
+    watching_forget(&shared->watching);
+    owned_fd_close(&shared->file);
+    munmap(shared->bell, shared->page);
+    shared = NULL;
+}
+
+static void in_child(void)
+{
+    if (shared)
+        forget_parents();
+    process_once_done(&forks_handled);
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static bool handle_forks(void)
+{
+    return pthread_atfork(before_fork, in_parent, in_child) == 0;
+}
+
+/* ---- clients ---------------------------------------------------------------------------- */
+
+/* A child that was made without fork handlers (_Fork, clone) finds its parent's. */
+int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out)
+{
+    int rc = 0;
+
+    if (!process_once(&forks_handled, handle_forks))
+        return hmreg_fail(-ENOMEM, "no memory for the monitor's fork handlers");
+    pthread_mutex_lock(&shared_lock);
+    if (shared && !process_is(shared->epoch))
+        forget_parents();
+    if (!shared)
+        rc = start(by_name, &shared);
+    if (!rc) {
+        pthread_mutex_lock(&shared->client_lock);
+        client->next = shared->clients;
+        shared->clients = client;
+        pthread_mutex_unlock(&shared->client_lock);
+        *out = shared;
+    }
+    pthread_mutex_unlock(&shared_lock);
+    return rc;
+}
+
+void userfault_close(struct userfault *userfault, struct userfault_client *client)
+{
+    struct userfault_client **link = &userfault->clients;
+    bool last;
+
+    pthread_mutex_lock(&shared_lock);
+    pthread_mutex_lock(&userfault->client_lock);
+    while (*link != client)
+        link = &(*link)->next;
+    *link = client->next;
+    last = !userfault->clients;
+    pthread_mutex_unlock(&userfault->client_lock);
+    if (last) {
+        shared = NULL;
+        stop(userfault);
+    }
+    pthread_mutex_unlock(&shared_lock);
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+bool userfault_is_lost(const struct userfault *userfault)
+{
+    return atomic_load(&userfault->lost);
+}
+
+static bool is_usable(struct userfault *userfault)
+{
+    if (!owned_fd_is_open(&userfault->file))
+        lose(userfault);
+    return !userfault_is_lost(userfault);
+}
+
+bool userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
+{
+    return is_usable(userfault) && watching_add(&userfault->watching, start_addr, end);
+}
+
+void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end,
+                       bool unmapped)
+{
+    if (is_usable(userfault))
+        watching_leave(&userfault->watching, start_addr, end, unmapped);
+}
+
+bool userfault_tidy(struct userfault *userfault)
+{
+    return is_usable(userfault) && watching_tidy(&userfault->watching);
+}
+
+/* ---- settling --------------------------------------------------------------------------- */
+
+/* What the kernel says of a descriptor that is another's means nothing. */
+static int ask_changing(const struct userfault *userfault)
+{
+    return userfault_is_lost(userfault) ? -EBADF : uffd_ask_changing(userfault->file.fd);
+}
+
+bool userfault_is_read(const struct userfault *userfault)
+{
+    return ask_changing(userfault) == 0;
+}
+
+/* Events are read as fast as the thread runs: 100 us are usual, and it waits for nobody. */
+static bool await_read(const struct userfault *userfault)
+{
+    static const struct timespec pause = {.tv_nsec = SETTLE_NS};
+    int rc = ask_changing(userfault);
+
+    for (int i = 0; rc == -EAGAIN && i < SETTLE_TRIES; i++) {
+        nanosleep(&pause, NULL);
+        rc = ask_changing(userfault);
+    }
+    return rc == 0;
+}
+
+void userfault_await_reading(const struct userfault *userfault)
+{
+    static const struct timespec pause = {.tv_nsec = SETTLE_NS};
+    unsigned readings = atomic_load(&userfault->readings);
+
+    while (readings % 2 && atomic_load(&userfault->readings) == readings)
+        nanosleep(&pause, NULL);
+}
+
+bool userfault_sync(const struct userfault *userfault)
+{
+    if (!await_read(userfault))
+        return false;
+    userfault_await_reading(userfault);
+    return true;
+}
+
+uint64_t userfault_events(const struct userfault *userfault)
+{
+    return atomic_load(&userfault->events);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Composites: several registrations behind one region and one token. hmreg_mr_regsgl() makes one
+ * of the caller's segments. A single range of device memory becomes one by itself where no
+ * descriptor can name it as a whole (virtual memory of several devices, or whose driver exports
+ * one allocation at a time): a piece for each physical segment under it, exactly, so that no part
+ * is ever passed off as the whole.
+ */
+#include "core/mr/composite.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+/* Closes the pieces that are open; -EBUSY: some are left. */
+static int close_pieces(struct hmreg_mr *mr)
+{
+    struct mr_more *more = mr->more;
+    int rc = 0;
+
+    for (size_t i = 0; i < more->count; i++) {
+        int closed = more->pieces[i] ? region_destroy_one(more->pieces[i]) : 0;
+
+        if (closed == -EBUSY)
+            return closed;
+        more->closing = true;
+        more->pieces[i] = NULL;
+        rc = rc ? rc : closed;
+    }
+    return rc;
+}
+
+int composite_destroy(struct hmreg_mr *mr)
+{
+    int rc = close_pieces(mr);
+
+    if (rc != -EBUSY)
+        region_free(mr);
+    return rc;
+}
+
+/* ---- of pieces that are known ----------------------------------------------------------- */
+
+static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
+{
+    struct hmreg_error failure;
+    int rc = 0;
+
+    for (size_t i = 0; i < composite->count; i++) {
+        struct request request = composite->whole;
+
+        request.iov = &composite->iov[i];
+        request.count = 1;
+        request.dmabuf = composite->dmabufs ? composite->dmabufs[i] : NULL;
+        if (i > 0) /* the caller's key is the first's */
+            request.any_key = true;
+        rc = region_create_one(mr->domain, &request, &composite->found[i], NULL,
+                               &mr->more->pieces[i]);
+        if (rc)
+            break;
+    }
+    if (rc) {
+        hmreg_error_save(&failure);
+        close_pieces(mr);
+        hmreg_error_restore(&failure);
+    }
+    return rc;
+}
+
+static int check_async(const struct hmreg_domain *domain, size_t count)
+{
+    if (!domain->caps.async)
+        return 0;
+    return hmreg_fail(-EOPNOTSUPP,
+                      "%zu segments are as many registrations on %s, and would complete one by "
+                      "one in its event queue: register each by itself",
+                      count, domain->caps.fabric);
+}
+
+int composite_create(struct hmreg_domain *domain, const struct composite *composite,
+                     const struct resolved *found, struct hmreg_mr **out)
+{
+    struct request whole = composite->whole;
+    struct hmreg_mr *mr;
+    int rc = check_async(domain, composite->count);
+
+    if (rc)
+        return rc;
+    whole.iov = composite->iov;
+    whole.count = composite->count;
+    mr = region_new(domain, &whole, found);
+    if (mr)
+        mr->more->pieces = calloc(composite->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr->more->pieces) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu segments", composite->count);
+        goto free_region;
+    }
+    mr->made.key = HMREG_KEY_NOTAVAIL;
+    rc = create_pieces(composite, mr);
+    if (rc)
+        goto free_region;
+    mr->path = mr->more->pieces[0]->path;
+    *out = mr;
+    return 0;
+
+free_region:
+    if (mr)
+        region_free(mr);
+    return rc;
+}
+
+/* ---- of one range, by the physical memory under it -------------------------------------- */
+
+static int fail_changed(uint64_t addr)
+{
+    return hmreg_fail(-EIO, "the memory at %#" PRIx64 " changed while it was registered", addr);
+}
+
+/* What of [addr, end) lies in one piece: asked about a byte, a vendor tells the extent of the
+ * segment that the byte is in. -EXDEV, without a sentence: even that has no borders (tiles). */
+static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, struct iovec *iov,
+                      struct resolved *found)
+{
+    const struct hmem_range *range = &found->range;
+    uint64_t border;
+    int rc = resolve(domain->lib, addr, 1, found);
+
+    if (rc)
+        return rc;
+    border = range->alloc_base + range->alloc_len;
+    if (found->iface == HMREG_IFACE_SYSTEM || border <= addr)
+        return fail_changed(addr);
+    *iov = (struct iovec){(void *)(uintptr_t)addr, (size_t)((border < end ? border : end) - addr)};
+    rc = resolve(domain->lib, addr, iov->iov_len, found);
+    return rc ? rc : range->segments > 1 ? -EXDEV : 0;
+}
+
+/* The pieces of a range, in their order. */
+static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
+                       struct composite *composite, struct resolved *found)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)range->iov_base;
+    uint64_t end = addr + range->iov_len;
+    int rc = 0;
+
+    while (addr < end && !rc) {
+        struct iovec *iov = &composite->iov[composite->count];
+
+        if (composite->count == HMREG_SEGMENTS_MAX)
+            return hmreg_fail(-EOPNOTSUPP,
+                              "more than %d physical segments are under the range, as many as a "
+                              "region may have: register it in parts",
+                              HMREG_SEGMENTS_MAX);
+        rc = find_piece(domain, addr, end, iov, &found[composite->count]);
+        if (!rc)
+            addr += iov->iov_len;
+        composite->count++;
+    }
+    if (!rc && composite->count == 1)
+        rc = fail_changed((uint64_t)(uintptr_t)range->iov_base);
+    return rc;
+}
+
+int composite_split(struct hmreg_domain *domain, const struct request *request,
+                    const struct resolved *found, const struct refusals *whole,
+                    struct hmreg_mr **out)
+{
+    struct iovec *iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*iov));
+    struct resolved *pieces = calloc(HMREG_SEGMENTS_MAX, sizeof(*pieces));
+    struct hmreg_reason *reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*reasons));
+    struct composite composite = {.whole = *request, .iov = iov, .found = pieces};
+    int rc;
+
+    if (iov && pieces && reasons)
+        rc = find_pieces(domain, request->iov, &composite, pieces);
+    else
+        rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
+    if (!rc)
+        rc = composite_create(domain, &composite, found, out);
+    if (!rc) {
+        memcpy(reasons, whole->reasons, whole->count * sizeof(*reasons));
+        (*out)->more->refused = whole->count;
+        (*out)->more->reasons = reasons;
+        reasons = NULL;
+    }
+    free(reasons);
+    free(pieces);
+    free(iov);
+    return rc;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Why a region has its path, why a registration had none, and what would be tried: reasons as
+ * data, for people and for programs.
+ */
+#include "core/mr/explain.h"
+
+#include "core/base/error.h"
+#include "core/base/process.h"
+#include "core/base/validate.h"
+#include "core/mr/mr.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the last total refusal of each thread ---------------------------------------------- */
+
+/* Not thread-local itself, as the thread's error is not (error.c). */
+static pthread_key_t kept_key;
+
+static bool make_key(void)
+{
+    return pthread_key_create(&kept_key, free) == 0;
+}
+
+/* NULL: none yet, or no memory for it. */
+static struct hmreg_explanation *kept(bool make)
+{
+    static atomic_int made;
+    struct hmreg_explanation *found;
+
+    if (!process_once(&made, make_key))
+        return NULL;
+    found = pthread_getspecific(kept_key);
+    if (found || !make)
+        return found;
+    found = calloc(1, sizeof(*found));
+    if (found && pthread_setspecific(kept_key, found)) {
+        free(found);
+        found = NULL;
+    }
+    return found;
+}
+
+/* ---- reasons ---------------------------------------------------------------------------- */
+
+static void fill(struct hmreg_explanation *out, enum hmreg_iface iface, int device,
+                 enum hmreg_path path, const struct hmreg_reason *reasons, uint32_t count)
+{
+    *out = (struct hmreg_explanation){
+        .size = sizeof(*out),
+        .iface = iface,
+        .device = device,
+        .path = path,
+        .refused = count,
+    };
+    if (count)
+        memcpy(out->reasons, reasons, count * sizeof(*reasons));
+}
+
+void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
+                  uint32_t count)
+{
+    struct hmreg_explanation *out = kept(true);
+
+    if (out)
+        fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
+}
+
+static int check_out(const struct hmreg_explanation *out)
+{
+    int rc = validate_pointer(out, "out");
+
+    return rc ? rc : validate_out_size(out->size, sizeof(*out), "struct hmreg_explanation");
+}
+
+int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
+{
+    const struct hmreg_explanation *last = mr ? NULL : kept(false);
+    struct hmreg_explanation explanation;
+    int rc = mr ? mr_check(mr) : 0;
+
+    rc = rc ? rc : check_out(out);
+    if (rc)
+        return rc;
+    if (!mr && !last)
+        return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
+    /* Each piece took its own path: the first stands for all, unless the whole was tried before. */
+    if (mr && mr_pieces(mr) && !mr->more->refused)
+        mr = mr_pieces(mr)[0];
+    if (mr)
+        fill(&explanation, mr->iface, mr_device(mr), mr->path, mr->more ? mr->more->reasons : NULL,
+             mr->more ? mr->more->refused : 0);
+    else
+        explanation = *last;
+    validate_copy_out(out, &explanation, sizeof(explanation));
+    return 0;
+}
+
+/* A path's outlook on a device, without memory to try it on. */
+static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                   struct hmreg_reason *why)
+{
+    struct hmem_device info;
+
+    context_device(domain->lib, iface, device, &info);
+    if (why->path != HMREG_PATH_PEERMEM && !info.dmabuf)
+        return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
+                            "this device's runtime does not export dmabufs");
+    return domain->ops.can(domain->self, why->path, iface, device, why);
+}
+
+static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                        struct hmreg_explanation *out)
+{
+    fill(out, iface, device, HMREG_PATH_NONE, NULL, 0);
+    for (const enum hmreg_path *path = domain->order; *path != HMREG_PATH_NONE; path++) {
+        struct hmreg_reason *why = &out->reasons[out->refused];
+
+        why->path = *path;
+        if (foresee(domain, iface, device, why) == 0) {
+            *why = (struct hmreg_reason){0};
+            out->path = *path;
+            return;
+        }
+        out->refused++;
+    }
+}
+
+int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                         struct hmreg_explanation *out)
+{
+    struct hmreg_explanation explanation;
+    struct hmreg_error before;
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : validate_iface(iface);
+    rc = rc ? rc : domain_check_device(domain, iface, device);
+    if (rc)
+        return rc;
+    hmreg_error_save(&before);
+    if (iface == HMREG_IFACE_SYSTEM)
+        fill(&explanation, iface, -1, HMREG_PATH_SYSTEM, NULL, 0);
+    else
+        foresee_all(domain, iface, device, &explanation);
+    hmreg_error_restore(&before);
+    validate_copy_out(out, &explanation, sizeof(explanation));
+    return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Explicit registration: the calls of fi_mr(3) and ibv_reg_mr(3), and the close. All three forms
+ * become one request.
+ */
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/mr/region.h"
+#include "core/mr/segments.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define FEW_RANGES 8
+/* Callers built before the dmabuf field end here. */
+#define ATTR_FIRST_SIZE offsetof(struct hmreg_mr_attr, dmabuf)
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+static int register_request(struct hmreg_domain *domain, const struct request *request,
+                            struct hmreg_mr **out)
+{
+    struct resolved few[FEW_RANGES], *found = few;
+    int rc = -ENOMEM;
+
+    if (request->count > FEW_RANGES)
+        found = calloc(request->count, sizeof(*found));
+    if (!found)
+        return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
+    rc = request_resolve(domain, request, found);
+    if (!rc)
+        rc = region_create(domain, request, found, out);
+    if (!rc)
+        mr_publish(*out);
+    if (found != few)
+        free(found);
+    return rc;
+}
+
+int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
+                  uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                  struct hmreg_mr **mr, void *context)
+{
+    struct request request = {
+        .iov = iov,
+        .count = count,
+        .access = access,
+        .requested_key = requested_key,
+        .flags = flags,
+        .context = context,
+    };
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : validate_iov(iov, count, domain->caps.iov_limit);
+    rc = rc ? rc : request_check(domain, &request, offset);
+    rc = rc ? rc : request_check_length(domain, iov, count);
+    return rc ? rc : register_request(domain, &request, mr);
+}
+
+int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
+                 void *context)
+{
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+
+    return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+static int check_claim(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
+{
+    const struct runtime *runtime;
+    int rc;
+
+    if (attr->claim_iface != 0 && attr->claim_iface != 1)
+        return hmreg_fail(-EINVAL, "claim_iface is %d; accepted are 0 and 1", attr->claim_iface);
+    if (!attr->claim_iface)
+        return 0;
+    rc = validate_iface(attr->iface);
+    if (rc)
+        return rc;
+    if (attr->iface == HMREG_IFACE_SYSTEM)
+        return validate_system_device(attr->device, -EINVAL);
+    runtime = &domain->lib->runtimes[attr->iface];
+    if (!runtime->present)
+        return hmreg_fail(-EINVAL, "iface %s is not usable: %s", hmreg_iface_name(attr->iface),
+                          runtime->why);
+    if (attr->device != HMREG_DEVICE_ANY && (attr->device < 0 || attr->device >= runtime->devices))
+        return hmreg_fail(-EINVAL, "device is %d; %s has %d devices", attr->device,
+                          hmreg_iface_name(attr->iface), runtime->devices);
+    return 0;
+}
+
+static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      struct hmreg_mr_attr *attr)
+{
+    int rc = validate_pointer(callers, "attr");
+
+    rc = rc ? rc
+            : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
+                               "struct hmreg_mr_attr");
+    rc = rc ? rc : check_claim(domain, attr);
+    if (rc)
+        return rc;
+    if (attr->auth_key_size && !attr->auth_key)
+        return hmreg_fail(-EINVAL, "auth_key is NULL, auth_key_size is %zu", attr->auth_key_size);
+    if (attr->page_size & (attr->page_size - 1))
+        return hmreg_fail(-EINVAL, "page_size is %zu; it must be 0 or a power of two",
+                          attr->page_size);
+    return 0;
+}
+
+/* What is registered: the attribute's ranges, or its dmabuf's as one. */
+static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                        uint64_t flags, struct iovec *in_dmabuf, struct request *request)
+{
+    if (!(flags & HMREG_MR_DMABUF)) {
+        if (attr->dmabuf)
+            return hmreg_fail(-EINVAL, "dmabuf is set, but flags lacks HMREG_MR_DMABUF");
+        return validate_iov(attr->iov, attr->iov_count, domain->caps.iov_limit);
+    }
+    if (attr->iov || attr->iov_count)
+        return hmreg_fail(-EINVAL, "iov is set, but HMREG_MR_DMABUF says that dmabuf is");
+    request->dmabuf = attr->dmabuf;
+    request->iov = in_dmabuf;
+    request->count = 1;
+    return request_from_dmabuf(attr->dmabuf, in_dmabuf);
+}
+
+static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t flags)
+{
+    return (struct request){
+        .iov = attr->iov,
+        .count = attr->iov_count,
+        .access = attr->access,
+        .requested_key = attr->requested_key,
+        .flags = flags & ~HMREG_MR_DMABUF,
+        .context = attr->context,
+        .auth_key_size = attr->auth_key_size,
+        .auth_key = attr->auth_key,
+        .hmem_data = attr->hmem_data,
+        .page_size = attr->page_size,
+        .claimed = attr->claim_iface,
+        .claimed_iface = attr->iface,
+        .claimed_device = attr->iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr->device,
+    };
+}
+
+static int register_ranges(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                           uint64_t flags, struct hmreg_mr **mr)
+{
+    struct request request = attr_request(attr, flags);
+    struct iovec in_dmabuf;
+    int rc = check_ranges(domain, attr, flags, &in_dmabuf, &request);
+
+    rc = rc ? rc : request_check(domain, &request, attr->offset);
+    rc = rc ? rc : request_check_length(domain, request.iov, request.count);
+    return rc ? rc : register_request(domain, &request, mr);
+}
+
+static int register_segments(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                             uint64_t flags, struct hmreg_mr **mr)
+{
+    struct request request = attr_request(attr, flags);
+    bool ranges = attr->iov || attr->iov_count;
+    int rc;
+
+    if (ranges || attr->dmabuf || (flags & HMREG_MR_DMABUF))
+        return hmreg_fail(-EINVAL, "segments is set, and %s as well; a region is of one of them",
+                          ranges ? "iov" : "dmabuf or HMREG_MR_DMABUF");
+    rc = segments_check(attr->segments, attr->segment_count);
+    rc = rc ? rc : request_check(domain, &request, attr->offset);
+    return rc ? rc : segments_register(domain, attr->segments, attr->segment_count, &request, mr);
+}
+
+int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                     uint64_t flags, struct hmreg_mr **mr)
+{
+    struct hmreg_mr_attr attr;
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : check_attr(domain, callers, &attr);
+    if (rc)
+        return rc;
+    return attr.segments || attr.segment_count ? register_segments(domain, &attr, flags, mr)
+                                               : register_ranges(domain, &attr, flags, mr);
+}
+
+int hmreg_mr_close(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain;
+    int rc;
+
+    if (!mr)
+        return 0;
+    domain = mr->domain;
+    rc = domain_check(domain);
+    if (rc)
+        return rc;
+    mr_settle(mr);
+    if (mr->slot_offset)
+        return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
+    rc = region_destroy(mr);
+    if (rc != -EBUSY)
+        atomic_fetch_sub(&domain->regions, 1);
+    return rc;
+}

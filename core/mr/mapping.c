@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See mapping.h. Exporters may refuse mmap (many GPUs' do); whether this one does is found out by
+ * trying. CPU access to a dmabuf is bracketed by DMA_BUF_IOCTL_SYNC: the fabric touches the bytes
+ * at any time while registered, so the bracket is the region's whole life.
+ */
+#include "core/mr/mapping.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int sync_access(int fd, uint64_t edge)
+{
+    struct dma_buf_sync sync = {.flags = DMA_BUF_SYNC_RW | edge};
+    int rc;
+
+    do {
+        rc = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
+    } while (rc && (errno == EINTR || errno == EAGAIN));
+    return rc ? -errno : 0;
+}
+
+/* A descriptor that is no dmabuf of the kernel's (a simulated one) has no such call: ENOTTY, or
+ * EINVAL from some file types. */
+static int begin_access(int fd, int *sync_fd, struct hmreg_reason *why)
+{
+    int rc = sync_access(fd, DMA_BUF_SYNC_START);
+
+    *sync_fd = -1;
+    if (rc == -ENOTTY || rc == -EINVAL)
+        return 0;
+    if (rc)
+        return hmreg_refuse(why, rc, "dmabuf-sync-failed",
+                            "the dmabuf's exporter refused CPU access: %s", hmreg_strerror(rc));
+    *sync_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (*sync_fd < 0) {
+        rc = -errno;
+        sync_access(fd, DMA_BUF_SYNC_END);
+        return hmreg_refuse(why, rc, "no-descriptor", "no descriptor is left to keep a dmabuf: %s",
+                            hmreg_strerror(rc));
+    }
+    return 0;
+}
+
+int mapping_open(const struct hmreg_dmabuf *dmabuf, struct mapping *out, struct hmreg_reason *why)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = dmabuf->offset & ~(page - 1);
+    size_t len = (size_t)((dmabuf->offset + dmabuf->length + page - 1) & ~(page - 1)) - start;
+    struct mapping made = {.len = len};
+    int rc;
+
+    made.base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf->fd, (off_t)start);
+    if (made.base == MAP_FAILED) {
+        rc = -errno;
+        return hmreg_refuse(why, rc, "no-dmabuf-mmap",
+                            "the dmabuf cannot be mapped for the CPU: %s", hmreg_strerror(rc));
+    }
+    rc = begin_access(dmabuf->fd, &made.sync_fd, why);
+    if (rc) {
+        munmap(made.base, len);
+        return rc;
+    }
+    /* A child must not keep, or touch, a parent's device memory. */
+    madvise(made.base, len, MADV_DONTFORK);
+    made.addr = (uint64_t)(uintptr_t)made.base + (dmabuf->offset - start);
+    *out = made;
+    return 0;
+}
+
+void mapping_close(struct mapping *mapping)
+{
+    if (!mapping->base)
+        return;
+    if (mapping->sync_fd >= 0) {
+        sync_access(mapping->sync_fd, DMA_BUF_SYNC_END);
+        close(mapping->sync_fd);
+    }
+    munmap(mapping->base, mapping->len);
+    mapping->base = NULL;
+}

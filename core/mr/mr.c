@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a region is from the day it is made, and what can be asked of it.
+ */
+#include "core/mr/mr.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+
+#include <errno.h>
+#include <sched.h>
+
+/* ---- complete or not -------------------------------------------------------------------- */
+
+void mr_publish(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+
+    struct hmreg_mr *last = mr_pieces(mr) ? mr_pieces(mr)[mr_count(mr) - 1] : mr;
+
+    atomic_fetch_add(&domain->regions, 1);
+    domain->ops.published(domain->self, &last->made, mr, mr->more->context);
+    if (domain->caps.async)
+        atomic_store(&mr->more->published, true);
+}
+
+void mr_settle(const struct hmreg_mr *mr)
+{
+    while (mr->domain->caps.async && !atomic_load(&mr->more->published))
+        sched_yield();
+}
+
+struct provider_mr mr_now(const struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    struct provider_mr now;
+
+    mr_settle(mr);
+    now = mr->made;
+    if (domain->caps.async && !mr_pieces(mr))
+        domain->ops.look(domain->self, &now);
+    if (mr_is_pending(mr))
+        now.key = HMREG_KEY_NOTAVAIL;
+    return now;
+}
+
+void mr_revoke(struct hmreg_mr *mr)
+{
+    if (!mr_pieces(mr))
+        mr->domain->ops.revoke(mr->domain->self, &mr->made);
+    for (size_t i = 0; mr_pieces(mr) && i < mr_count(mr); i++)
+        mr_revoke(mr_pieces(mr)[i]);
+}
+
+int mr_check_complete(const struct hmreg_mr *mr)
+{
+    bool keyed = !mr_pieces(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
+
+    if (!mr_is_pending(mr) && !(keyed && mr_now(mr).key == HMREG_KEY_NOTAVAIL))
+        return 0;
+    return hmreg_fail(-EAGAIN, "the registration is not complete: read its event first");
+}
+
+void hmreg_mr_pending(struct hmreg_mr *mr)
+{
+    atomic_store(&mr->more->pending, true);
+}
+
+void hmreg_mr_complete(struct hmreg_mr *mr)
+{
+    atomic_store(&mr->more->pending, false);
+}
+
+int mr_check(const struct hmreg_mr *mr)
+{
+    int rc = validate_pointer(mr, "mr");
+
+    rc = rc ? rc : domain_check(mr->domain);
+    if (!rc)
+        mr_settle(mr);
+    if (!rc && mr->more && mr->more->closing)
+        rc = hmreg_fail(-EINVAL, "mr is partly closed (a piece was busy): close it again");
+    return rc;
+}
+
+/* ---- asking a region -------------------------------------------------------------------- */
+
+void *hmreg_mr_desc(const struct hmreg_mr *mr)
+{
+    return mr ? mr_now(mr).desc : NULL;
+}
+
+uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
+{
+    return mr ? mr_now(mr).key : HMREG_KEY_NOTAVAIL;
+}
+
+uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.lkey : 0;
+}
+
+uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
+{
+    return mr ? mr->made.rkey : 0;
+}
+
+void *hmreg_mr_native(const struct hmreg_mr *mr)
+{
+    return mr ? mr_now(mr).native : NULL;
+}
+
+void *hmreg_mr_context(const struct hmreg_mr *mr)
+{
+    return mr && mr->more ? mr->more->context : NULL;
+}
+
+int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
+{
+    struct hmreg_mr_info info = {0};
+    struct iovec first;
+    int rc = mr_check(mr);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_mr_info");
+    if (rc)
+        return rc;
+    info.iface = mr->iface;
+    info.device = mr_device(mr);
+    info.path = mr->path;
+    info.addr = mr->node.start;
+    info.len = mr_len(mr);
+    info.access = mr->access;
+    info.identity = mr_identity(mr);
+    first = mr_iov(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
+    info.local_addr = (uint64_t)(uintptr_t)first.iov_base;
+    info.cached = mr->cached;
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What changes a region after it is registered, and its raw key: bind, enable, refresh, raw_attr,
+ * and a peer's map_raw and unmap_key. A composite passes each on to its pieces.
+ */
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/mr/mr.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define RAW_MAX 256
+
+/* ---- binding, enabling, refreshing ------------------------------------------------------ */
+
+int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
+{
+    int rc = mr_check(mr);
+
+    rc = rc ? rc : validate_pointer(object, "object");
+    rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
+    if (!rc && !mr_pieces(mr))
+        return mr->domain->ops.bind(mr->domain->self, &mr->made, object, flags);
+    for (size_t i = 0; !rc && i < mr_count(mr); i++)
+        rc = hmreg_mr_bind(mr_pieces(mr)[i], object, flags);
+    return rc;
+}
+
+int hmreg_mr_enable(struct hmreg_mr *mr)
+{
+    int rc = mr_check(mr);
+
+    if (!rc && !mr_pieces(mr))
+        return mr->domain->ops.enable(mr->domain->self, &mr->made);
+    for (size_t i = 0; !rc && i < mr_count(mr); i++)
+        rc = hmreg_mr_enable(mr_pieces(mr)[i]);
+    return rc;
+}
+
+/* A part of the region by the caller's addresses, as the registration below knows it. */
+static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)part->iov_base;
+
+    for (size_t i = 0; i < mr_count(mr); i++) {
+        struct iovec asked = mr_asked(mr, i);
+        uint64_t base = (uint64_t)(uintptr_t)asked.iov_base;
+
+        if (addr < base || addr - base >= asked.iov_len ||
+            part->iov_len > asked.iov_len - (addr - base))
+            continue;
+        *out = (struct iovec){(char *)mr_iov(mr, i).iov_base + (addr - base), part->iov_len};
+        return true;
+    }
+    return false;
+}
+
+/* The registration that has the part; NULL: none. */
+static struct hmreg_mr *owner_of(struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
+{
+    if (!mr_pieces(mr))
+        return translate(mr, part, out) ? mr : NULL;
+    for (size_t i = 0; i < mr_count(mr); i++)
+        if (translate(mr_pieces(mr)[i], part, out))
+            return mr_pieces(mr)[i];
+    return NULL;
+}
+
+static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
+{
+    struct iovec below;
+    int rc = validate_iov(iov, count, SIZE_MAX);
+
+    for (size_t i = 0; !rc && i < count; i++)
+        if (!owner_of(mr, &iov[i], &below))
+            rc = hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
+    return rc;
+}
+
+static int refresh_all(struct hmreg_mr *mr)
+{
+    int rc = 0;
+
+    if (!mr_pieces(mr))
+        return mr->domain->ops.refresh(mr->domain->self, &mr->made, NULL, 0, 0);
+    for (size_t i = 0; !rc && i < mr_count(mr); i++)
+        rc = refresh_all(mr_pieces(mr)[i]);
+    return rc;
+}
+
+static int refresh_part(struct hmreg_mr *mr, const struct iovec *part)
+{
+    struct iovec below;
+    struct hmreg_mr *owner = owner_of(mr, part, &below);
+
+    return mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
+}
+
+int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
+{
+    int rc = mr_check(mr);
+
+    rc = rc ? rc : validate_flags(flags, 0, "flags");
+    if (!rc && !iov && !count)
+        return refresh_all(mr);
+    rc = rc ? rc : check_parts(mr, iov, count);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = refresh_part(mr, &iov[i]);
+    return rc;
+}
+
+/* ---- raw keys --------------------------------------------------------------------------- */
+
+/* Where keys are 64 bits the raw key is the key's bytes, the lowest first. */
+static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
+{
+    const struct hmreg_domain *domain = mr->domain;
+    uint64_t key = mr_now(mr).key;
+
+    if (domain->caps.mr_mode & HMREG_MR_RAW)
+        return domain->ops.raw_key(domain->self, &mr->made, base, raw, size);
+    for (int i = 0; i < 8; i++)
+        raw[i] = (uint8_t)(key >> (8 * i));
+    *base =
+        domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
+    *size = 8;
+    return 0;
+}
+
+static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t *size,
+                     uint64_t flags)
+{
+    int rc = mr_check(mr);
+
+    rc = rc ? rc : validate_pointer(size, "key_size");
+    rc = rc ? rc : validate_flags(flags, 0, "flags");
+    if (rc)
+        return rc;
+    if (!raw && *size)
+        return hmreg_fail(-EINVAL, "raw_key is NULL, key_size is %zu", *size);
+    if (mr_pieces(mr))
+        return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
+    if (!(mr->access & HMREG_ACCESS_REMOTE))
+        return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
+    return mr_check_complete(mr);
+}
+
+int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *raw, size_t *size,
+                      uint64_t flags)
+{
+    uint8_t bytes[RAW_MAX];
+    size_t needed = sizeof(bytes);
+    uint64_t base = 0;
+    int rc = check_raw(mr, raw, size, flags);
+
+    rc = rc ? rc : raw_key(mr, &base, bytes, &needed);
+    if (rc)
+        return rc;
+    if (*size < needed) {
+        rc = hmreg_fail(-HMREG_ETOOSMALL, "the raw key takes %zu bytes, key_size is %zu", needed,
+                        *size);
+        *size = needed;
+        return rc;
+    }
+    memcpy(raw, bytes, needed);
+    *size = needed;
+    if (base_addr)
+        *base_addr = base;
+    return 0;
+}
+
+static int use_raw(struct hmreg_domain *domain, uint64_t base, const uint8_t *raw, size_t size,
+                   uint64_t *key)
+{
+    uint64_t made = 0;
+
+    if (domain->caps.mr_mode & HMREG_MR_RAW)
+        return domain->ops.map_key(domain->self, base, raw, size, key);
+    if (size != 8)
+        return hmreg_fail(-EINVAL, "key_size is %zu; keys of this domain have 8 bytes", size);
+    for (int i = 0; i < 8; i++)
+        made |= (uint64_t)raw[i] << (8 * i);
+    *key = made;
+    return 0;
+}
+
+static int disuse_raw(struct hmreg_domain *domain, uint64_t key)
+{
+    return domain->caps.mr_mode & HMREG_MR_RAW ? domain->ops.unmap_key(domain->self, key) : 0;
+}
+
+int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,
+                     size_t size, uint64_t *key, uint64_t flags)
+{
+    uint64_t made = 0;
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(raw, "raw_key");
+    rc = rc ? rc : validate_pointer(key, "key");
+    rc = rc ? rc : validate_flags(flags, 0, "flags");
+    rc = rc ? rc : use_raw(domain, base_addr, raw, size, &made);
+    if (rc)
+        return rc;
+    rc = keys_map(&domain->keys, made);
+    if (rc) {
+        disuse_raw(domain, made);
+        return rc;
+    }
+    atomic_fetch_add(&domain->mapped_keys, 1);
+    *key = made;
+    return 0;
+}
+
+int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : keys_unmap(&domain->keys, key);
+    if (rc)
+        return rc;
+    atomic_fetch_sub(&domain->mapped_keys, 1);
+    return disuse_raw(domain, key);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See region.h. One registration is tried first; a composite is made only of what one descriptor
+ * cannot name.
+ */
+#include "core/mr/region.h"
+
+#include "core/base/error.h"
+#include "core/mr/composite.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int create_whole_or_split(struct hmreg_domain *domain, const struct request *request,
+                                 const struct resolved *found, struct hmreg_mr **out)
+{
+    struct refusals whole;
+    int rc = region_create_one(domain, request, found, &whole, out);
+
+    if (rc != -EXDEV)
+        return rc;
+    rc = composite_split(domain, request, found, &whole, out);
+    return rc == -EXDEV ? refuse_all(domain, found, whole.reasons, whole.count) : rc;
+}
+
+int region_create(struct hmreg_domain *domain, const struct request *request,
+                  const struct resolved *found, struct hmreg_mr **out)
+{
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = create_whole_or_split(domain, request, found, out);
+    hmreg_error_unguard(&guard, !rc); /* that the whole was refused is no failure of the call */
+    return rc;
+}
+
+/* ---- cached regions --------------------------------------------------------------------- */
+
+/* Of host memory under its own address, with nothing to remember of it. */
+static bool is_plain(const struct request *request, const struct resolved *found)
+{
+    return found->iface == HMREG_IFACE_SYSTEM && found->range.device == -1 &&
+           !found->range.identity &&
+           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
+}
+
+/* A region made by itself moves in. */
+static int region_make_whole(struct hmreg_domain *domain, const struct request *request,
+                             const struct resolved *found, struct hmreg_mr *mr)
+{
+    struct hmreg_mr *whole = NULL;
+    int rc = region_create(domain, request, found, &whole);
+
+    if (rc)
+        return rc;
+    mr->made = whole->made;
+    mr->more = whole->more;
+    mr->path = whole->path;
+    mr->key_taken = whole->key_taken;
+    free(whole);
+    return 0;
+}
+
+int region_make(struct hmreg_domain *domain, const struct request *request,
+                const struct resolved *found, struct hmreg_mr *mr)
+{
+    mr->key_taken = false;
+    if (is_plain(request, found))
+        return region_make_plain(domain, request, found, mr);
+    return region_make_whole(domain, request, found, mr);
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+int region_destroy(struct hmreg_mr *mr)
+{
+    return mr_pieces(mr) ? composite_destroy(mr) : region_destroy_one(mr);
+}

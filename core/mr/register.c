@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See register.h. Paths are tried in the domain's order; each that is refused leaves its reason,
+ * and the first that works is taken. Nothing is remembered of a refusal beyond the region it
+ * belongs to: one failing device never changes what is tried for another.
+ */
+#include "core/mr/register.h"
+
+#include "core/base/error.h"
+#include "core/mr/explain.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEY_TRIES 64
+
+/* ---- one path --------------------------------------------------------------------------- */
+
+/* One registration on its way. */
+struct attempt {
+    struct hmreg_domain *domain;
+    const struct request *request;
+    const struct resolved *found; /* request->count of them */
+    struct hmreg_mr *mr;          /* being filled */
+    struct refusals *whole;       /* for a range that several descriptors might name, or NULL */
+    uint64_t key;
+    struct hmreg_reason why; /* of the path being tried; why.code 0: not refused */
+};
+
+static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
+{
+    const struct request *request = attempt->request;
+    struct hmreg_domain *domain = attempt->domain;
+    struct provider_request below = {
+        .path = attempt->why.path,
+        .iov = attempt->mr->more->iov,
+        .count = request->count,
+        .access = request->access,
+        .requested_key = attempt->key,
+        .flags = request->flags,
+        .iface = attempt->found->iface,
+        .device = attempt->found->range.device,
+        .dmabuf = dmabuf,
+        .context = request->context,
+        .auth_key_size = request->auth_key_size,
+        .auth_key = request->auth_key,
+        .hmem_data = request->hmem_data,
+        .page_size = request->page_size,
+    };
+
+    return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
+}
+
+/* Takes the thread's last error as the reason, where the part that failed is a vendor. */
+static int refuse_as_last_error(struct attempt *attempt, int code, const char *slug)
+{
+    const struct hmreg_error *error = hmreg_last_error();
+
+    attempt->why.vendor_code = error->vendor_code;
+    return hmreg_refuse(&attempt->why, code, slug, "%s", error->text);
+}
+
+/* A descriptor for a range, given back with unexport(). The caller's own is lent as it is. */
+static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
+{
+    const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
+    struct runtime *runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
+    const struct iovec *iov = &attempt->request->iov[index];
+    int rc;
+
+    if (given) {
+        *out =
+            (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset, .length = given->len};
+        return 0;
+    }
+    rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
+                                     iov->iov_len, &attempt->found[index].range, out);
+    return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;
+}
+
+/* What was imported or mapped holds its own reference. */
+static void unexport(const struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
+{
+    if (!attempt->request->dmabuf)
+        close(dmabuf->fd);
+}
+
+static int try_dmabuf(struct attempt *attempt)
+{
+    struct hmreg_dmabuf dmabuf;
+    int rc;
+
+    if (attempt->request->count > 1)
+        return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "one-range-only",
+                            "a dmabuf registration takes one range, not %zu",
+                            attempt->request->count);
+    rc = export_range(attempt, 0, &dmabuf);
+    if (rc)
+        return rc;
+    rc = call_provider(attempt, &dmabuf);
+    unexport(attempt, &dmabuf);
+    return rc;
+}
+
+static int map_range(struct attempt *attempt, size_t index)
+{
+    struct mapping *mapping = &attempt->mr->more->mappings[index];
+    struct hmreg_dmabuf dmabuf;
+    int rc = export_range(attempt, index, &dmabuf);
+
+    if (rc)
+        return rc;
+    rc = mapping_open(&dmabuf, mapping, &attempt->why);
+    unexport(attempt, &dmabuf);
+    if (!rc)
+        attempt->mr->more->iov[index].iov_base = (void *)(uintptr_t)mapping->addr;
+    return rc;
+}
+
+static void unmap_ranges(struct mr_more *more)
+{
+    for (size_t i = 0; more->mappings && i < more->count; i++)
+        mapping_close(&more->mappings[i]);
+    free(more->mappings);
+    more->mappings = NULL;
+}
+
+static int try_mapped(struct attempt *attempt)
+{
+    struct mr_more *more = attempt->mr->more;
+    int rc = 0;
+
+    more->mappings = calloc(more->count, sizeof(*more->mappings));
+    if (!more->mappings)
+        return hmreg_fail(-ENOMEM, "no memory for a mapping");
+    for (size_t i = 0; i < more->count && !rc; i++)
+        rc = map_range(attempt, i);
+    if (!rc)
+        rc = call_provider(attempt, NULL);
+    if (rc) {
+        unmap_ranges(more);
+        memcpy(more->iov, attempt->request->iov, more->count * sizeof(*more->iov));
+    }
+    return rc;
+}
+
+/* Host memory by the CPU's address, which for registered host memory may differ from the
+ * device's. Managed memory moves, so only a fabric that reads it with the CPU follows it. */
+static int try_system(struct attempt *attempt)
+{
+    const struct resolved *found = attempt->found;
+    struct hmreg_domain *domain = attempt->domain;
+
+    if (found->range.kind == HMREG_MEM_MANAGED &&
+        domain->ops.can(domain->self, HMREG_PATH_MAPPED, found->iface, found->range.device,
+                        &attempt->why))
+        return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "managed-memory-migrates",
+                            "managed memory moves between host and device, and %s cannot follow "
+                            "it: use device or pinned host memory",
+                            domain->caps.fabric);
+    for (size_t i = 0; i < attempt->request->count; i++) {
+        if (!found[i].range.host_addr)
+            return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-cpu-address",
+                                "this host memory of %s is mapped for devices only: have it mapped "
+                                "for the CPU as well",
+                                hmreg_iface_name(found[i].iface));
+        attempt->mr->more->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
+    }
+    return call_provider(attempt, NULL);
+}
+
+/* What its texts hold is read only if there is a code. */
+static void begin_reason(struct hmreg_reason *why, enum hmreg_path path)
+{
+    why->path = path;
+    why->code = 0;
+    why->vendor_code = 0;
+    why->slug[0] = why->text[0] = '\0';
+}
+
+static int try_path(struct attempt *attempt, enum hmreg_path path)
+{
+    struct hmreg_domain *domain = attempt->domain;
+    int rc = 0;
+
+    begin_reason(&attempt->why, path);
+    if (path != HMREG_PATH_SYSTEM)
+        rc = domain->ops.can(domain->self, path, attempt->found->iface,
+                             attempt->found->range.device, &attempt->why);
+    if (rc)
+        return rc;
+    switch (path) {
+    case HMREG_PATH_SYSTEM:
+        return try_system(attempt);
+    case HMREG_PATH_DMABUF:
+        return try_dmabuf(attempt);
+    case HMREG_PATH_PEERMEM:
+        return call_provider(attempt, NULL);
+    default:
+        return try_mapped(attempt);
+    }
+}
+
+/* ---- all paths -------------------------------------------------------------------------- */
+
+static const enum hmreg_path *candidates(const struct attempt *attempt)
+{
+    static const enum hmreg_path host[] = {HMREG_PATH_SYSTEM, HMREG_PATH_NONE};
+
+    return attempt->found->range.kind == HMREG_MEM_DEVICE ? attempt->domain->order : host;
+}
+
+/* A caller's descriptor may be of memory whose address we do not have. */
+static bool applies(const struct attempt *attempt, enum hmreg_path path)
+{
+    return !(attempt->request->dmabuf && path == HMREG_PATH_PEERMEM);
+}
+
+static int note_refusal(struct attempt *attempt)
+{
+    struct mr_more *more = attempt->mr->more;
+
+    if (!more->reasons) {
+        more->reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*more->reasons));
+        if (!more->reasons)
+            return hmreg_fail(-ENOMEM, "no memory for the reasons of a region's path");
+    }
+    more->reasons[more->refused++] = attempt->why;
+    return 0;
+}
+
+/* Was a path refused only because no single descriptor names the range? */
+static bool takes_several(const struct attempt *attempt)
+{
+    const struct mr_more *more = attempt->mr->more;
+
+    if (attempt->request->dmabuf || more->count > 1 || attempt->found->range.segments < 2)
+        return false;
+    for (uint32_t i = 0; i < more->refused; i++)
+        if (more->reasons[i].code == -EXDEV)
+            return true;
+    return false;
+}
+
+int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
+               const struct hmreg_reason *reasons, uint32_t count)
+{
+    const struct hmreg_reason *last = &reasons[count - 1];
+
+    explain_keep(found->iface, found->range.device, reasons, count);
+    if (count == 1 && last->path == HMREG_PATH_SYSTEM)
+        return hmreg_fail_vendor(last->code, domain->ops.name, last->vendor_code, NULL, "%s",
+                                 last->text);
+    return hmreg_fail(-EOPNOTSUPP, "no path to this %s memory on %s; %s: %s",
+                      hmreg_iface_name(found->iface), domain->caps.fabric,
+                      hmreg_path_name(last->path), last->text);
+}
+
+static int all_refused(struct attempt *attempt)
+{
+    const struct mr_more *more = attempt->mr->more;
+
+    if (!more->reasons)
+        return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
+                                       "dmabuf can take");
+    if (attempt->whole && takes_several(attempt)) {
+        attempt->whole->count = more->refused;
+        memcpy(attempt->whole->reasons, more->reasons, more->refused * sizeof(*more->reasons));
+        return -EXDEV;
+    }
+    return refuse_all(attempt->domain, attempt->found, more->reasons, more->refused);
+}
+
+static int try_paths(struct attempt *attempt)
+{
+    const enum hmreg_path *path = candidates(attempt);
+    int rc;
+
+    attempt->mr->more->refused = 0; /* with another key all paths are tried again */
+    for (; *path != HMREG_PATH_NONE; path++) {
+        if (!applies(attempt, *path))
+            continue;
+        rc = try_path(attempt, *path);
+        if (rc == 0) {
+            attempt->mr->path = *path;
+            return 0;
+        }
+        if (!attempt->why.code) /* not this path's refusal: an error of the request */
+            return rc;
+        rc = note_refusal(attempt);
+        if (rc)
+            return rc;
+    }
+    return all_refused(attempt);
+}
+
+/* ---- keys ------------------------------------------------------------------------------- */
+
+/* Are keys of this request ours to keep unique? */
+static bool wants_key(const struct attempt *attempt)
+{
+    const struct provider_caps *caps = &attempt->domain->caps;
+
+    return ((attempt->request->access & HMREG_ACCESS_REMOTE) || caps->local_keys) &&
+           !(caps->mr_mode & HMREG_MR_PROV_KEY);
+}
+
+/* Ours to choose? A caller's choice means nothing where no peer will use it. */
+static bool any_key(const struct attempt *attempt)
+{
+    return attempt->request->any_key || !(attempt->request->access & HMREG_ACCESS_REMOTE);
+}
+
+static int take_key(struct attempt *attempt)
+{
+    struct keys *keys = &attempt->domain->keys;
+    int rc;
+
+    if (any_key(attempt))
+        return keys_take_any(keys, &attempt->key);
+    rc = keys_take(keys, attempt->request->requested_key);
+    if (!rc)
+        attempt->key = attempt->request->requested_key;
+    return rc;
+}
+
+/* The fabric may know keys that did not come through us: one of ours that meets such a key is
+ * replaced, one of the caller's is an error. */
+static int register_with_key(struct attempt *attempt)
+{
+    int rc = 0;
+
+    for (int i = 0; i < KEY_TRIES; i++) {
+        rc = take_key(attempt);
+        if (rc)
+            return rc;
+        rc = try_paths(attempt);
+        if (rc == 0) {
+            attempt->mr->key_taken = true;
+            attempt->mr->more->taken_key = attempt->key;
+            return 0;
+        }
+        keys_give(&attempt->domain->keys, attempt->key);
+        if (rc != -HMREG_ENOKEY || !any_key(attempt))
+            return rc;
+    }
+    return rc;
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+/* With room for count ranges, twice; NULL: no memory. */
+static struct mr_more *more_new(size_t count)
+{
+    return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
+}
+
+static void more_free(struct mr_more *more)
+{
+    unmap_ranges(more);
+    free(more->reasons);
+    free(more->pieces);
+    free(more);
+}
+
+/* Field by field, for a miss that clears the whole by a string instruction waits for it. */
+static void clear_more(struct mr_more *more)
+{
+    more->refused = 0;
+    more->reasons = NULL;
+    more->taken_key = 0;
+    atomic_init(&more->pending, false);
+    atomic_init(&more->published, false);
+    more->closing = false;
+    more->mappings = NULL;
+    more->pieces = NULL;
+}
+
+static void fill_more(struct mr_more *more, const struct request *request,
+                      const struct resolved *found)
+{
+    more->identity = found->range.identity;
+    more->device = found->range.device;
+    more->context = request->context;
+    more->count = request->count;
+    more->iov = (struct iovec *)(more + 1);
+    more->asked = more->iov + request->count;
+    memcpy(more->iov, request->iov, request->count * sizeof(*more->iov));
+    memcpy(more->asked, request->iov, request->count * sizeof(*more->iov));
+}
+
+void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct request *request,
+                 const struct resolved *found)
+{
+    mr->domain = domain;
+    mr->iface = (uint8_t)found->iface;
+    mr->access = (uint16_t)request->access;
+}
+
+void region_free(struct hmreg_mr *mr)
+{
+    if (mr->more)
+        more_free(mr->more);
+    mr->more = NULL;
+    if (!mr->slot_offset) /* else it is the cache's */
+        free(mr);
+}
+
+struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *request,
+                            const struct resolved *found)
+{
+    struct hmreg_mr *mr = calloc(1, sizeof(*mr));
+
+    if (!mr)
+        return NULL;
+    mr->more = more_new(request->count);
+    if (!mr->more) {
+        free(mr);
+        return NULL;
+    }
+    region_init(mr, domain, request, found);
+    fill_more(mr->more, request, found);
+    mr->node.start = mr->node.end = (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    for (size_t i = 0; i < request->count; i++)
+        mr->node.end += request->iov[i].iov_len;
+    return mr;
+}
+
+static void attempt_init(struct attempt *attempt, struct hmreg_domain *domain,
+                         const struct request *request, const struct resolved *found,
+                         struct hmreg_mr *mr)
+{
+    attempt->domain = domain;
+    attempt->request = request;
+    attempt->found = found;
+    attempt->mr = mr;
+    attempt->whole = NULL;
+    attempt->key = 0;
+}
+
+static int register_attempt(struct attempt *attempt)
+{
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
+    /* Refused paths and keys on the way are no failure of the call. */
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
+int region_create_one(struct hmreg_domain *domain, const struct request *request,
+                      const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
+{
+    struct hmreg_mr *before = *out, *mr = region_new(domain, request, found);
+    struct attempt attempt;
+    int rc;
+
+    if (!mr)
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    attempt_init(&attempt, domain, request, found, mr);
+    attempt.whole = whole;
+    if (domain->caps.async)
+        *out = attempt.mr;
+    rc = register_attempt(&attempt);
+    if (rc) {
+        *out = before;
+        region_free(attempt.mr);
+        return rc;
+    }
+    if (!domain->caps.async) /* else it is there, and others may have read it */
+        *out = attempt.mr;
+    return 0;
+}
+
+/* ---- cached regions --------------------------------------------------------------------- */
+
+/* A fabric may give a region another key than it was asked for. */
+static bool is_plain_still(const struct hmreg_mr *mr)
+{
+    return !mr->key_taken || mr->more->taken_key == mr->made.key;
+}
+
+/* Keeps what is on the stack. Without memory for that the region goes. */
+static int keep_more(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    struct mr_more *kept = more_new(1);
+    struct iovec *iov;
+
+    if (!kept) {
+        domain->ops.dereg(domain->self, &mr->made);
+        keys_give(&domain->keys, mr->more->taken_key);
+        mr->more = NULL;
+        return hmreg_fail(-ENOMEM, "no memory for a region");
+    }
+    iov = (struct iovec *)(kept + 1);
+    iov[0] = mr->more->iov[0];
+    iov[1] = mr->more->asked[0];
+    *kept = *mr->more;
+    kept->iov = &iov[0];
+    kept->asked = &iov[1];
+    mr->more = kept;
+    return 0;
+}
+
+int region_make_plain(struct hmreg_domain *domain, const struct request *request,
+                      const struct resolved *found, struct hmreg_mr *mr)
+{
+    struct attempt attempt;
+    struct {
+        struct mr_more more;
+        struct iovec iov[2];
+    } plain;
+    int rc;
+
+    attempt_init(&attempt, domain, request, found, mr);
+    mr->more = &plain.more;
+    clear_more(mr->more);
+    fill_more(mr->more, request, found);
+    rc = register_attempt(&attempt);
+    free(plain.more.reasons);
+    plain.more.reasons = NULL;
+    plain.more.refused = 0;
+    if (!rc && !is_plain_still(mr))
+        return keep_more(mr);
+    mr->more = NULL;
+    return rc;
+}
+
+int region_destroy_one(struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain = mr->domain;
+    int rc = domain->ops.dereg(domain->self, &mr->made);
+
+    if (rc == -EBUSY)
+        return rc;
+    if (mr->key_taken)
+        keys_give(&domain->keys, mr->more ? mr->more->taken_key : mr->made.key);
+    region_free(mr);
+    return rc;
+}

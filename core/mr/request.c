@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The checks that every form of registration shares, once its ranges are checked; and what memory
+ * the ranges are.
+ */
+#include "core/mr/request.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "hmem/dmabuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+
+#define CLAIMS (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY)
+
+/* ---- checks ------------------------------------------------------------------------------ */
+
+static int check_key(const struct hmreg_domain *domain, const struct request *request)
+{
+    if ((domain->caps.mr_mode & HMREG_MR_PROV_KEY) && request->requested_key)
+        return hmreg_fail(-EKEYREJECTED,
+                          "requested_key is %#" PRIx64 ", but this domain chooses keys itself "
+                          "(HMREG_MR_PROV_KEY); it must be 0",
+                          request->requested_key);
+    return 0;
+}
+
+int request_check(const struct hmreg_domain *domain, const struct request *request, uint64_t offset)
+{
+    int rc = validate_access(request->access);
+
+    if (!rc && offset)
+        rc = hmreg_fail(-EINVAL, "offset is %" PRIu64 "; it is reserved and must be 0", offset);
+    rc = rc ? rc : validate_flags(request->flags, CLAIMS | domain->caps.flags, "flags");
+    return rc ? rc : check_key(domain, request);
+}
+
+int request_check_length(const struct hmreg_domain *domain, const struct iovec *iov, size_t count)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (__builtin_add_overflow(total, iov[i].iov_len, &total) || total > domain->caps.max_len)
+            return hmreg_fail(-EMSGSIZE,
+                              "the region is longer than this domain's %" PRIu64 " bytes",
+                              domain->caps.max_len);
+    return 0;
+}
+
+int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
+{
+    uint64_t start;
+    int64_t bytes;
+
+    if (!dmabuf)
+        return hmreg_fail(-EINVAL, "dmabuf is NULL");
+    if (!dmabuf->len)
+        return hmreg_fail(-EINVAL, "dmabuf: len is 0; it must be at least 1");
+    if (__builtin_add_overflow((uint64_t)(uintptr_t)dmabuf->base_addr, dmabuf->offset, &start) ||
+        start + dmabuf->len < start || dmabuf->offset + dmabuf->len < dmabuf->offset)
+        return hmreg_fail(-EINVAL, "dmabuf: base_addr + offset %" PRIu64 " + len %zu wraps",
+                          dmabuf->offset, dmabuf->len);
+    if (dmabuf->fd < 0 || fcntl(dmabuf->fd, F_GETFD) < 0)
+        return hmreg_fail(-EBADF, "dmabuf: fd %d is not an open descriptor", dmabuf->fd);
+    bytes = dmabuf_length(dmabuf->fd);
+    if (bytes >= 0 && dmabuf->offset + dmabuf->len > (uint64_t)bytes)
+        return hmreg_fail(-EINVAL,
+                          "dmabuf: offset %" PRIu64 " + len %zu is beyond its %" PRId64 " bytes",
+                          dmabuf->offset, dmabuf->len, bytes);
+    *out = (struct iovec){(void *)(uintptr_t)start, dmabuf->len};
+    return 0;
+}
+
+/* ---- what the memory is ----------------------------------------------------------------- */
+
+static int check_claim(const struct request *request, const struct resolved *found)
+{
+    const struct hmem_range *range = &found->range;
+
+    if (request->claimed && request->claimed_iface != found->iface)
+        return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
+                          hmreg_iface_name(request->claimed_iface), hmreg_iface_name(found->iface));
+    if (request->claimed && request->claimed_device != HMREG_DEVICE_ANY &&
+        request->claimed_device != range->device)
+        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d",
+                          request->claimed_device, range->device);
+    if ((request->flags & HMREG_HMEM_DEVICE_ONLY) && range->kind != HMREG_MEM_DEVICE)
+        return hmreg_fail(-EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is %s",
+                          hmreg_mem_kind_name(range->kind));
+    if ((request->flags & HMREG_HMEM_HOST_ALLOC) && range->kind != HMREG_MEM_HOST_PINNED)
+        return hmreg_fail(-EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is %s",
+                          hmreg_mem_kind_name(range->kind));
+    return 0;
+}
+
+static int check_same(const struct resolved *first, const struct resolved *other, size_t index)
+{
+    if (first->iface == other->iface && first->range.device == other->range.device &&
+        first->range.kind == other->range.kind)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "iov[%zu] is %s memory of %s device %d, iov[0] is %s memory of %s device %d; "
+                      "one region has one kind",
+                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+                      other->range.device, hmreg_mem_kind_name(first->range.kind),
+                      hmreg_iface_name(first->iface), first->range.device);
+}
+
+/* Rights by which bytes come into the memory from outside. */
+#define WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
+
+/* Where pages are taken at registration, they are taken for what will be done with them: what the
+ * process itself may not touch, no fabric can. */
+static int check_touch(const struct request *request, const struct resolved *found, size_t index)
+{
+    const struct iovec *iov = &request->iov[index];
+
+    if (found->iface != HMREG_IFACE_SYSTEM)
+        return 0;
+    if (!found->range.host_addr)
+        return hmreg_fail(-EFAULT, "part of the %zu bytes at %p is not mapped for reading",
+                          iov->iov_len, iov->iov_base);
+    if (found->range.read_only && (request->access & WRITING))
+        return hmreg_fail(-EFAULT,
+                          "part of the %zu bytes at %p is mapped read-only, and access asks for "
+                          "writing: %#" PRIx64,
+                          iov->iov_len, iov->iov_base, request->access & WRITING);
+    return 0;
+}
+
+/* A caller's descriptor: what it is of, as far as its address or the caller tells. */
+static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
+                           struct resolved *found)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
+    struct hmreg_error before;
+    struct resolved known;
+
+    *found = (struct resolved){.iface = HMREG_IFACE_SYSTEM,
+                               .range = {.device = -1, .kind = HMREG_MEM_DEVICE, .segments = 1}};
+    if (request->claimed) {
+        found->iface = request->claimed_iface;
+        found->range.device = request->claimed_device;
+    }
+    hmreg_error_save(&before);
+    if (request->dmabuf->base_addr &&
+        resolve(domain->lib, addr, request->iov[0].iov_len, &known) == 0 &&
+        known.iface != HMREG_IFACE_SYSTEM)
+        *found = known;
+    hmreg_error_restore(&before);
+    found->range.kind = HMREG_MEM_DEVICE;
+}
+
+int request_resolve(struct hmreg_domain *domain, const struct request *request,
+                    struct resolved *found)
+{
+    bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
+
+    if (request->dmabuf) {
+        resolve_dmabuf(domain, request, found);
+        return check_claim(request, found);
+    }
+    for (size_t i = 0; i < request->count; i++) {
+        uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
+        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
+                                                        &found[i]);
+
+        rc = rc ? rc : check_claim(request, &found[i]);
+        rc = rc ? rc : check_same(&found[0], &found[i], i);
+        if (!rc && must_exist)
+            rc = check_touch(request, &found[i], i);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Scatter-gather regions, as kfi_mr_regsgl() has them. Host memory that the fabric takes in one
+ * registration becomes one; everything else a composite, a registration for each segment: device
+ * memory because each piece then takes its own best path, dmabufs because a fabric takes one.
+ */
+#include "core/mr/segments.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/mr/composite.h"
+#include "core/mr/region.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A composite on its way. */
+struct gathering {
+    struct hmreg_domain *domain;
+    const struct hmreg_segment *segments;
+    size_t count;
+    struct request request; /* of the piece in hand */
+    struct iovec *iov;      /* count: what each segment covers */
+    struct resolved *found; /* count */
+};
+
+/* ---- what the segments are -------------------------------------------------------------- */
+
+int segments_check(const struct hmreg_segment *segments, size_t count)
+{
+    if (!segments)
+        return hmreg_fail(-EINVAL, "segments is NULL");
+    if (!count || count > HMREG_SEGMENTS_MAX)
+        return hmreg_fail(-EINVAL, "count is %zu; a region has 1 to %d segments", count,
+                          HMREG_SEGMENTS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (segments[i].kind != HMREG_SEGMENT_MEMORY && segments[i].kind != HMREG_SEGMENT_DMABUF)
+            return hmreg_fail(-EINVAL,
+                              "segments[%zu].kind is %u; accepted are 0 (memory) and 1 "
+                              "(dmabuf)",
+                              i, segments[i].kind);
+    return 0;
+}
+
+/* The request of one segment alone. */
+static struct request piece_request(const struct gathering *gathering, size_t index)
+{
+    struct request request = gathering->request;
+
+    request.iov = &gathering->iov[index];
+    request.count = 1;
+    if (gathering->segments[index].kind == HMREG_SEGMENT_DMABUF)
+        request.dmabuf = &gathering->segments[index].u.dmabuf;
+    return request;
+}
+
+/* What a segment covers. */
+static int check_segment(const struct hmreg_segment *segment, size_t index, struct iovec *out)
+{
+    char what[32];
+
+    if (segment->kind == HMREG_SEGMENT_DMABUF)
+        return request_from_dmabuf(&segment->u.dmabuf, out);
+    snprintf(what, sizeof(what), "segments[%zu]", index);
+    *out = segment->u.memory;
+    return validate_range_of(what, out->iov_base, out->iov_len);
+}
+
+/* All of them, before a runtime is asked about any. */
+static int check_ranges(struct gathering *gathering)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < gathering->count && !rc; i++)
+        rc = check_segment(&gathering->segments[i], i, &gathering->iov[i]);
+    return rc ? rc : request_check_length(gathering->domain, gathering->iov, gathering->count);
+}
+
+/* A descriptor of unknown memory goes with any device's, not with host memory. */
+static int check_mix(const struct gathering *gathering, size_t index)
+{
+    const struct resolved *first = &gathering->found[0], *other = &gathering->found[index];
+    bool unknown = other->iface == HMREG_IFACE_SYSTEM && other->range.kind == HMREG_MEM_DEVICE;
+
+    if (first->iface == other->iface && first->range.kind == other->range.kind)
+        return 0;
+    if (unknown && first->range.kind == HMREG_MEM_DEVICE)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "segments[%zu] is %s memory of %s, segments[0] is %s memory of %s; one "
+                      "region has one iface and kind",
+                      index, hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+                      hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface));
+}
+
+static int resolve_segments(struct gathering *gathering)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < gathering->count && !rc; i++) {
+        struct request request = piece_request(gathering, i);
+
+        rc = request_resolve(gathering->domain, &request, &gathering->found[i]);
+        rc = rc ? rc : check_mix(gathering, i);
+    }
+    return rc;
+}
+
+/* ---- one registration, or several ------------------------------------------------------- */
+
+static bool fits_one(const struct gathering *gathering)
+{
+    return gathering->count == 1 || (gathering->found[0].range.kind != HMREG_MEM_DEVICE &&
+                                     gathering->count <= gathering->domain->caps.iov_limit);
+}
+
+static int create_one(struct gathering *gathering, struct hmreg_mr **out)
+{
+    struct request request = piece_request(gathering, 0);
+
+    request.count = gathering->count;
+    return region_create(gathering->domain, &request, gathering->found, out);
+}
+
+static int create_composite(struct gathering *gathering, struct hmreg_mr **out)
+{
+    const struct hmreg_mr_dmabuf **dmabufs = calloc(gathering->count, sizeof(*dmabufs));
+    struct composite composite = {
+        .whole = gathering->request,
+        .iov = gathering->iov,
+        .found = gathering->found,
+        .dmabufs = dmabufs,
+        .count = gathering->count,
+    };
+    int rc;
+
+    if (!dmabufs)
+        return hmreg_fail(-ENOMEM, "no memory for %zu segments", gathering->count);
+    for (size_t i = 0; i < gathering->count; i++)
+        if (gathering->segments[i].kind == HMREG_SEGMENT_DMABUF)
+            dmabufs[i] = &gathering->segments[i].u.dmabuf;
+    rc = composite_create(gathering->domain, &composite, gathering->found, out);
+    free(dmabufs);
+    return rc;
+}
+
+static int gather(struct gathering *gathering, struct hmreg_mr **out)
+{
+    int rc = -ENOMEM;
+
+    gathering->iov = calloc(gathering->count, sizeof(*gathering->iov));
+    gathering->found = calloc(gathering->count, sizeof(*gathering->found));
+    if (!gathering->iov || !gathering->found)
+        hmreg_fail(rc, "no memory for %zu segments", gathering->count);
+    else
+        rc = check_ranges(gathering);
+    rc = rc ? rc : resolve_segments(gathering);
+    if (!rc)
+        rc = fits_one(gathering) ? create_one(gathering, out) : create_composite(gathering, out);
+    free(gathering->found);
+    free(gathering->iov);
+    return rc;
+}
+
+int segments_register(struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                      size_t count, const struct request *request, struct hmreg_mr **mr)
+{
+    struct gathering gathering = {
+        .domain = domain, .segments = segments, .count = count, .request = *request};
+    int rc = gather(&gathering, mr);
+
+    if (!rc)
+        mr_publish(*mr);
+    return rc;
+}
+
+int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
+                    uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                    struct hmreg_mr **mr, void *context)
+{
+    struct request request = {
+        .access = access,
+        .requested_key = requested_key,
+        .flags = flags,
+        .context = context,
+    };
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(mr, "mr");
+    rc = rc ? rc : segments_check(segments, count);
+    rc = rc ? rc : request_check(domain, &request, offset);
+    return rc ? rc : segments_register(domain, segments, count, &request, mr);
+}
+
+/* ---- asking for pieces ------------------------------------------------------------------ */
+
+static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+{
+    const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
+    struct iovec iov = mr_pieces(mr) ? mr_iov(owner, 0) : mr_iov(mr, index);
+    struct provider_mr now = mr_now(owner);
+
+    *out = (struct hmreg_segment_info){
+        .local_addr = (uint64_t)(uintptr_t)iov.iov_base,
+        .len = iov.iov_len,
+        .desc = now.desc,
+        .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.key,
+        .native = now.native,
+    };
+}
+
+int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
+{
+    struct hmreg_segment_info info;
+    int rc = mr_check(mr);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_segment_info");
+    if (rc)
+        return rc;
+    if (index >= mr_count(mr))
+        return hmreg_fail(-ENOENT, "index is %zu; the region has %zu pieces", index, mr_count(mr));
+    describe(mr, index, &info);
+    validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}

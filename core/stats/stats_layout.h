@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a library shows of its counters: the layout of the memory file "hmreg-stats" that another
+ * process reads. The library counts there and nowhere else, so showing costs nothing; the reader
+ * takes a copy and believes nothing in it.
+ *
+ * header | domains | blocks, one a cache | rows, one for each thread and cache that had hits
+ *
+ * Every field that changes is written whole, with no order to the others. What a domain, a block or
+ * a row stands for changes only while its sequence is odd; a copy between two equal, even readings
+ * of it is of one thing. A field is added at the end of what is spare; any other change raises
+ * STATS_PAGE_VERSION.
+ */
+#ifndef HMREG_CORE_STATS_STATS_LAYOUT_H
+#define HMREG_CORE_STATS_STATS_LAYOUT_H
+
+#include <hmreg/hmreg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define STATS_PAGE_NAME    "hmreg-stats"
+#define STATS_PAGE_MAGIC   UINT64_C(0x7374617473676d68) /* "hmgstats", read as little-endian */
+#define STATS_PAGE_VERSION 1
+
+enum stats_count {
+    /* Since the cache was made. */
+    STATS_HITS, /* those that no row has */
+    STATS_MISSES,
+    STATS_UNCACHED,
+    STATS_FAILURES,
+    STATS_EVICTED_LIMIT,
+    STATS_EVICTED_MEMORY,
+    STATS_EVICTED_ROOM,
+    STATS_EVICTED_KEYS,
+    STATS_INVALIDATIONS,
+    STATS_WAITS,
+    STATS_REG_NS,
+    STATS_REG_LONGEST_NS,
+    STATS_REGIONS_MAX,
+    STATS_BYTES_MAX,
+    /* Now. */
+    STATS_REGIONS,
+    STATS_BYTES,
+    STATS_ZOMBIES,
+    STATS_WAITING,
+    STATS_LIMIT_REGIONS,
+    STATS_LIMIT_BYTES,
+    /* Since the cache was made. */
+    STATS_WRONG_PUTS,
+    STATS_COUNTS,
+    STATS_COUNTS_ROOM = 36, /* what a block has; the rest is 0 */
+};
+
+/* One cache. */
+struct stats_block {
+    _Atomic uint32_t sequence;
+    _Atomic uint32_t domain; /* 1 + the index of its domain; 0: this block is free */
+    _Atomic int32_t iface, device;
+    _Atomic uint64_t counts[STATS_COUNTS_ROOM];
+    _Atomic uint64_t times[HMREG_STATS_TIMES];
+    uint64_t spare[2];
+};
+
+/* Hits of one thread in one cache. Lines of its own (processors fetch them in pairs): only that
+ * thread writes them. */
+struct stats_row {
+    _Alignas(128) _Atomic uint32_t block; /* 1 + the index of its cache's; 0: this row is free */
+    uint32_t spare;
+    _Atomic uint64_t hits;
+};
+
+struct stats_domain {
+    _Atomic uint32_t sequence;
+    _Atomic uint32_t number; /* from 1, in the order they were opened; 0: this one is free */
+    _Atomic uint32_t flags;  /* HMREG_DOMAIN_* */
+    uint32_t spare;
+    char provider[32], fabric[64];
+};
+
+#define STATS_DOMAINS 32
+#define STATS_BLOCKS   192
+#define STATS_ROWS    1024
+
+struct stats_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t size;    /* of the whole page: another one is another layout */
+    int32_t pid;      /* as the process itself sees it: a fork's child inherits the file */
+    uint32_t monitor; /* enum hmreg_monitor */
+    char hmreg[16];   /* the library's version */
+    /* That there was no room for, now: domains, caches, and threads with hits. */
+    _Atomic uint32_t lost_domains, lost_blocks, lost_rows;
+    uint32_t spare[19];
+};
+
+struct stats_layout {
+    struct stats_header header;
+    struct stats_domain domains[STATS_DOMAINS];
+    struct stats_block blocks[STATS_BLOCKS];
+    struct stats_row rows[STATS_ROWS];
+};
+
+_Static_assert(sizeof(struct stats_header) == 128 && sizeof(struct stats_domain) == 112 &&
+                   sizeof(struct stats_block) == 640 && sizeof(struct stats_row) == 128,
+               "the layout is the same for every compiler");
+
+#endif

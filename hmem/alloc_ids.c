@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See serials.h. The index is an array of live allocations, disjoint and ordered by address.
+ * Readers search it without a lock and believe what they read if `turn` was even and did not
+ * change meanwhile; everything they may touch stays allocated (slots for ever, a replaced array
+ * until the table is forgotten), so a reader that was overtaken reads nonsense, but valid memory.
+ *
+ * Orders: a writer makes turn odd before it stores entries with release; a reader that acquires
+ * such an entry therefore sees the odd or the later turn when it looks again.
+ */
+#include "hmem/alloc_ids.h"
+
+#include <stdlib.h>
+
+#define FIRST_ROOM    64
+#define READ_ATTEMPTS 4
+
+struct entry {
+    _Atomic uint64_t base;
+    _Atomic(struct serial *) slot;
+};
+
+struct alloc_ids_index {
+    struct alloc_ids_index *replaced; /* older ones, freed when the table is forgotten */
+    size_t room;
+    struct entry entries[];
+};
+
+static _Atomic uint64_t last_number;
+
+static uint64_t load(const _Atomic uint64_t *from)
+{
+    return atomic_load_explicit(from, memory_order_acquire);
+}
+
+static void store(_Atomic uint64_t *to, uint64_t value)
+{
+    atomic_store_explicit(to, value, memory_order_release);
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+/* How many entries begin at or below addr. */
+static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, uint64_t addr)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (load(&index->entries[middle].base) <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool covers(const struct serial *slot, uint64_t addr, size_t len)
+{
+    uint64_t base = load(&slot->base), whole = load(&slot->len);
+
+    return addr >= base && addr - base < whole && len <= whole - (addr - base);
+}
+
+static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
+{
+    const struct alloc_ids_index *index = atomic_load_explicit(&table->index, memory_order_acquire);
+    size_t count = atomic_load_explicit(&table->count, memory_order_acquire);
+    const struct serial *slot;
+
+    if (!index)
+        return 0;
+    /* The count may be that of a later, larger array. */
+    count = entries_up_to(index, count < index->room ? count : index->room, addr);
+    if (!count)
+        return 0;
+    slot = atomic_load_explicit(&index->entries[count - 1].slot, memory_order_acquire);
+    return slot && covers(slot, addr, len) ? load(&slot->number) : 0;
+}
+
+/* Writers overtook the reader each time: wait for them. */
+static uint64_t find_patiently(struct alloc_ids *table, uint64_t addr, size_t len)
+{
+    uint64_t found;
+
+    pthread_mutex_lock(&table->lock);
+    found = search(table, addr, len);
+    pthread_mutex_unlock(&table->lock);
+    return found;
+}
+
+uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
+{
+    for (int i = 0; i < READ_ATTEMPTS; i++) {
+        uint64_t turn = load(&table->turn);
+        uint64_t found = search(table, addr, len);
+
+        /* Relaxed: the acquiring loads of the search come before it. */
+        if (turn % 2 == 0 && atomic_load_explicit(&table->turn, memory_order_relaxed) == turn)
+            return found;
+    }
+    return find_patiently(table, addr, len);
+}
+
+/* ---- changing the index, under the lock ---------------------------------------------- */
+
+static void begin_change(struct alloc_ids *table)
+{
+    atomic_store_explicit(&table->turn, table->turn + 1, memory_order_relaxed);
+}
+
+static void end_change(struct alloc_ids *table)
+{
+    store(&table->turn, table->turn + 1);
+}
+
+static void set_entry(struct entry *entry, struct serial *slot)
+{
+    store(&entry->base, load(&slot->base));
+    atomic_store_explicit(&entry->slot, slot, memory_order_release);
+}
+
+static void set_count(struct alloc_ids *table, size_t count)
+{
+    atomic_store_explicit(&table->count, count, memory_order_release);
+}
+
+static bool ended(const struct serial *slot)
+{
+    return load(&slot->number) == 0;
+}
+
+/* Takes the ended allocations out of the index. */
+static void purge(struct alloc_ids *table)
+{
+    struct alloc_ids_index *index = table->index;
+    size_t kept = 0;
+
+    begin_change(table);
+    for (size_t i = 0; i < table->count; i++) {
+        struct serial *slot = index->entries[i].slot;
+
+        if (ended(slot))
+            slot->indexed = false;
+        else
+            set_entry(&index->entries[kept++], slot);
+    }
+    set_count(table, kept);
+    end_change(table);
+}
+
+static bool grow(struct alloc_ids *table)
+{
+    struct alloc_ids_index *old = table->index;
+    size_t room = old ? old->room * 2 : FIRST_ROOM;
+    struct alloc_ids_index *index = calloc(1, sizeof(*index) + room * sizeof(index->entries[0]));
+
+    if (!index)
+        return false;
+    index->room = room;
+    index->replaced = old;
+    for (size_t i = 0; i < table->count; i++)
+        set_entry(&index->entries[i], old->entries[i].slot);
+    begin_change(table);
+    atomic_store_explicit(&table->index, index, memory_order_release);
+    end_change(table);
+    return true;
+}
+
+/* An index that a purge leaves more than half full grows, or it would be purged again at once. */
+static bool make_room(struct alloc_ids *table)
+{
+    const struct alloc_ids_index *index = table->index;
+
+    if (index && table->count < index->room)
+        return true;
+    if (index)
+        purge(table);
+    return (index && table->count <= index->room / 2) || grow(table);
+}
+
+static void insert(struct alloc_ids *table, size_t at, struct serial *slot)
+{
+    struct entry *entries = table->index->entries;
+
+    begin_change(table);
+    for (size_t i = table->count; i > at; i--)
+        set_entry(&entries[i], entries[i - 1].slot);
+    set_entry(&entries[at], slot);
+    slot->indexed = true;
+    set_count(table, table->count + 1);
+    end_change(table);
+}
+
+static bool overlap(const struct serial *a, const struct serial *b)
+{
+    return a->base < b->base + b->len && b->base < a->base + a->len;
+}
+
+/* Entries are disjoint: what overlaps the slot is around the place where it belongs. */
+static struct serial *overlapped(struct alloc_ids *table, const struct serial *slot)
+{
+    const struct alloc_ids_index *index = table->index;
+    size_t at = index ? entries_up_to(index, table->count, slot->base) : 0;
+
+    if (at > 0 && overlap(index->entries[at - 1].slot, slot))
+        return index->entries[at - 1].slot;
+    if (at < table->count && overlap(index->entries[at].slot, slot))
+        return index->entries[at].slot;
+    return NULL;
+}
+
+static uint64_t enter(struct alloc_ids *table, struct serial *slot)
+{
+    struct serial *other = overlapped(table, slot);
+
+    if (other && ended(other)) {
+        purge(table);
+        other = overlapped(table, slot);
+    }
+    if (other)
+        return other->base == slot->base && other->len == slot->len ? load(&other->number) : 0;
+    if (!make_room(table))
+        return 0;
+    insert(table, entries_up_to(table->index, table->count, slot->base), slot);
+    return load(&slot->number);
+}
+
+uint64_t alloc_ids_enter(struct alloc_ids *table, struct serial *slot)
+{
+    uint64_t number;
+
+    pthread_mutex_lock(&table->lock);
+    number = enter(table, slot);
+    pthread_mutex_unlock(&table->lock);
+    return number;
+}
+
+/* ---- slots --------------------------------------------------------------------------- */
+
+/* Moves slots whose notice has come to the spare ones. */
+static void collect(struct alloc_ids *table)
+{
+    struct serial **link = &table->drawn;
+
+    if (table->index)
+        purge(table);
+    while (*link) {
+        struct serial *slot = *link;
+
+        /* One that ended since the purge is still named by the index. */
+        if (!ended(slot) || slot->indexed) {
+            link = &slot->next;
+            continue;
+        }
+        *link = slot->next;
+        slot->next = table->spare;
+        table->spare = slot;
+        table->drawn_count--;
+    }
+    table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
+}
+
+static struct serial *take_slot(struct alloc_ids *table)
+{
+    struct serial *slot;
+
+    if (!table->spare && table->drawn_count >= table->collect_at)
+        collect(table);
+    slot = table->spare;
+    if (!slot)
+        return calloc(1, sizeof(*slot));
+    table->spare = slot->next;
+    return slot;
+}
+
+struct serial *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len)
+{
+    struct serial *slot;
+
+    pthread_mutex_lock(&table->lock);
+    slot = take_slot(table);
+    if (slot) {
+        store(&slot->base, base);
+        store(&slot->len, len);
+        store(&slot->number, atomic_fetch_add(&last_number, 1) + 1);
+        slot->next = table->drawn;
+        table->drawn = slot;
+        table->drawn_count++;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return slot;
+}
+
+void alloc_ids_end(struct serial *slot)
+{
+    store(&slot->number, 0);
+}
+
+/* ---- the end ------------------------------------------------------------------------- */
+
+static void free_indexes(struct alloc_ids *table)
+{
+    struct alloc_ids_index *index = table->index;
+
+    table->index = NULL;
+    table->count = 0;
+    while (index) {
+        struct alloc_ids_index *older = index->replaced;
+
+        free(index);
+        index = older;
+    }
+}
+
+/* A notice that was on its way when it was withdrawn may come later and end another allocation's
+ * number: that costs a miss, and is never a stale hit. */
+void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_t base), void *arg)
+{
+    free_indexes(table);
+    for (struct serial *slot = table->drawn; slot; slot = slot->next) {
+        slot->indexed = false;
+        if (!ended(slot))
+            revoke(arg, slot->base);
+        alloc_ids_end(slot);
+    }
+    table->collect_at = 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What calls of the driver need and answer: a context, and errors. A context is pushed for a call
+ * and popped after it, so that the thread has its own again.
+ *
+ * What only cleans up (pop, release) is not checked: the work is done, and nothing better could
+ * be tried.
+ */
+#include "hmem/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- errors ----------------------------------------------------------------------------- */
+
+/* What a result of any call means, where its name does not say it. */
+static const char *hint(unsigned result)
+{
+    return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
+}
+
+int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
+{
+    const char *name = NULL;
+    char sentence[256];
+    va_list args;
+
+    if (result == CUDA_DEINITIALIZED) {
+        atomic_store(&self->gone, true);
+        return -ESHUTDOWN;
+    }
+    if (self->api.error_name(result, &name))
+        name = NULL;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    return hmreg_fail_vendor(code, "cuda", result, name, "%s: %s (%u)%s", sentence,
+                             name ? name : "CUDA error", result, hint(result));
+}
+
+/* ---- contexts --------------------------------------------------------------------------- */
+
+bool cuda_wants_context(unsigned result)
+{
+    return result == CUDA_INVALID_CONTEXT || result == CUDA_CONTEXT_IS_DESTROYED;
+}
+
+/* Is there a primary context to borrow, or may one be made? */
+static unsigned may_retain(struct hmem *self, int handle, bool create)
+{
+    unsigned flags = 0;
+    int active = 0;
+    unsigned result = create ? CUDA_OK : self->api.primary_state(handle, &flags, &active);
+
+    if (!result && !create && !active)
+        return CUDA_INVALID_CONTEXT;
+    return result;
+}
+
+unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device, bool create,
+                    struct cuda_guard *guard)
+{
+    unsigned result;
+
+    guard->retained = -1;
+    if (!context) {
+        if (device < 0)
+            return CUDA_INVALID_CONTEXT;
+        result = may_retain(self, self->devices[device].handle, create);
+        if (!result)
+            result = self->api.primary_retain(&context, self->devices[device].handle);
+        if (result)
+            return result;
+        guard->retained = device;
+    }
+    result = self->api.context_push(context);
+    if (result && guard->retained >= 0)
+        self->api.primary_release(self->devices[guard->retained].handle);
+    return result;
+}
+
+void cuda_leave(struct hmem *self, struct cuda_guard *guard)
+{
+    struct cuda_context *popped = NULL;
+
+    self->api.context_pop(&popped);
+    if (guard->retained >= 0)
+        self->api.primary_release(self->devices[guard->retained].handle);
+}

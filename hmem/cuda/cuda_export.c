@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A dmabuf for CUDA memory. The driver makes one for whole host pages only, so the descriptor
+ * covers the whole allocation (of virtual memory: the mapped pieces under the range), from the
+ * page it begins in to the page it ends in; allocations smaller than a page share one with
+ * their neighbours, and the offset tells them apart. Flags are 0: with the PCIe mapping the
+ * descriptor registers by the ordinary verb and then fails in transfers.
+ */
+#include "hmem/cuda/cuda.h"
+#include "hmem/dmabuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+static int refuse_version(struct hmem *self, struct hmreg_reason *why)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
+                        "this driver is of CUDA %d.%d, which has no "
+                        "cuMemGetHandleForAddressRange: dmabuf export needs 11.7 or later",
+                        self->version / 1000, self->version % 1000 / 10);
+}
+
+static int refuse_device(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why)
+{
+    if (span->device >= 0 && self->devices[span->device].integrated)
+        return hmreg_refuse(why, -EOPNOTSUPP, "integrated-device",
+                            "CUDA device %d shares the host's memory and exports no dmabuf: "
+                            "allocate what is to be registered with cuMemHostAlloc",
+                            span->device);
+    return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
+                        "CUDA device %d says it exports no dmabuf (attribute %d is 0): it needs "
+                        "the driver's open kernel modules and hardware that can",
+                        span->device, CUDA_DEV_DMABUF);
+}
+
+static int refuse_virtual(const struct cuda_span *span, struct hmreg_reason *why)
+{
+    const struct cuda_memory_prop *prop = &span->piece.prop;
+
+    if (span->mixed)
+        return hmreg_refuse(why, -EXDEV, "mixed-segments",
+                            "the %u pieces of virtual memory under the range are not all of one "
+                            "device and of the same properties, so that one dmabuf cannot name "
+                            "them",
+                            span->segments);
+    if (!span->piece.has_prop)
+        return 0;
+    if (prop->location.type != CUDA_LOCATION_DEVICE)
+        return hmreg_refuse(why, -EOPNOTSUPP, "host-memory",
+                            "this virtual memory is on the host: it is registered by its address");
+    if (!prop->gpudirect)
+        return hmreg_refuse(why, -EOPNOTSUPP, "not-gpudirect-capable",
+                            "this virtual memory was created without gpuDirectRDMACapable: set "
+                            "it in the properties given to cuMemCreate");
+    return 0;
+}
+
+int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why)
+{
+    switch (span->first.sort) {
+    case CUDA_HOST:
+        return hmreg_refuse(why, -EOPNOTSUPP, "host-memory",
+                            "pinned host memory is registered by its address, not by a dmabuf");
+    case CUDA_MANAGED:
+        return hmreg_refuse(why, -EOPNOTSUPP, "managed-memory",
+                            "managed memory moves between host and device: no dmabuf can name it");
+    default:
+        break;
+    }
+    if (span->first.sort == CUDA_VIRTUAL && refuse_virtual(span, why))
+        return why->code;
+    if (!self->api.range_handle)
+        return refuse_version(self, why);
+    if (span->device < 0 || !self->devices[span->device].info.dmabuf)
+        return refuse_device(self, span, why);
+    return 0;
+}
+
+/* ---- the descriptor --------------------------------------------------------------------- */
+
+/* The vendor's own refusal. Several pieces may be more than one descriptor can name, whatever the
+ * driver calls that. */
+static int handle_errno(unsigned result, uint32_t segments)
+{
+    if (result != CUDA_NOT_SUPPORTED && result != CUDA_INVALID_VALUE)
+        return -EIO;
+    return segments > 1 ? -EXDEV : -EOPNOTSUPP;
+}
+
+static const char *handle_remedy(const struct cuda_span *span)
+{
+    if (span->first.sort == CUDA_POOL)
+        return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
+               "cuMemCreate";
+    if (span->first.sort == CUDA_VIRTUAL)
+        return "";
+    return "; memory imported by IPC is exported by the process that allocated it";
+}
+
+static int fail_handle(struct hmem *self, const struct cuda_span *span, unsigned result)
+{
+    return cuda_fail(self, handle_errno(result, span->segments), result,
+                     "CUDA device %d gives no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
+                     " (%u segment%s)%s",
+                     span->device, span->end - span->base, span->base, span->segments,
+                     span->segments == 1 ? "" : "s", handle_remedy(span));
+}
+
+/* A descriptor for [base, end), which are page-aligned; needs a context on some drivers only. */
+static unsigned handle_for(struct hmem *self, const struct cuda_lookup *at, uint64_t base,
+                           uint64_t end, int *fd)
+{
+    unsigned result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
+
+    if (cuda_wants_context(result)) {
+        struct cuda_guard guard;
+
+        result = cuda_enter(self, at->context, at->device, false, &guard);
+        if (result)
+            return result;
+        result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
+        cuda_leave(self, &guard);
+    }
+    return result;
+}
+
+/* A descriptor shorter than what it should cover would name foreign memory, or none. */
+static int check_size(int fd, uint64_t need)
+{
+    int64_t size = dmabuf_length(fd);
+
+    if (size >= 0 && (uint64_t)size < need)
+        return hmreg_fail(-EPROTO, "CUDA's dmabuf has %" PRIu64 " bytes, the range needs %" PRIu64,
+                          (uint64_t)size, need);
+    return 0;
+}
+
+static int make_private(int fd)
+{
+    int flags = fcntl(fd, F_GETFD);
+
+    if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC))
+        return hmreg_fail_os(errno, "CUDA's dmabuf descriptor %d cannot be made close-on-exec", fd);
+    return 0;
+}
+
+static int export_span(struct hmem *self, uint64_t addr, size_t len, const struct cuda_span *span,
+                       struct hmreg_dmabuf *out)
+{
+    uint64_t base = span->base & ~(uint64_t)(self->page - 1);
+    uint64_t end = (span->end + self->page - 1) & ~(uint64_t)(self->page - 1);
+    int fd = -1;
+    unsigned result = handle_for(self, &span->first, base, end, &fd);
+    int rc;
+
+    if (result)
+        return fail_handle(self, span, result);
+    if (fd < 0)
+        return hmreg_fail(-EPROTO, "CUDA reports success and gives no dmabuf descriptor");
+    rc = check_size(fd, addr - base + len);
+    if (!rc)
+        rc = make_private(fd);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    *out = (struct hmreg_dmabuf){.fd = fd, .offset = addr - base, .length = len};
+    return 0;
+}
+
+int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                struct hmreg_dmabuf *out)
+{
+    struct hmreg_reason why = {0};
+    struct cuda_span span;
+    int rc = cuda_span(self, addr, len, true, &span);
+
+    if (rc == -HMEM_NOT_MINE)
+        return hmreg_fail(-EFAULT, "CUDA no longer knows %#" PRIx64 ": the memory was freed", addr);
+    if (!rc && cuda_exportable(self, &span, &why))
+        return hmreg_fail(why.code, "%s", why.text);
+    if (!rc)
+        rc = export_span(self, addr, len, &span, out);
+    return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Copies and allocations, each in a context. Where memory belongs to none, its device's primary
+ * context serves and is released afterwards; memory we allocate keeps it until it is freed, since
+ * it would go with its context.
+ */
+#include "hmem/cuda/cuda.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* ---- copy ------------------------------------------------------------------------------- */
+
+/* Does a side say in which context to copy? */
+static bool has_place(const struct cuda_lookup *at)
+{
+    return at->context || at->device >= 0;
+}
+
+/* The context to copy in: that of the side on a device, else of pinned host memory. Virtual memory
+ * on the host is no device's: the first serves as well as any. */
+static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cuda_lookup *src)
+{
+    bool by_dst = dst->sort >= CUDA_MANAGED && (has_place(dst) || !has_place(src));
+    struct cuda_lookup side = by_dst                      ? *dst
+                            : src->sort >= CUDA_MANAGED ? *src
+                            : dst->sort == CUDA_HOST    ? *dst
+                                                        : *src;
+
+    if (side.sort == CUDA_VIRTUAL && !has_place(&side))
+        side.device = 0;
+    return side;
+}
+
+/* The copy may return before the last bytes have arrived: host memory is staged, and copies on
+ * one device run behind the host's back. The stream says when they are there. */
+static unsigned copy_now(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    unsigned result = self->api.copy(dst, src, len);
+
+    return result ? result : self->api.stream_wait(NULL);
+}
+
+static int copy_between(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    struct cuda_lookup at_dst, at_src, side;
+    struct cuda_guard guard;
+    unsigned result;
+    int rc = cuda_lookup(self, dst, &at_dst);
+
+    if (!rc)
+        rc = cuda_lookup(self, src, &at_src);
+    if (rc)
+        return rc;
+    side = side_of(&at_dst, &at_src);
+    if (side.sort == CUDA_UNKNOWN || side.sort == CUDA_RESERVED)
+        return hmreg_fail(-EIO, "neither %#" PRIx64 " nor %#" PRIx64 " is memory of CUDA", dst,
+                          src);
+    result = cuda_enter(self, side.context, side.device, true, &guard);
+    if (result)
+        return cuda_fail(self, -EIO, result, "no context of CUDA device %d to copy in",
+                         side.device);
+    result = copy_now(self, dst, src, len);
+    cuda_leave(self, &guard);
+    if (result)
+        return cuda_fail(self, -EIO, result,
+                         "CUDA cannot copy %zu bytes from %#" PRIx64 " to %#" PRIx64, len, src,
+                         dst);
+    return 0;
+}
+
+static int said(int rc)
+{
+    return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
+}
+
+int cuda_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+{
+    return said(copy_between(self, dst, src, len));
+}
+
+/* ---- allocations ------------------------------------------------------------------------ */
+
+static unsigned allocate(struct hmem *self, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    unsigned long long addr = 0;
+    unsigned result;
+
+    if (kind == HMREG_MEM_HOST_PINNED)
+        return self->api.alloc_host(out, len, CUDA_HOSTALLOC_PORTABLE);
+    result = kind == HMREG_MEM_MANAGED ? self->api.alloc_managed(&addr, len, CUDA_ATTACH_GLOBAL)
+                                       : self->api.alloc(&addr, len);
+    if (!result)
+        *out = (void *)(uintptr_t)addr;
+    return result;
+}
+
+/* One switch from the vendor's reasons to ours. */
+static int alloc_errno(unsigned result)
+{
+    switch (result) {
+    case CUDA_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CUDA_NOT_SUPPORTED:
+        return -EOPNOTSUPP;
+    default:
+        return -EIO;
+    }
+}
+
+static int alloc_on(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    struct cuda_guard guard;
+    void *made = NULL;
+    unsigned result;
+
+    if (atomic_load(&self->gone))
+        return -ESHUTDOWN;
+    result = cuda_enter(self, NULL, device, true, &guard);
+    if (result)
+        return cuda_fail(self, alloc_errno(result), result, "CUDA device %d gives no context",
+                         device);
+    result = allocate(self, kind, len, &made);
+    if (!result)
+        guard.retained = -1; /* the memory's, until it is freed */
+    cuda_leave(self, &guard);
+    if (result)
+        return cuda_fail(self, alloc_errno(result), result,
+                         "CUDA device %d gives no %zu bytes of kind %s", device, len,
+                         hmreg_mem_kind_name(kind));
+    *out = made;
+    return 0;
+}
+
+int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    if (kind == HMREG_MEM_HOST)
+        return hmreg_fail(-EOPNOTSUPP, "CUDA has no pageable host memory to allocate: ask for "
+                                       "kind pinned, or the system");
+    return said(alloc_on(self, device, kind, len, out));
+}
+
+/* Frees in the memory's own context, the device's primary one, and lets go of that. */
+static int free_in(struct hmem *self, const struct cuda_lookup *at, void *addr,
+                   enum hmreg_mem_kind kind)
+{
+    struct cuda_guard guard;
+    int device = -1;
+    unsigned result = cuda_enter(self, at->context, at->device, false, &guard);
+
+    if (result)
+        return cuda_fail(self, -EIO, result, "the context of %p cannot be entered", addr);
+    result = self->api.context_device(&device);
+    if (!result)
+        result = kind == HMREG_MEM_HOST_PINNED ? self->api.free_host(addr)
+                                               : self->api.free((uintptr_t)addr);
+    cuda_leave(self, &guard);
+    if (result)
+        return cuda_fail(self, -EIO, result, "CUDA cannot free %p", addr);
+    self->api.primary_release(device);
+    return 0;
+}
+
+int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+{
+    struct cuda_lookup at;
+    int rc = cuda_lookup(self, (uintptr_t)addr, &at);
+
+    if (!rc && at.sort == CUDA_UNKNOWN)
+        return hmreg_fail(-EFAULT, "CUDA does not know %p any more: its context may have been reset",
+                          addr);
+    return said(rc ? rc : free_in(self, &at, addr, kind));
+}

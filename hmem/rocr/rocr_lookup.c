@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What the ROCm runtime says about an address: what sort of memory is there, whose it is, and by
+ * which addresses the CPU and the device know it.
+ */
+#include "core/base/error.h"
+#include "hmem/rocr/rocr.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int check_answer(struct hmem *self, hsa_status_t status, uint64_t addr)
+{
+    if (status == HSA_STATUS_ERROR_NOT_INITIALIZED) {
+        self->gone = true;
+        return -HMEM_NOT_MINE;
+    }
+    if (status)
+        return rocr_fail(self, -EIO, status, "ROCm could not say what is at %#" PRIx64, addr);
+    return 0;
+}
+
+static int ask(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
+{
+    *info = (struct rocr_pointer_info){.size = sizeof(*info)};
+    if (self->gone)
+        return -HMEM_NOT_MINE;
+    return check_answer(
+        self, self->api.pointer_info((void *)(uintptr_t)addr, info, NULL, NULL, NULL), addr);
+}
+
+int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
+{
+    int rc = ask(self, addr, info);
+
+    if (rc)
+        return rc;
+    switch (info->type) {
+    case ROCR_POINTER_HSA:
+    case ROCR_POINTER_LOCKED:
+    case ROCR_POINTER_GRAPHICS:
+    case ROCR_POINTER_IPC:
+        return 0;
+    case ROCR_POINTER_UNKNOWN:
+        return -HMEM_NOT_MINE;
+    case ROCR_POINTER_RESERVED:
+        /* Asked first: runtimes that call mappings reserved (6.1) leave `registered` at 0. */
+        if (rocr_vmem_is_mapped(self, addr))
+            return hmreg_fail(-EOPNOTSUPP,
+                              "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
+                              "tells nothing about its mapping; a newer one does",
+                              addr);
+        if (!info->registered)
+            return -HMEM_NOT_MINE;
+        return hmreg_fail(
+            -EFAULT, "nothing is mapped at %#" PRIx64 ": ROCm only reserved the address", addr);
+    case ROCR_POINTER_VMEM:
+        return rocr_vmem_bounds(self, addr, info);
+    }
+    return hmreg_fail(-EIO, "ROCm says that %#" PRIx64 " is of type %u, which is unknown here",
+                      addr, info->type);
+}
+
+int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count)
+{
+    struct rocr_pointer_info info = {.size = sizeof(info)};
+    hsa_status_t status;
+    int rc;
+
+    *agents = NULL;
+    *count = 0;
+    status = self->api.pointer_info((void *)(uintptr_t)addr, &info, malloc, count, agents);
+    rc = check_answer(self, status, addr);
+    if (rc) {
+        free(*agents);
+        *agents = NULL;
+    }
+    return rc;
+}
+
+/* Imported memory may belong to a device this process does not see (ROCR_VISIBLE_DEVICES): then
+ * the first GPU it is mapped on stands for it, as it does for the runtime's own copies. */
+static int find_stand_in(struct hmem *self, uint64_t addr, const struct rocr_agent **out)
+{
+    const struct rocr_agent *found = NULL;
+    hsa_agent_t *agents;
+    uint32_t count;
+    int rc = rocr_ask_agents(self, addr, &agents, &count);
+
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < count && !found; i++) {
+        const struct rocr_agent *agent = rocr_agent(self, agents[i]);
+
+        if (agent && agent->type == HSA_DEVICE_TYPE_GPU)
+            found = agent;
+    }
+    free(agents);
+    if (!found)
+        return hmreg_fail(-EIO,
+                          "the memory at %#" PRIx64 " is of a device that this process "
+                          "does not see, and no visible GPU reaches it",
+                          addr);
+    *out = found;
+    return 0;
+}
+
+int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
+                    const struct rocr_agent **out)
+{
+    const struct rocr_agent *owner = rocr_agent(self, info->owner);
+
+    if (!info->owner.handle)
+        return find_stand_in(self, addr, out);
+    if (!owner || (owner->type != HSA_DEVICE_TYPE_CPU && owner->type != HSA_DEVICE_TYPE_GPU))
+        return hmreg_fail(
+            -EIO, "the memory at %#" PRIx64 " is of an agent that is neither CPU nor GPU", addr);
+    *out = owner;
+    return 0;
+}
+
+/* Locked memory has two addresses: the process's own and, on some GPUs, another for the device.
+ * The base is of the sort that was asked about. */
+uint64_t rocr_base_of(const struct rocr_pointer_info *info, uint64_t addr)
+{
+    if (info->type == ROCR_POINTER_LOCKED && addr - rocr_address(info->host_base) < info->len)
+        return rocr_address(info->host_base);
+    return rocr_address(info->agent_base);
+}
+
+uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr)
+{
+    return rocr_address(locked->host_base) + (addr - rocr_base_of(locked, addr));
+}
+
+/* host_base of other memory repeats agent_base, whether or not the CPU can touch it. */
+uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *info,
+                          const struct rocr_agent *owner, uint64_t addr)
+{
+    if (info->type == ROCR_POINTER_LOCKED)
+        return rocr_host_address(info, addr);
+    if (info->type == ROCR_POINTER_VMEM)
+        return owner->type == HSA_DEVICE_TYPE_CPU && rocr_vmem_cpu_may(self, addr, owner) ? addr
+                                                                                          : 0;
+    if (owner->type == HSA_DEVICE_TYPE_CPU)
+        return addr;
+    return info->type == ROCR_POINTER_HSA && owner->cpu_access ? addr : 0;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a range of addresses is to ROCm.
+ *
+ * Which memory is whose: pools of GPU agents are device memory; pools of CPU agents, and memory
+ * of the process that was locked, are pinned host memory. Managed memory of HIP (svm) is memory
+ * of the process with a policy: the runtime answers "unknown", so it resolves as the system's,
+ * and that is right: what pins its pages moves them to the host first.
+ *
+ * HSA has no allocation ids. An allocation gets a serial number of ours, which a deallocation
+ * callback ends (serials.h). The callback is refused for imported memory: identity 0.
+ */
+#include "core/base/error.h"
+#include "hmem/alloc_ids.h"
+#include "hmem/rocr/rocr.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Of the process, as the runtime is: one withdrawal of a callback takes it from all. */
+static struct alloc_ids allocations = SERIALS_INITIALIZER;
+
+/* ---- identity ------------------------------------------------------------------------ */
+
+static void on_end(void *addr, void *slot)
+{
+    alloc_ids_end(slot);
+}
+
+static bool is_still(struct hmem *self, const struct rocr_pointer_info *before)
+{
+    struct rocr_pointer_info now = {.size = sizeof(now)};
+
+    return !self->api.pointer_info(before->agent_base, &now, NULL, NULL, NULL) &&
+           now.type == before->type && now.agent_base == before->agent_base &&
+           now.len == before->len;
+}
+
+/* A number for an allocation met for the first time. The callback is for whatever is at the base
+ * when it is registered: the question after it shows that this is the same memory still. A slot
+ * that is not entered is collected when its callback comes. */
+static uint64_t number_allocation(struct hmem *self, const struct rocr_pointer_info *info)
+{
+    struct serial *slot = alloc_ids_draw(&allocations, rocr_address(info->agent_base), info->len);
+
+    if (!slot)
+        return 0;
+    if (self->api.register_callback(info->agent_base, on_end, slot)) {
+        alloc_ids_end(slot);
+        return 0;
+    }
+    return is_still(self, info) ? alloc_ids_enter(&allocations, slot) : 0;
+}
+
+static uint64_t number_of(struct hmem *self, const struct rocr_pointer_info *info, uint64_t addr,
+                          size_t len)
+{
+    uint64_t number;
+
+    /* Only the runtime's own allocations have callbacks. */
+    if (info->type != ROCR_POINTER_HSA)
+        return 0;
+    number = alloc_ids_find(&allocations, addr, len);
+    return number ? number : number_allocation(self, info);
+}
+
+static void withdraw(void *self, uint64_t base)
+{
+    struct hmem *runtime = self;
+
+    if (!runtime->gone)
+        runtime->api.deregister_callback((void *)(uintptr_t)base, on_end);
+}
+
+void rocr_forget_allocations(struct hmem *self)
+{
+    alloc_ids_forget(&allocations, withdraw, self);
+}
+
+/* ---- resolve ------------------------------------------------------------------------- */
+
+static int check_bounds(const struct hmem_range *range, uint64_t addr, size_t len)
+{
+    uint64_t end = range->alloc_base + range->alloc_len;
+
+    if (addr < range->alloc_base || addr >= end)
+        return hmreg_fail(-EIO,
+                          "ROCm describes %#" PRIx64 " as memory from %#" PRIx64 " to %#" PRIx64
+                          ", which does not contain it",
+                          addr, range->alloc_base, end);
+    if (len > end - addr)
+        return hmreg_fail(
+            -ERANGE, "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64,
+            len, addr, end);
+    return 0;
+}
+
+/* Mappings that follow one another without a gap are one range: a GPU's if any is, and the CPU's
+ * to touch only if all are. */
+static void walk_mappings(struct hmem *self, struct hmem_range *range, uint64_t addr, size_t len,
+                          const struct rocr_agent **owner)
+{
+    struct rocr_pointer_info next;
+    uint64_t end = range->alloc_base + range->alloc_len;
+
+    while (addr + len > end && rocr_vmem_begins(self, end, &next)) {
+        const struct rocr_agent *agent = rocr_agent(self, next.owner);
+
+        if (agent && agent->type == HSA_DEVICE_TYPE_GPU && (*owner)->type != agent->type)
+            *owner = agent;
+        if (!agent || !rocr_cpu_address(self, &next, agent, end))
+            range->host_addr = 0;
+        range->segments++;
+        range->alloc_len += next.len;
+        end += next.len;
+    }
+}
+
+int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+{
+    struct hmem_range range = {.device = -1, .kind = HMREG_MEM_HOST_PINNED, .segments = 1};
+    const struct rocr_agent *owner = NULL;
+    struct rocr_pointer_info info;
+    int rc = rocr_lookup(self, addr, &info);
+
+    rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
+    if (rc)
+        return rc;
+    range.alloc_base = rocr_base_of(&info, addr);
+    range.alloc_len = info.len;
+    range.host_addr = rocr_cpu_address(self, &info, owner, addr);
+    if (info.type == ROCR_POINTER_VMEM)
+        walk_mappings(self, &range, addr, len, &owner);
+    rc = check_bounds(&range, addr, len);
+    if (rc)
+        return rc;
+    if (owner->type == HSA_DEVICE_TYPE_GPU && info.type != ROCR_POINTER_LOCKED) {
+        range.device = owner->device;
+        range.kind = HMREG_MEM_DEVICE;
+        range.exportable = info.type == ROCR_POINTER_VMEM
+                               ? self->api.vmem_export && range.segments == 1
+                               : self->dmabuf && info.type == ROCR_POINTER_HSA;
+    }
+    range.identity = number_of(self, &info, addr, len);
+    *out = range;
+    return 0;
+}
+
+/* While no callback came the memory is what it was: no need to ask the runtime. */
+int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
+{
+    struct hmem_range range;
+    uint64_t number = self->gone ? 0 : alloc_ids_find(&allocations, addr, len);
+    int rc = number ? 0 : rocr_resolve(self, addr, len, &range);
+
+    if (rc)
+        return rc;
+    *out = number ? number : range.identity;
+    return 0;
+}

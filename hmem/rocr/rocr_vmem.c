@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Memory of HSA's virtual memory API: physical memory (a handle) mapped into reserved addresses.
+ *
+ * The runtime tells that an address is mapped and how long the mapping is, but not where it
+ * begins. It does say yes or no to a guess: a handle is retained at the very start of a mapping
+ * and nowhere else, so a start that is accepted, with a length that reaches the address, is proof.
+ * Guesses go from the likely to the unlikely: the address itself, the large pages below it that
+ * the length allows, and so many small pages. What is not found is refused, since a wrong start
+ * would make a descriptor name other bytes.
+ *
+ * Mappings have no identity: nothing here is remembered.
+ */
+#include "core/base/error.h"
+#include "hmem/rocr/rocr.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#define LARGE_PAGE  (2ull << 20)
+#define SMALL_PAGES 16384 /* so many are tried: 64 MiB of them */
+
+bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
+{
+    return self->api.vmem_retain && self->api.vmem_release &&
+           !self->api.vmem_retain(out, (void *)(uintptr_t)start);
+}
+
+bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info)
+{
+    struct rocr_pointer_info found = {.size = sizeof(found)};
+    hsa_amd_vmem_alloc_handle_t handle;
+    bool good;
+
+    if (!rocr_vmem_retain(self, start, &handle))
+        return false;
+    good = !self->api.pointer_info((void *)(uintptr_t)start, &found, NULL, NULL, NULL) &&
+           found.type == ROCR_POINTER_VMEM && found.len;
+    self->api.vmem_release(handle);
+    if (good) {
+        found.agent_base = found.host_base = (void *)(uintptr_t)start;
+        *info = found;
+    }
+    return good;
+}
+
+/* Does a mapping begin at start that reaches addr? */
+static bool reaches(struct hmem *self, uint64_t start, uint64_t addr,
+                    struct rocr_pointer_info *info)
+{
+    struct rocr_pointer_info found;
+
+    if (!rocr_vmem_begins(self, start, &found) || addr - start >= found.len)
+        return false;
+    *info = found;
+    return true;
+}
+
+/* Down from addr in steps, as far as a mapping of this length may begin. */
+static bool search(struct hmem *self, uint64_t addr, size_t len, uint64_t step, unsigned tries,
+                   struct rocr_pointer_info *info)
+{
+    uint64_t at = addr & ~(step - 1);
+
+    while (tries-- && addr - at < len) {
+        if (reaches(self, at, addr, info))
+            return true;
+        if (at < step)
+            return false;
+        at -= step;
+    }
+    return false;
+}
+
+int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    size_t len = info->len;
+
+    if (search(self, addr, len, page, 1, info) ||
+        search(self, addr, len, LARGE_PAGE, UINT32_MAX, info) ||
+        search(self, addr, len, page, SMALL_PAGES, info))
+        return 0;
+    return hmreg_fail(-EOPNOTSUPP,
+                      "%#" PRIx64 " is memory of HSA's virtual memory API: the runtime does not "
+                      "tell where its mapping begins, and it was not found: register it from the "
+                      "start of the mapping",
+                      addr);
+}
+
+static bool agent_may(struct hmem *self, uint64_t addr, const struct rocr_agent *agent,
+                      hsa_access_permission_t *out)
+{
+    return agent && self->api.vmem_access &&
+           !self->api.vmem_access((void *)(uintptr_t)addr, out, agent->id);
+}
+
+bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr)
+{
+    hsa_access_permission_t access;
+
+    return agent_may(self, addr, rocr_next_agent(self, HSA_DEVICE_TYPE_GPU, NULL), &access);
+}
+
+bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu)
+{
+    hsa_access_permission_t access;
+
+    return agent_may(self, addr, cpu, &access) && access == HSA_ACCESS_PERMISSION_RW;
+}

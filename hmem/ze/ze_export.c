@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * dmabufs of Level Zero memory.
+ *
+ * A driver keeps the descriptor it exports and hands out the same number again, so ours is a
+ * duplicate. The descriptor names a whole buffer object, of which the allocation may be a piece
+ * (drivers pool small ones), and the interface does not say which: object_start() works it out
+ * where that can be proved, and refuses where not. A wrong guess here would let a peer write into
+ * the neighbour's memory.
+ */
+#include "hmem/dmabuf.h"
+#include "hmem/ze/ze.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+static int fail_export(const struct ze_found *found, ze_result_t result)
+{
+    bool unsupported = result == ZE_RESULT_ERROR_UNSUPPORTED_FEATURE ||
+                       result == ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION;
+
+    if (unsupported && found->type == ZE_MEMORY_TYPE_SHARED)
+        return ze_fail(-EOPNOTSUPP, result,
+                       "shared memory of Level Zero has no dmabuf: it migrates between host and "
+                       "device");
+    if (unsupported)
+        return ze_fail(-EOPNOTSUPP, result,
+                       "the driver does not export the memory at %#" PRIx64
+                       ": allocate it with ze_external_memory_export_desc_t",
+                       found->base);
+    return ze_fail(-EIO, result, "the driver gave no descriptor for the memory at %#" PRIx64,
+                   found->base);
+}
+
+/* A duplicate of the descriptor the driver keeps. */
+static int export_object(struct hmem *self, const struct ze_found *found, int *out)
+{
+    ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
+                                               .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
+                                               .fd = -1};
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &exported};
+    ze_result_t result =
+        self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
+    int fd;
+
+    if (result || exported.fd < 0)
+        return fail_export(found, result);
+    fd = fcntl(exported.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return hmreg_fail_os(errno, "the driver's descriptor %d could not be duplicated",
+                             exported.fd);
+    *out = fd;
+    return 0;
+}
+
+static bool has_id(struct hmem *self, const struct ze_found *found, uint64_t addr)
+{
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
+
+    return !self->api.properties(found->driver->context, ze_address(addr), &properties, NULL) &&
+           properties.type == found->type && properties.id == found->id;
+}
+
+/* A pool may answer with one id for all its addresses, used or not. If exactly `length` of them
+ * have this id, the object is there. Looks for the lowest, from first up to last. */
+static bool start_by_id(struct hmem *self, const struct ze_found *found, uint64_t length,
+                        uint64_t page, uint64_t first, uint64_t last, uint64_t *out)
+{
+    while (first < last) {
+        uint64_t middle = first + (last - first) / page / 2 * page;
+
+        if (has_id(self, found, middle))
+            last = middle;
+        else
+            first = middle + page;
+    }
+    *out = last;
+    return has_id(self, found, last) && has_id(self, found, last + length - 1) &&
+           !has_id(self, found, last - 1) && !has_id(self, found, last + length);
+}
+
+/* Where the object of `length` bytes behind the allocation begins. It begins at a page, not
+ * above the allocation, and does not end below its end: often that leaves one place. */
+static int object_start(struct hmem *self, const struct ze_found *found, uint64_t length,
+                        uint64_t *out)
+{
+    uint64_t page = found->page >= 4096 && !(found->page & (found->page - 1)) ? found->page : 4096;
+    uint64_t end = found->base + found->len;
+    uint64_t last = found->base & ~(page - 1);
+    uint64_t first = end > length ? (end - length + page - 1) & ~(page - 1) : 0;
+
+    if (first > last)
+        return hmreg_fail(-EPROTO,
+                          "the driver's descriptor has %" PRIu64 " bytes and cannot hold the "
+                          "allocation of %zu bytes at %#" PRIx64,
+                          length, found->len, found->base);
+    if (first == last) {
+        *out = last;
+        return 0;
+    }
+    if (start_by_id(self, found, length, page, first, last, out))
+        return 0;
+    return hmreg_fail(-EPROTO,
+                      "the driver's descriptor has %" PRIu64 " bytes for an allocation of %zu "
+                      "and does not say where in it that lies (a pool): allocate with "
+                      "ze_external_memory_export_desc_t",
+                      length, found->len);
+}
+
+/* Checks that found is what resolve found. */
+static int find_again(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                      struct ze_found *out)
+{
+    int rc = ze_find_range(self, addr, len, out);
+
+    if (rc == -HMEM_NOT_MINE && atomic_load(&self->down))
+        return ze_fail_down();
+    if (rc == -HMEM_NOT_MINE || (!rc && out->identity != range->identity))
+        return hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed before its export", addr);
+    return rc;
+}
+
+static int fail_several(uint64_t addr, const struct hmem_range *range, const struct ze_found *found)
+{
+    if (found->pieces > 1)
+        return hmreg_fail(-EXDEV,
+                          "the range at %#" PRIx64 " lies in %u mappings of virtual memory, and a "
+                          "descriptor names the memory of one",
+                          addr, found->pieces);
+    return hmreg_fail(-EXDEV,
+                      "the memory at %#" PRIx64 " lies on %u tiles, each with a descriptor of its "
+                      "own: allocate it on one tile",
+                      addr, range->segments);
+}
+
+int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                     struct hmreg_dmabuf *out)
+{
+    struct ze_found found = {0};
+    uint64_t start = 0;
+    int64_t length;
+    int fd = -1;
+    int rc;
+
+    if (range->kind == HMREG_MEM_HOST_PINNED)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "host memory of Level Zero has no dmabuf: it is registered by its "
+                          "address");
+    rc = find_again(self, addr, len, range, &found);
+    if (!rc && range->segments > 1)
+        rc = fail_several(addr, range, &found);
+    if (!rc)
+        rc = export_object(self, &found, &fd);
+    if (rc)
+        return rc;
+    length = dmabuf_length(fd);
+    rc = object_start(self, &found, length < 0 ? 0 : (uint64_t)length, &start);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    *out = (struct hmreg_dmabuf){.fd = fd, .offset = addr - start, .length = len};
+    return 0;
+}

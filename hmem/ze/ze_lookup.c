@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What is at an address, by the drivers of Level Zero.
+ *
+ * Each driver is asked in turn about an address, in our context of it: what it does not know it
+ * answers with success and the type UNKNOWN. The specification allows the same answer for memory
+ * of the application's own contexts; the drivers there are answer in every context, and open
+ * tries whether that is so.
+ *
+ * An allocation is identified by the id its driver gives it, which counts up and is not used
+ * again. All addresses of a driver's pool may share one: that is right for registrations, since
+ * the memory behind them stays the same for as long as the pool lives.
+ */
+#include "hmem/ze/ze.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Asks one driver. The type is ZE_MEMORY_TYPE_UNKNOWN for memory that is not its own. */
+static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struct ze_found *out)
+{
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
+    ze_device_handle_t handle = NULL;
+    ze_result_t result =
+        self->api.properties(driver->context, ze_address(addr), &properties, &handle);
+
+    if (ze_went_down(self, result))
+        return -HMEM_NOT_MINE;
+    if (result)
+        return ze_fail(-EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed", addr);
+    *out = (struct ze_found){.driver = driver,
+                             .type = properties.type,
+                             .id = properties.id,
+                             .page = properties.pageSize,
+                             .device = handle};
+    return 0;
+}
+
+/* Where the allocation lies. A freed piece of a driver's pool still has a type, but no range. */
+static int measure(struct hmem *self, uint64_t addr, struct ze_found *found)
+{
+    void *base = NULL;
+    size_t len = 0;
+    ze_result_t result =
+        self->api.address_range(found->driver->context, ze_address(addr), &base, &len);
+
+    if ((int)result == ZE_ADDRESS_NOT_FOUND)
+        return -HMEM_NOT_MINE;
+    if (result)
+        return ze_fail(-EIO, result, "zeMemGetAddressRange(%#" PRIx64 ") failed", addr);
+    found->base = (uintptr_t)base;
+    found->len = len;
+    if (addr < found->base || addr - found->base >= len)
+        return ze_fail(-EIO, result,
+                       "zeMemGetAddressRange(%#" PRIx64 ") answers %p and %zu bytes, which is "
+                       "not where the address is",
+                       addr, base, len);
+    return 0;
+}
+
+/* The driver's id is never used again, and counts from 1; drivers count apart. */
+static uint64_t identity_of(const struct hmem *self, const struct ze_found *found)
+{
+    return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
+}
+
+int ze_lookup(struct hmem *self, uint64_t addr, struct ze_found *out)
+{
+    for (unsigned i = 0; i < self->driver_count; i++) {
+        int rc =
+            atomic_load(&self->down) ? -HMEM_NOT_MINE : ask(self, &self->drivers[i], addr, out);
+
+        if (rc)
+            return rc;
+        if (out->type == ZE_MEMORY_TYPE_UNKNOWN)
+            continue;
+        out->pieces = 1;
+        out->identity = identity_of(self, out);
+        return measure(self, addr, out);
+    }
+    return -HMEM_NOT_MINE;
+}
+
+static int fail_leaves(uint64_t addr, size_t len, const struct ze_found *found)
+{
+    uint64_t end = found->base + found->len;
+
+    return hmreg_fail(-ERANGE,
+                      "the range of %zu bytes at %#" PRIx64 " leaves the Level Zero "
+                      "allocation it starts in at %#" PRIx64 ", after %" PRIu64 " bytes",
+                      len, addr, end, end - addr);
+}
+
+/* Neighbours that were allocated one by one are in none, and stay two allocations. */
+bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len)
+{
+    ze_memory_access_attribute_t access;
+    size_t reserved = 0;
+
+    return self->api.virtual_access &&
+           !self->api.virtual_access(driver->context, ze_address(base), len, &access, &reserved);
+}
+
+/* The mapping that begins where what was found so far ends becomes part of it. */
+static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_found *found)
+{
+    uint64_t end = found->base + found->len;
+    struct ze_found next = {0};
+    int rc = ze_lookup(self, end, &next);
+
+    if (rc && rc != -HMEM_NOT_MINE)
+        return rc;
+    if (rc || next.driver != found->driver || next.base != end ||
+        !ze_is_reserved(self, found->driver, found->base, found->len + next.len))
+        return fail_leaves(addr, len, found);
+    if (next.type == ZE_MEMORY_TYPE_DEVICE && found->type != next.type) {
+        found->type = next.type;
+        found->device = next.device;
+    }
+    found->len += next.len;
+    found->pieces++;
+    found->identity =
+        (found->identity ^ found->identity >> 29) * 0xbf58476d1ce4e5b9 + next.identity;
+    return 0;
+}
+
+int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out)
+{
+    int rc = ze_lookup(self, addr, out);
+
+    while (!rc && len > out->base + out->len - addr)
+        rc = add_mapping(self, addr, len, out);
+    return rc;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The Level Zero runtime: the loader, its drivers, their devices.
+ *
+ * Devices of all drivers form one list, in the loader's order. That order and the handles depend
+ * on ZE_FLAT_DEVICE_HIERARCHY, so a handle that is not in the list (a tile's) is known by its
+ * UUID or its PCI address.
+ *
+ * Each driver gets one context of ours. A context is a name space, not state on a device: to
+ * create one at open costs the devices nothing.
+ */
+#include "hmem/ze/ze.h"
+
+#include "hmem/loader.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Younger than Debian 12's header (Level Zero 1.4). */
+#define SUB_ALLOCATIONS_NAME "ZE_experimental_sub_allocations"
+
+static const struct loader_symbol symbols[] = {
+    LOADER_NEED(struct ze_api, init, "zeInit"),
+    LOADER_NEED(struct ze_api, driver_get, "zeDriverGet"),
+    LOADER_NEED(struct ze_api, driver_version, "zeDriverGetApiVersion"),
+    LOADER_NEED(struct ze_api, driver_properties, "zeDriverGetProperties"),
+    LOADER_NEED(struct ze_api, driver_extensions, "zeDriverGetExtensionProperties"),
+    LOADER_NEED(struct ze_api, device_get, "zeDeviceGet"),
+    LOADER_NEED(struct ze_api, device_properties, "zeDeviceGetProperties"),
+    LOADER_NEED(struct ze_api, device_memory, "zeDeviceGetMemoryProperties"),
+    LOADER_NEED(struct ze_api, device_external, "zeDeviceGetExternalMemoryProperties"),
+    LOADER_NEED(struct ze_api, device_queue_groups, "zeDeviceGetCommandQueueGroupProperties"),
+    LOADER_WANT(struct ze_api, device_pci, "zeDevicePciGetPropertiesExt"), /* loader 1.4 */
+    LOADER_NEED(struct ze_api, context_create, "zeContextCreate"),
+    LOADER_NEED(struct ze_api, context_destroy, "zeContextDestroy"),
+    LOADER_NEED(struct ze_api, properties, "zeMemGetAllocProperties"),
+    LOADER_NEED(struct ze_api, address_range, "zeMemGetAddressRange"),
+    LOADER_WANT(struct ze_api, virtual_access, "zeVirtualMemGetAccessAttribute"),
+    LOADER_NEED(struct ze_api, alloc_device, "zeMemAllocDevice"),
+    LOADER_NEED(struct ze_api, alloc_host, "zeMemAllocHost"),
+    LOADER_NEED(struct ze_api, alloc_shared, "zeMemAllocShared"),
+    LOADER_NEED(struct ze_api, free, "zeMemFree"),
+    LOADER_NEED(struct ze_api, list_create, "zeCommandListCreateImmediate"),
+    LOADER_NEED(struct ze_api, list_destroy, "zeCommandListDestroy"),
+    LOADER_NEED(struct ze_api, list_copy, "zeCommandListAppendMemoryCopy"),
+};
+
+const char *ze_result_name(ze_result_t result)
+{
+#define NAME(name)                                                                                 \
+    case name:                                                                                     \
+        return #name
+    switch (result) {
+        NAME(ZE_RESULT_NOT_READY);
+        NAME(ZE_RESULT_ERROR_DEVICE_LOST);
+        NAME(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY);
+        NAME(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
+        NAME(ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET);
+        NAME(ZE_RESULT_ERROR_DEVICE_IN_LOW_POWER_STATE);
+        NAME(ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS);
+        NAME(ZE_RESULT_ERROR_NOT_AVAILABLE);
+        NAME(ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE);
+        NAME(ZE_RESULT_ERROR_UNINITIALIZED);
+        NAME(ZE_RESULT_ERROR_UNSUPPORTED_VERSION);
+        NAME(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
+        NAME(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+        NAME(ZE_RESULT_ERROR_INVALID_NULL_HANDLE);
+        NAME(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE);
+        NAME(ZE_RESULT_ERROR_INVALID_NULL_POINTER);
+        NAME(ZE_RESULT_ERROR_INVALID_SIZE);
+        NAME(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
+        NAME(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT);
+        NAME(ZE_RESULT_ERROR_INVALID_ENUMERATION);
+        NAME(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION);
+        NAME(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE);
+        NAME(ZE_RESULT_ERROR_OVERLAPPING_REGIONS);
+        NAME(ZE_RESULT_ERROR_UNKNOWN);
+    default:
+        return (int)result == ZE_ADDRESS_NOT_FOUND ? "ZE_RESULT_ERROR_ADDRESS_NOT_FOUND" : NULL;
+    }
+#undef NAME
+}
+
+bool ze_went_down(struct hmem *self, ze_result_t result)
+{
+    if (result != ZE_RESULT_ERROR_UNINITIALIZED)
+        return false;
+    atomic_store(&self->down, true);
+    return true;
+}
+
+int ze_fail_down(void)
+{
+    return ze_fail(-ENODEV, ZE_RESULT_ERROR_UNINITIALIZED, "Level Zero has shut down");
+}
+
+unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver)
+{
+    return (unsigned)(driver - self->drivers);
+}
+
+static __attribute__((format(printf, 2, 3))) void lacks(struct hmem *self, const char *format, ...)
+{
+    char *text = self->runtime.lacks;
+    size_t used = strlen(text);
+    va_list args;
+
+    if (used)
+        used += (size_t)snprintf(text + used, sizeof(self->runtime.lacks) - used, "; ");
+    if (used >= sizeof(self->runtime.lacks))
+        return;
+    va_start(args, format);
+    vsnprintf(text + used, sizeof(self->runtime.lacks) - used, format, args);
+    va_end(args);
+}
+
+/* zeInit, never zeInitDrivers, though the specification prefers the latter since 1.10. Every loader
+ * runs zeInit once per process and repeats its answer: it can be called again, on several threads,
+ * and before or after an application's zeInitDrivers. Loaders before 1.28.3 follow a null pointer
+ * in the second zeInitDrivers after a first that found no driver, and the first may have been the
+ * application's. They do so in zeDriverGet, too, which is called after a successful zeInit only. */
+static int init(struct hmem *self)
+{
+    ze_result_t result = self->api.init(ZE_INIT_FLAG_GPU_ONLY);
+
+    if (result == ZE_RESULT_SUCCESS)
+        return 0;
+    if (result == ZE_RESULT_ERROR_UNINITIALIZED || result == ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE)
+        return ze_fail(-ENODEV, result,
+                       "%s finds no driver with a GPU (zeInit: %#x); Intel's is "
+                       "libze_intel_gpu.so.1",
+                       self->runtime.library, result);
+    return ze_fail(-EIO, result, "zeInit failed");
+}
+
+static int find_drivers(struct hmem *self)
+{
+    ze_driver_handle_t *handles = NULL;
+    uint32_t count = 0;
+    ze_result_t result = self->api.driver_get(&count, NULL);
+
+    if (result == ZE_RESULT_SUCCESS && count == 0)
+        return ze_fail(-ENODEV, result, "%s lists no driver", self->runtime.library);
+    if (result == ZE_RESULT_SUCCESS) {
+        handles = calloc(count, sizeof(*handles));
+        self->drivers = calloc(count, sizeof(*self->drivers));
+        if (!handles || !self->drivers) {
+            free(handles);
+            return hmreg_fail(-ENOMEM, "no memory for a list of %u drivers", count);
+        }
+        result = self->api.driver_get(&count, handles);
+    }
+    for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++)
+        self->drivers[self->driver_count++].handle = handles[i];
+    free(handles);
+    if (result)
+        return ze_fail(-EIO, result, "the list of drivers could not be read");
+    return 0;
+}
+
+/* Reads what the device says of itself; what it does not say stays zero. */
+static void read_device(struct hmem *self, struct ze_device *device)
+{
+    struct hmem_device *info = &device->info;
+    ze_device_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
+    ze_device_external_memory_properties_t external = {
+        .stype = ZE_STRUCTURE_TYPE_DEVICE_EXTERNAL_MEMORY_PROPERTIES};
+    ze_device_memory_properties_t memory[8] = {{0}};
+    uint32_t count = 8;
+
+    for (uint32_t i = 0; i < count; i++)
+        memory[i].stype = ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES;
+    if (!self->api.device_properties(device->handle, &properties)) {
+        snprintf(info->name, sizeof(info->name), "%.*s", (int)sizeof(info->name) - 1,
+                 properties.name);
+        info->simulated = strstr(properties.name, "simulated");
+        device->uuid = properties.uuid;
+    }
+    if (!self->api.device_external(device->handle, &external))
+        info->dmabuf = external.memoryAllocationExportTypes & ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF;
+    if (!self->api.device_memory(device->handle, &count, memory))
+        for (uint32_t i = 0; i < count && i < 8; i++)
+            info->memory += memory[i].totalSize;
+}
+
+static void read_pci(struct hmem *self, ze_device_handle_t device, struct hmreg_pci *out)
+{
+    ze_pci_ext_properties_t pci = {.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES};
+
+    if (!self->api.device_pci || self->api.device_pci(device, &pci))
+        return;
+    out->domain = pci.address.domain;
+    out->bus = (uint8_t)pci.address.bus;
+    out->device = (uint8_t)pci.address.device;
+    out->function = (uint8_t)pci.address.function;
+    out->valid = 1;
+}
+
+/* Appends a driver's devices to the list. */
+static int find_devices(struct hmem *self, unsigned driver)
+{
+    ze_device_handle_t *handles = NULL;
+    struct ze_device *more;
+    uint32_t count = 0;
+    ze_result_t result = self->api.device_get(self->drivers[driver].handle, &count, NULL);
+
+    if (result == ZE_RESULT_SUCCESS && count == 0)
+        return 0;
+    if (result == ZE_RESULT_SUCCESS) {
+        handles = calloc(count, sizeof(*handles));
+        more = realloc(self->devices, (self->device_count + count) * sizeof(*more));
+        self->devices = more ? more : self->devices;
+        if (!handles || !more) {
+            free(handles);
+            return hmreg_fail(-ENOMEM, "no memory for a list of %u devices", count);
+        }
+        result = self->api.device_get(self->drivers[driver].handle, &count, handles);
+    }
+    for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++) {
+        struct ze_device *device = &self->devices[self->device_count++];
+
+        *device = (struct ze_device){.handle = handles[i], .driver = driver};
+        read_device(self, device);
+        read_pci(self, device->handle, &device->info.pci);
+    }
+    free(handles);
+    if (result)
+        return ze_fail(-EIO, result, "zeDeviceGet of driver %u failed", driver);
+    return 0;
+}
+
+static bool same_pci(const struct hmreg_pci *a, const struct hmreg_pci *b)
+{
+    return a->valid && b->valid && a->domain == b->domain && a->bus == b->bus &&
+           a->device == b->device && a->function == b->function;
+}
+
+/* A handle that zeDeviceGet did not list: a tile has the card's PCI address and a UUID of its
+ * own, and is listed itself under another device hierarchy. */
+static int index_by_name(struct hmem *self, unsigned driver, ze_device_handle_t handle)
+{
+    static const ze_device_uuid_t unknown;
+    struct ze_device asked = {.handle = handle};
+
+    read_device(self, &asked);
+    read_pci(self, handle, &asked.info.pci);
+    for (unsigned i = 0; i < self->device_count; i++)
+        if (self->devices[i].driver == driver &&
+            memcmp(&asked.uuid, &unknown, sizeof(unknown)) != 0 &&
+            !memcmp(&asked.uuid, &self->devices[i].uuid, sizeof(unknown)))
+            return (int)i;
+    for (unsigned i = 0; i < self->device_count; i++)
+        if (self->devices[i].driver == driver &&
+            same_pci(&asked.info.pci, &self->devices[i].info.pci))
+            return (int)i;
+    return -1;
+}
+
+int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle)
+{
+    for (unsigned i = 0; i < self->device_count; i++)
+        if (self->devices[i].handle == handle)
+            return (int)i;
+    return index_by_name(self, ze_driver_number(self, driver), handle);
+}
+
+static bool has_extension(struct hmem *self, ze_driver_handle_t driver, const char *name)
+{
+    ze_driver_extension_properties_t *list = NULL;
+    uint32_t count = 0;
+    bool has = false;
+
+    if (self->api.driver_extensions(driver, &count, NULL) || count == 0)
+        return false;
+    list = calloc(count, sizeof(*list));
+    if (list && !self->api.driver_extensions(driver, &count, list))
+        for (uint32_t i = 0; i < count && !has; i++)
+            has = !strcmp(list[i].name, name);
+    free(list);
+    return has;
+}
+
+static ze_result_t create_context(struct hmem *self, const struct ze_driver *driver,
+                                  ze_context_handle_t *out)
+{
+    ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+
+    return self->api.context_create(driver->handle, &desc, out);
+}
+
+/* Does our context answer for memory of another? Host memory costs the device nothing to try. */
+static bool sees_other_contexts(struct hmem *self, const struct ze_driver *driver)
+{
+    ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    ze_memory_allocation_properties_t properties = {
+        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
+    ze_context_handle_t other = NULL;
+    void *probe = NULL;
+    bool sees = true;
+
+    if (create_context(self, driver, &other))
+        return true; /* nothing found out */
+    if (!self->api.alloc_host(other, &desc, 64, 0, &probe)) {
+        if (!self->api.properties(driver->context, probe, &properties, NULL))
+            sees = properties.type != ZE_MEMORY_TYPE_UNKNOWN;
+        self->api.free(other, probe);
+    }
+    self->api.context_destroy(other);
+    return sees;
+}
+
+static int open_driver(struct hmem *self, unsigned number)
+{
+    struct ze_driver *driver = &self->drivers[number];
+    ze_result_t result = create_context(self, driver, &driver->context);
+
+    if (result) {
+        driver->context = NULL;
+        return ze_fail(-EIO, result, "zeContextCreate of driver %u failed", number);
+    }
+    driver->counts_tiles = has_extension(self, driver->handle, SUB_ALLOCATIONS_NAME);
+    if (!sees_other_contexts(self, driver))
+        lacks(self,
+              "driver %u answers only for memory of the context it is asked in: memory of the "
+              "application's own contexts is not recognised",
+              number);
+    return find_devices(self, number);
+}
+
+static void describe(struct hmem *self)
+{
+    ze_driver_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
+    ze_api_version_t version = 0;
+    ze_driver_handle_t first = self->drivers[0].handle;
+    unsigned without_pci = 0, without_export = 0;
+
+    if (!self->api.driver_version(first, &version) &&
+        !self->api.driver_properties(first, &properties))
+        snprintf(self->runtime.version, sizeof(self->runtime.version), "%d.%d, driver %u",
+                 ZE_MAJOR_VERSION(version), ZE_MINOR_VERSION(version), properties.driverVersion);
+    for (unsigned i = 0; i < self->device_count; i++) {
+        without_pci += !self->devices[i].info.pci.valid;
+        without_export += !self->devices[i].info.dmabuf;
+    }
+    if (without_pci)
+        lacks(self, "%u of %u devices tell no PCI address (zeDevicePciGetPropertiesExt)",
+              without_pci, self->device_count);
+    if (without_export)
+        lacks(self, "%u of %u devices export no dmabuf", without_export, self->device_count);
+}
+
+static int open_runtime(struct hmem *self)
+{
+    int rc = init(self);
+
+    if (!rc)
+        rc = find_drivers(self);
+    for (unsigned i = 0; !rc && i < self->driver_count; i++)
+        rc = open_driver(self, i);
+    if (!rc && self->device_count == 0)
+        rc = ze_fail(-ENODEV, ZE_RESULT_SUCCESS, "no Level Zero driver has a device");
+    if (!rc)
+        describe(self);
+    return rc;
+}
+
+void ze_close(struct hmem *self)
+{
+    for (unsigned i = 0; i < self->driver_count; i++)
+        if (self->drivers[i].context && !atomic_load(&self->down))
+            self->api.context_destroy(self->drivers[i].context);
+    free(self->drivers);
+    free(self->devices);
+    loader_close(self->library);
+    free(self);
+}
+
+int ze_open(struct hmem **out)
+{
+    struct hmem *self = calloc(1, sizeof(*self));
+    int rc;
+
+    if (!self)
+        return hmreg_fail(-ENOMEM, "no memory to open Level Zero");
+    rc = loader_open("ze", "libze_loader.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]),
+                     &self->api, &self->library, self->runtime.library,
+                     sizeof(self->runtime.library));
+    if (rc) {
+        free(self);
+        return rc;
+    }
+    rc = open_runtime(self);
+    if (rc) {
+        ze_close(self);
+        return rc;
+    }
+    *out = self;
+    return 0;
+}

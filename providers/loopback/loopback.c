@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The loopback domain: its life, its peers, and RMA as the initiator sees it. See loopback.h for
+ * the other rooms.
+ */
+#include "providers/loopback/loopback.h"
+
+#include "core/base/error.h"
+#include "core/base/process.h"
+#include "core/base/validate.h"
+#include "core/context/domain.h"
+#include "core/context/resolve.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KNOWN_MODES ((HMREG_MR_HMEM << 1) - 1)
+#define BASIC_MEANS (HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY)
+#define MAX_IOV     64
+
+/* The domains of this process, for peers in it. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
+static struct loopback *list;
+static uint64_t last_serial;
+
+/* A child must not find the list locked by a thread that it does not have. */
+static void lock_list(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+static void unlock_list(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+static atomic_int forks_handled;
+
+static void unlock_list_in_child(void)
+{
+    process_once_done(&forks_handled);
+    unlock_list();
+}
+
+static bool keep_list_across_forks(void)
+{
+    return pthread_atfork(lock_list, unlock_list, unlock_list_in_child) == 0;
+}
+
+/* ---- raw keys of peers ------------------------------------------------------------------ */
+
+struct mapped_key {
+    uint64_t mapped; /* first: the tree compares it; what our side calls it */
+    uint64_t key, secret;
+};
+
+static int compare_mapped(const void *left, const void *right)
+{
+    uint64_t a = ((const struct mapped_key *)left)->mapped;
+    uint64_t b = ((const struct mapped_key *)right)->mapped;
+
+    return (a > b) - (a < b);
+}
+
+static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    struct loopback *loopback = self;
+    struct mapped_key *made;
+    bool kept;
+
+    if (size != LOOPBACK_RAW_BYTES)
+        return hmreg_fail(-EINVAL, "key_size is %zu; a raw key of this domain has %d bytes", size,
+                          LOOPBACK_RAW_BYTES);
+    made = malloc(sizeof(*made));
+    if (!made)
+        return hmreg_fail(-ENOMEM, "no memory for a mapped key");
+    memcpy(&made->key, raw, 8);
+    memcpy(&made->secret, raw + 8, 8);
+    pthread_mutex_lock(&loopback->lock);
+    made->mapped = ++loopback->next_mapped;
+    kept = tsearch(made, &loopback->mapped, compare_mapped);
+    if (kept)
+        *key = made->mapped;
+    pthread_mutex_unlock(&loopback->lock);
+    if (kept)
+        return 0;
+    free(made);
+    return hmreg_fail(-ENOMEM, "no memory for a mapped key");
+}
+
+static int unmap_key(void *self, uint64_t key)
+{
+    struct loopback *loopback = self;
+    struct mapped_key wanted = {.mapped = key}, **found, *gone = NULL;
+
+    pthread_mutex_lock(&loopback->lock);
+    found = tfind(&wanted, &loopback->mapped, compare_mapped);
+    if (found) {
+        gone = *found;
+        tdelete(gone, &loopback->mapped, compare_mapped);
+    }
+    pthread_mutex_unlock(&loopback->lock);
+    free(gone);
+    return gone ? 0 : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not a mapped one", key);
+}
+
+/* What the peer calls the key of an RMA call of ours. */
+static int translate_key(struct loopback *loopback, struct loopback_access *access)
+{
+    struct mapped_key wanted = {.mapped = access->key}, **found;
+
+    if (!(loopback->mr_mode & HMREG_MR_RAW))
+        return 0;
+    pthread_mutex_lock(&loopback->lock);
+    found = tfind(&wanted, &loopback->mapped, compare_mapped);
+    if (found) {
+        access->key = (*found)->key;
+        access->secret = (*found)->secret;
+    }
+    pthread_mutex_unlock(&loopback->lock);
+    if (found)
+        return 0;
+    return hmreg_fail(-EKEYREJECTED,
+                      "key %#" PRIx64 " was not mapped with hmreg_mr_map_raw(), "
+                      "which this domain demands (HMREG_MR_RAW)",
+                      access->key);
+}
+
+/* ---- peers ------------------------------------------------------------------------------ */
+
+struct peer {
+    struct loopback_address address;
+    struct wire_client *client; /* NULL: in this process */
+};
+
+static int address(void *self, uint8_t *buf, size_t *size)
+{
+    struct loopback *loopback = self;
+    struct loopback_address here = {
+        .epoch = loopback->lib->epoch, .serial = loopback->serial, .pid = (uint32_t)getpid()};
+    int rc = 0;
+
+    pthread_mutex_lock(&loopback->lock);
+    if (!loopback->server)
+        rc = wire_server_start(loopback, &loopback->server, &loopback->nonce);
+    here.nonce = loopback->nonce;
+    pthread_mutex_unlock(&loopback->lock);
+    if (rc)
+        return rc;
+    memcpy(buf, &here, LOOPBACK_ADDRESS_BYTES);
+    *size = LOOPBACK_ADDRESS_BYTES;
+    return 0;
+}
+
+static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out)
+{
+    struct loopback *loopback = self;
+    struct peer *peer;
+
+    if (size != LOOPBACK_ADDRESS_BYTES)
+        return hmreg_fail(-EBADMSG, "token: its address has %zu bytes, a loopback one has %d", size,
+                          LOOPBACK_ADDRESS_BYTES);
+    peer = calloc(1, sizeof(*peer));
+    if (!peer)
+        return hmreg_fail(-ENOMEM, "no memory for a peer");
+    memcpy(&peer->address, bytes, size);
+    if (peer->address.epoch != loopback->lib->epoch) {
+        pthread_mutex_lock(&loopback->lock);
+        peer->client = wire_client_hold(&loopback->clients, &peer->address);
+        pthread_mutex_unlock(&loopback->lock);
+        if (!peer->client) {
+            free(peer);
+            return hmreg_fail(-ENOMEM, "no memory for a peer");
+        }
+    }
+    *out = peer;
+    return 0;
+}
+
+static void remote_close(void *self, void *remote)
+{
+    struct loopback *loopback = self;
+    struct peer *peer = remote;
+
+    pthread_mutex_lock(&loopback->lock);
+    wire_client_release(&loopback->clients, peer->client);
+    pthread_mutex_unlock(&loopback->lock);
+    free(peer);
+}
+
+/* The domain with this serial in this process, held; NULL: closed. */
+static struct loopback *hold(uint64_t serial)
+{
+    struct loopback *loopback;
+
+    pthread_mutex_lock(&list_lock);
+    for (loopback = list; loopback && loopback->serial != serial;)
+        loopback = loopback->next;
+    if (loopback)
+        loopback->users++;
+    pthread_mutex_unlock(&list_lock);
+    return loopback;
+}
+
+static void release(struct loopback *loopback)
+{
+    pthread_mutex_lock(&list_lock);
+    if (--loopback->users == 0)
+        pthread_cond_broadcast(&list_idle);
+    pthread_mutex_unlock(&list_lock);
+}
+
+static int access_here(const struct peer *peer, const struct loopback_access *access, void *local)
+{
+    struct loopback *loopback = hold(peer->address.serial);
+    int rc;
+
+    if (!loopback)
+        return hmreg_fail(-EHOSTUNREACH, "the peer's domain, in this process, is closed");
+    rc = loopback_perform(loopback, access, local);
+    release(loopback);
+    return rc;
+}
+
+/* LOCAL is about the system's memory, HMEM about what a device's runtime allocated: each alone
+ * leaves the other be. */
+static int needs_desc(struct loopback *loopback, uint64_t addr, uint64_t len, bool *needed)
+{
+    const uint32_t both = HMREG_MR_LOCAL | HMREG_MR_HMEM;
+    uint32_t asked = loopback->mr_mode & both;
+    struct resolved found;
+    int rc;
+
+    *needed = asked;
+    if (!asked || asked == both)
+        return 0;
+    rc = resolve(loopback->lib, addr, len, &found);
+    if (!rc)
+        *needed = asked & (found.iface == HMREG_IFACE_SYSTEM ? HMREG_MR_LOCAL : HMREG_MR_HMEM);
+    return rc;
+}
+
+/* The local side of an RMA: is it registered, where the mode demands that? */
+static int check_desc(struct loopback *loopback, void *desc, const void *local, size_t len,
+                      bool write)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)local;
+    bool needed = false;
+    int rc;
+
+    if (!desc) {
+        rc = needs_desc(loopback, addr, len, &needed);
+        if (!rc && needed)
+            rc = hmreg_fail(-EINVAL, "desc is NULL, but this domain needs local memory registered");
+        return rc;
+    }
+    if (!(loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM)) ||
+        region_covers(loopback, desc, write ? HMREG_WRITE : HMREG_READ, addr, len))
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "desc is not of an open, enabled region that covers %zu bytes at %p with %s",
+                      len, local, write ? "HMREG_WRITE" : "HMREG_READ");
+}
+
+static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len, void *desc,
+               uint64_t raddr, uint64_t key)
+{
+    struct hmreg_domain *domain = hmreg_remote_domain(remote);
+    struct loopback_access access = {
+        .write = write, .last = true, .key = key, .addr = raddr, .len = len};
+    struct loopback *loopback;
+    struct peer *peer;
+    int rc = domain ? domain_check(domain) : hmreg_fail(-EINVAL, "remote is NULL");
+
+    rc = rc ? rc : validate_range_of("local", local, len);
+    if (rc)
+        return rc;
+    peer = hmreg_remote_priv(remote, "loopback");
+    if (!peer)
+        return hmreg_fail(-EINVAL, "remote is not of a loopback domain");
+    loopback = domain->self;
+    access.auth = &loopback->auth;
+    rc = check_desc(loopback, desc, local, len, write);
+    rc = rc ? rc : translate_key(loopback, &access);
+    if (rc)
+        return rc;
+    if (!peer->client)
+        return access_here(peer, &access, local);
+    return wire_client_access(peer->client, domain->lib, &access, local);
+}
+
+int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
+                         uint64_t raddr, uint64_t key)
+{
+    return rma(remote, true, (void *)(uintptr_t)local, len, desc, raddr, key);
+}
+
+int hmreg_loopback_read(struct hmreg_remote *remote, void *local, size_t len, void *desc,
+                        uint64_t raddr, uint64_t key)
+{
+    return rma(remote, false, local, len, desc, raddr, key);
+}
+
+/* ---- the domain ------------------------------------------------------------------------- */
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    if (path == HMREG_PATH_DMABUF)
+        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-imports-no-dmabuf",
+                            "loopback imports no dmabuf: it copies through the vendor's runtime");
+    return 0;
+}
+
+static void destroy(void *self)
+{
+    struct loopback *loopback = self;
+    struct loopback **link = &list;
+
+    wire_server_stop(loopback->server);
+    pthread_mutex_lock(&list_lock);
+    while (*link && *link != loopback)
+        link = &(*link)->next;
+    if (*link)
+        *link = loopback->next;
+    while (loopback->users)
+        pthread_cond_wait(&list_idle, &list_lock);
+    pthread_mutex_unlock(&list_lock);
+    pthread_cond_destroy(&loopback->idle);
+    pthread_mutex_destroy(&loopback->lock);
+    free(loopback);
+}
+
+static const struct provider_ops loopback_ops = {
+    .name = "loopback",
+    .can = can,
+    .reg = region_reg,
+    .dereg = region_dereg,
+    .revoke = region_revoke,
+    .bind = region_bind,
+    .enable = region_enable,
+    .refresh = region_refresh,
+    .bind_domain = objects_bind_domain,
+    .published = events_published,
+    .raw_key = region_raw_key,
+    .map_key = map_key,
+    .unmap_key = unmap_key,
+    .address = address,
+    .remote_open = remote_open,
+    .remote_close = remote_close,
+    .destroy = destroy,
+};
+
+static int check_config(const struct hmreg_loopback_config *config)
+{
+    uint32_t old = config->mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE);
+
+    if (config->mr_mode & ~KNOWN_MODES)
+        return hmreg_fail(-EINVAL, "loopback->mr_mode has unknown bits %#x; accepted are %#x",
+                          config->mr_mode & ~KNOWN_MODES, KNOWN_MODES);
+    if (old && config->mr_mode != HMREG_MR_BASIC && config->mr_mode != HMREG_MR_SCALABLE)
+        return hmreg_fail(-EINVAL,
+                          "loopback->mr_mode is %#x; HMREG_MR_BASIC and HMREG_MR_SCALABLE "
+                          "stand alone",
+                          config->mr_mode);
+    if (config->key_size > 8)
+        return hmreg_fail(-EINVAL, "loopback->key_size is %u; accepted are 1 to 8, or 0 for 8",
+                          config->key_size);
+    if (config->iov_limit > MAX_IOV)
+        return hmreg_fail(-EINVAL, "loopback->iov_limit is %u; accepted are 1 to %d, or 0 for %d",
+                          config->iov_limit, MAX_IOV, MAX_IOV);
+    if (config->auth_key_size > LOOPBACK_AUTH_MAX)
+        return hmreg_fail(-EINVAL, "loopback->auth_key_size is %zu; accepted are 0 to %d",
+                          config->auth_key_size, LOOPBACK_AUTH_MAX);
+    if (config->auth_key_size && !config->auth_key)
+        return hmreg_fail(-EINVAL, "loopback->auth_key is NULL, auth_key_size is %zu",
+                          config->auth_key_size);
+    return 0;
+}
+
+/* What the two old names stand for. */
+static uint32_t modern_mode(uint32_t mr_mode)
+{
+    if (mr_mode == HMREG_MR_BASIC)
+        return BASIC_MEANS;
+    return mr_mode == HMREG_MR_SCALABLE ? 0 : mr_mode;
+}
+
+static void describe(const struct hmreg_loopback_config *config, struct provider_caps *out)
+{
+    *out = (struct provider_caps){
+        .fabric = "loopback",
+        .mr_mode = modern_mode(config->mr_mode),
+        .key_size = config->key_size ? config->key_size : 8,
+        .iov_limit = config->iov_limit ? config->iov_limit : MAX_IOV,
+        .max_len = config->max_len ? config->max_len : UINT64_MAX,
+        .flags = HMREG_RMA_EVENT | HMREG_RMA_PMEM,
+        .any_thread = true,
+    };
+    if (out->mr_mode & HMREG_MR_RAW)
+        out->key_size = LOOPBACK_RAW_BYTES;
+}
+
+/* NULL: no memory for it, or for the fork handlers. */
+static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
+                                     const struct provider_caps *caps)
+{
+    uint32_t key_size = caps->key_size < 8 ? caps->key_size : 8;
+    struct loopback *loopback;
+
+    if (!process_once(&forks_handled, keep_list_across_forks))
+        return NULL;
+    loopback = calloc(1, sizeof(*loopback));
+    if (!loopback)
+        return NULL;
+    loopback->lib = lib;
+    loopback->mr_mode = caps->mr_mode;
+    loopback->max_key = key_size == 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
+    loopback->auth.size = (uint32_t)config->auth_key_size;
+    if (config->auth_key_size)
+        memcpy(loopback->auth.bytes, config->auth_key, config->auth_key_size);
+    pthread_mutex_init(&loopback->lock, NULL);
+    pthread_cond_init(&loopback->idle, NULL);
+    pthread_mutex_lock(&list_lock);
+    loopback->serial = ++last_serial;
+    loopback->next = list;
+    list = loopback;
+    pthread_mutex_unlock(&list_lock);
+    return loopback;
+}
+
+int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_config *callers,
+                               const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    struct hmreg_loopback_config own = {0};
+    struct provider_caps caps;
+    struct loopback *loopback;
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    if (!rc && callers)
+        rc = validate_copy_in(&own, sizeof(own), callers, sizeof(own),
+                              "struct hmreg_loopback_config");
+    rc = rc ? rc : check_config(&own);
+    if (rc)
+        return rc;
+    describe(&own, &caps);
+    loopback = loopback_new(lib, &own, &caps);
+    if (!loopback)
+        return hmreg_fail(-ENOMEM, "no memory for a loopback domain");
+    rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
+    if (!rc)
+        loopback->domain = *out;
+    return rc;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What regions and domains can be bound to on loopback, opened and closed: endpoints and counters,
+ * which only stand for themselves, and event queues.
+ */
+#include "providers/loopback/loopback.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/context/domain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static int object_new(struct hmreg_domain *domain, void *out, size_t size, uint32_t kind,
+                      struct object **made)
+{
+    struct loopback *loopback;
+    struct object *object;
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    if (rc)
+        return rc;
+    loopback = hmreg_domain_priv(domain, "loopback");
+    if (!loopback)
+        return hmreg_fail(-EINVAL, "domain is not a loopback domain");
+    object = calloc(1, size);
+    if (!object)
+        return hmreg_fail(-ENOMEM, "no memory for a loopback object");
+    object->kind = kind;
+    object->loopback = loopback;
+    atomic_fetch_add(&domain->objects, 1);
+    *made = object;
+    return 0;
+}
+
+static void object_free(struct object *object)
+{
+    atomic_fetch_sub(&object->loopback->domain->objects, 1);
+    object->kind = 0;
+    free(object);
+}
+
+int hmreg_loopback_ep_open(struct hmreg_domain *domain, struct hmreg_loopback_ep **out)
+{
+    struct object *made = NULL;
+    int rc = object_new(domain, out, sizeof(**out), OBJECT_EP, &made);
+
+    if (!rc)
+        *out = (struct hmreg_loopback_ep *)made;
+    return rc;
+}
+
+int hmreg_loopback_ep_close(struct hmreg_loopback_ep *ep)
+{
+    int rc = ep ? domain_check(ep->object.loopback->domain) : 0;
+
+    if (rc || !ep)
+        return rc;
+    regions_untie(ep->object.loopback, ep);
+    object_free(&ep->object);
+    return 0;
+}
+
+int hmreg_loopback_counter_open(struct hmreg_domain *domain, struct hmreg_loopback_counter **out)
+{
+    struct object *made = NULL;
+    int rc = object_new(domain, out, sizeof(**out), OBJECT_COUNTER, &made);
+
+    if (!rc)
+        *out = (struct hmreg_loopback_counter *)made;
+    return rc;
+}
+
+int hmreg_loopback_counter_close(struct hmreg_loopback_counter *counter)
+{
+    int rc = counter ? domain_check(counter->object.loopback->domain) : 0;
+
+    if (rc || !counter)
+        return rc;
+    regions_untie(counter->object.loopback, counter);
+    object_free(&counter->object);
+    return 0;
+}
+
+uint64_t hmreg_loopback_counter_read(const struct hmreg_loopback_counter *counter)
+{
+    return counter ? atomic_load(&counter->count) : 0;
+}
+
+int hmreg_loopback_eq_open(struct hmreg_domain *domain, struct hmreg_loopback_eq **out)
+{
+    struct hmreg_loopback_eq *eq;
+    pthread_condattr_t attr;
+    struct object *made = NULL;
+    int rc = object_new(domain, out, sizeof(*eq), OBJECT_EQ, &made);
+
+    if (rc)
+        return rc;
+    eq = (struct hmreg_loopback_eq *)made;
+    eq->end = &eq->first;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&eq->arrived, &attr);
+    pthread_condattr_destroy(&attr);
+    *out = eq;
+    return 0;
+}
+
+int hmreg_loopback_eq_close(struct hmreg_loopback_eq *eq)
+{
+    struct loopback *loopback;
+    int rc = eq ? domain_check(eq->object.loopback->domain) : 0;
+
+    if (rc || !eq)
+        return rc;
+    loopback = eq->object.loopback;
+    if (loopback->eq == eq && regions_any(loopback))
+        return hmreg_fail(-EBUSY, "the queue's domain has regions open");
+    pthread_mutex_lock(&loopback->lock);
+    if (loopback->eq == eq)
+        loopback->eq = NULL;
+    pthread_mutex_unlock(&loopback->lock);
+    pthread_cond_destroy(&eq->arrived);
+    object_free(&eq->object);
+    return 0;
+}
+
+int objects_bind_domain(void *self, void *object, uint64_t flags)
+{
+    struct loopback *loopback = self;
+    struct hmreg_loopback_eq *eq = object;
+    int rc = 0;
+
+    if (eq->object.kind != OBJECT_EQ || eq->object.loopback != loopback)
+        return hmreg_fail(-EINVAL, "object is no event queue of this domain");
+    pthread_mutex_lock(&loopback->lock);
+    if (loopback->eq)
+        rc = hmreg_fail(-EBUSY, "an event queue is bound to the domain already");
+    else
+        loopback->eq = eq;
+    pthread_mutex_unlock(&loopback->lock);
+    return rc;
+}

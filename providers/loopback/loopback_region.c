@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The table of regions. An access is looked up by key, then checked in this order: raw key's
+ * secret, state (enabled, complete, not refreshing, not revoked), authorization key, right, bounds, pages.
+ * Only then are bytes copied, with the region marked busy and no lock held. Closing a region
+ * takes it out of the table first, then waits for accesses under way: after close no byte of it
+ * changes.
+ */
+#include "providers/loopback/loopback.h"
+
+#include "core/base/error.h"
+#include "core/context/context.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+static int compare_key(const void *left, const void *right)
+{
+    uint64_t a = ((const struct region *)left)->key, b = ((const struct region *)right)->key;
+
+    return (a > b) - (a < b);
+}
+
+/* By address, without looking inside: what a caller passes as a desc may be anything. */
+static int compare_desc(const void *left, const void *right)
+{
+    return ((uintptr_t)left > (uintptr_t)right) - ((uintptr_t)left < (uintptr_t)right);
+}
+
+static struct region *find(struct loopback *loopback, uint64_t key)
+{
+    struct region wanted = {.key = key};
+    struct region **found = tfind(&wanted, &loopback->by_key, compare_key);
+
+    return found ? *found : NULL;
+}
+
+/* A key of the provider's own choosing; the last one given is the last to come again. Of one more
+ * keys than there are regions one is free, unless all are in use: false. */
+static bool choose_key(struct loopback *loopback, uint64_t *key)
+{
+    for (uint64_t tries = 0; tries <= loopback->keys; tries++) {
+        loopback->next_key = loopback->next_key >= loopback->max_key ? 1 : loopback->next_key + 1;
+        *key = loopback->next_key;
+        if (!find(loopback, *key))
+            return true;
+    }
+    return false;
+}
+
+static int insert_key(struct loopback *loopback, struct region *region)
+{
+    struct region **found;
+
+    if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && !choose_key(loopback, &region->key))
+        return -HMREG_ENOKEY;
+    found = tsearch(region, &loopback->by_key, compare_key);
+    if (!found)
+        return -ENOMEM;
+    if (*found != region)
+        return -HMREG_ENOKEY;
+    loopback->keys++;
+    return 0;
+}
+
+static int insert(struct loopback *loopback, struct region *region)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&loopback->lock);
+    if (!tsearch(region, &loopback->by_desc, compare_desc))
+        rc = -ENOMEM;
+    if (!rc && (region->access & HMREG_ACCESS_REMOTE))
+        rc = insert_key(loopback, region);
+    if (rc)
+        tdelete(region, &loopback->by_desc, compare_desc);
+    pthread_mutex_unlock(&loopback->lock);
+    if (rc == -HMREG_ENOKEY && (loopback->mr_mode & HMREG_MR_PROV_KEY))
+        return hmreg_fail(rc, "all keys of this domain, 1 to %#" PRIx64 ", are in use",
+                          loopback->max_key);
+    if (rc)
+        return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
+                          region->key, hmreg_strerror(rc));
+    if (!(region->access & HMREG_ACCESS_REMOTE))
+        region->key = HMREG_KEY_NOTAVAIL;
+    return 0;
+}
+
+static void visit_first(const void *node, VISIT which, void *closure)
+{
+    *(bool *)closure = true;
+}
+
+bool regions_any(struct loopback *loopback)
+{
+    bool any = false;
+
+    pthread_mutex_lock(&loopback->lock);
+    twalk_r(loopback->by_desc, visit_first, &any);
+    pthread_mutex_unlock(&loopback->lock);
+    return any;
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+/* Regions start disabled where something is to be bound to them first. */
+static bool starts_enabled(const struct loopback *loopback, uint64_t flags)
+{
+    if (loopback->mr_mode & HMREG_MR_ENDPOINT)
+        return false;
+    return !((loopback->mr_mode & HMREG_MR_RMA_EVENT) && (flags & HMREG_RMA_EVENT));
+}
+
+static int set_auth(const struct loopback *loopback, const struct provider_request *req,
+                    struct loopback_auth *out)
+{
+    *out = loopback->auth;
+    if (!req->auth_key_size)
+        return 0;
+    if (req->auth_key_size > LOOPBACK_AUTH_MAX)
+        return hmreg_fail(-EINVAL, "auth_key_size is %zu; this domain takes 1 to %d bytes",
+                          req->auth_key_size, LOOPBACK_AUTH_MAX);
+    *out = (struct loopback_auth){.size = (uint32_t)req->auth_key_size};
+    memcpy(out->bytes, req->auth_key, req->auth_key_size);
+    return 0;
+}
+
+static void region_free(struct region *region)
+{
+    pages_free(region->pages, region->count);
+    free(region);
+}
+
+static int region_fill(struct loopback *loopback, struct region *region,
+                       const struct provider_request *req)
+{
+    int rc = set_auth(loopback, req, &region->auth);
+
+    if (rc)
+        return rc;
+    region->key = req->requested_key;
+    region->access = req->access;
+    region->flags = req->flags;
+    region->enabled = starts_enabled(loopback, req->flags);
+    region->count = req->count;
+    memcpy(region->iov, req->iov, req->count * sizeof(region->iov[0]));
+    if (getrandom(&region->secret, sizeof(region->secret), 0) != sizeof(region->secret))
+        return hmreg_fail_os(errno, "no random bytes for a key");
+    if ((loopback->mr_mode & HMREG_MR_MMU_NOTIFY) && req->path == HMREG_PATH_SYSTEM) {
+        region->pages = pages_new(region->iov, region->count);
+        if (!region->pages)
+            return hmreg_fail(-ENOMEM, "no memory to note the pages of a region");
+    }
+    return 0;
+}
+
+int region_reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    struct loopback *loopback = self;
+    struct region *region = calloc(1, sizeof(*region) + req->count * sizeof(region->iov[0]));
+    bool descs = loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM);
+    int rc;
+
+    if (!region)
+        return hmreg_fail(-ENOMEM, "no memory for a loopback region");
+    rc = region_fill(loopback, region, req);
+    rc = rc ? rc : insert(loopback, region);
+    if (rc) {
+        region_free(region);
+        return rc;
+    }
+    *out = (struct provider_mr){
+        .priv = region,
+        .key = loopback->mr_mode & HMREG_MR_RAW ? HMREG_KEY_NOTAVAIL : region->key,
+        .desc = descs ? region : NULL,
+    };
+    return 0;
+}
+
+static bool is_bound(const struct region *region)
+{
+    bool bound = region->ep;
+
+    for (int i = 0; i < LOOPBACK_COUNTERS_MAX; i++)
+        bound = bound || region->counters[i];
+    return bound;
+}
+
+int region_dereg(void *self, struct provider_mr *mr)
+{
+    struct loopback *loopback = self;
+    struct region *region = mr->priv;
+
+    pthread_mutex_lock(&loopback->lock);
+    if (is_bound(region)) {
+        pthread_mutex_unlock(&loopback->lock);
+        return hmreg_fail(-EBUSY, "an endpoint or counter is bound to the region: close it first");
+    }
+    tdelete(region, &loopback->by_desc, compare_desc);
+    if (region->key != HMREG_KEY_NOTAVAIL) {
+        tdelete(region, &loopback->by_key, compare_key);
+        loopback->keys--;
+    }
+    events_forget(loopback, region);
+    while (region->busy)
+        pthread_cond_wait(&loopback->idle, &loopback->lock);
+    pthread_mutex_unlock(&loopback->lock);
+    region_free(region);
+    return 0;
+}
+
+void region_revoke(void *self, struct provider_mr *mr)
+{
+    struct region *region = mr->priv;
+
+    atomic_store(&region->revoked, true);
+}
+
+int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+                   size_t *size)
+{
+    const struct loopback *loopback = self;
+    const struct region *region = mr->priv;
+
+    if (*size < LOOPBACK_RAW_BYTES) {
+        *size = LOOPBACK_RAW_BYTES;
+        return hmreg_fail(-HMREG_ETOOSMALL, "a raw key takes %d bytes", LOOPBACK_RAW_BYTES);
+    }
+    memcpy(key, &region->key, 8);
+    memcpy(key + 8, &region->secret, 8);
+    *base = loopback->mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->iov[0].iov_base
+                                                   : 0;
+    *size = LOOPBACK_RAW_BYTES;
+    return 0;
+}
+
+/* ---- binding and enabling --------------------------------------------------------------- */
+
+static int tie_ep(struct loopback *loopback, struct region *region, struct hmreg_loopback_ep *ep,
+                  uint64_t flags)
+{
+    if (flags)
+        return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for an endpoint they are 0",
+                          flags);
+    if (!(loopback->mr_mode & HMREG_MR_ENDPOINT))
+        return hmreg_fail(-EINVAL, "object: this domain binds no endpoints (no HMREG_MR_ENDPOINT)");
+    if (region->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+    if (region->ep)
+        return hmreg_fail(-EBUSY, "the region is bound to an endpoint already");
+    region->ep = ep;
+    return 0;
+}
+
+static int tie_counter(struct loopback *loopback, struct region *region,
+                       struct hmreg_loopback_counter *counter, uint64_t flags)
+{
+    uint32_t ordered = HMREG_MR_RMA_EVENT | HMREG_MR_ENDPOINT;
+    struct hmreg_loopback_counter **place = NULL;
+
+    if (flags != HMREG_REMOTE_WRITE)
+        return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for a counter they are "
+                                            "HMREG_REMOTE_WRITE",
+                          flags);
+    if ((loopback->mr_mode & HMREG_MR_RMA_EVENT) && !(region->flags & HMREG_RMA_EVENT))
+        return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
+                                   "domain needs for a counter");
+    if ((loopback->mr_mode & ordered) && region->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+    for (int i = 0; i < LOOPBACK_COUNTERS_MAX; i++) {
+        if (region->counters[i] == counter)
+            return hmreg_fail(-EBUSY, "the region is bound to this counter already");
+        if (!region->counters[i])
+            place = &region->counters[i];
+    }
+    if (place) {
+        *place = counter;
+        return 0;
+    }
+    return hmreg_fail(-ENOMEM, "the region is bound to %d counters, which is all it can have",
+                      LOOPBACK_COUNTERS_MAX);
+}
+
+int region_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+{
+    struct loopback *loopback = self;
+    struct region *region = mr->priv;
+    const struct object *head = object;
+    int rc;
+
+    if (head->kind != OBJECT_EP && head->kind != OBJECT_COUNTER)
+        return hmreg_fail(-EINVAL, "object is no loopback endpoint or counter");
+    if (head->loopback != loopback)
+        return hmreg_fail(-EINVAL, "object belongs to another domain");
+    pthread_mutex_lock(&loopback->lock);
+    rc = head->kind == OBJECT_EP ? tie_ep(loopback, region, object, flags)
+                                 : tie_counter(loopback, region, object, flags);
+    pthread_mutex_unlock(&loopback->lock);
+    return rc;
+}
+
+static void untie(const void *node, VISIT which, void *closure)
+{
+    struct region *region = *(struct region *const *)node;
+    const void *object = closure;
+
+    if (which != postorder && which != leaf)
+        return;
+    if (region->ep == object)
+        region->ep = NULL;
+    for (int i = 0; i < LOOPBACK_COUNTERS_MAX; i++)
+        if (region->counters[i] == object)
+            region->counters[i] = NULL;
+}
+
+void regions_untie(struct loopback *loopback, const void *object)
+{
+    pthread_mutex_lock(&loopback->lock);
+    twalk_r(loopback->by_desc, untie, (void *)(uintptr_t)object);
+    pthread_mutex_unlock(&loopback->lock);
+}
+
+int region_enable(void *self, struct provider_mr *mr)
+{
+    struct loopback *loopback = self;
+    struct region *region = mr->priv;
+    bool ordered = !starts_enabled(loopback, region->flags);
+    int rc = 0;
+
+    pthread_mutex_lock(&loopback->lock);
+    if (ordered && region->enabled)
+        rc = hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
+    else if ((loopback->mr_mode & HMREG_MR_ENDPOINT) && !region->ep)
+        rc = hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
+    else
+        region->enabled = true;
+    pthread_mutex_unlock(&loopback->lock);
+    return rc;
+}
+
+/* ---- refreshing ------------------------------------------------------------------------- */
+
+/* The range of the region that a part lies in; count: none. */
+static size_t range_of(const struct region *region, uint64_t addr, uint64_t len)
+{
+    size_t i = 0;
+
+    for (; i < region->count; i++) {
+        uint64_t base = (uint64_t)(uintptr_t)region->iov[i].iov_base;
+
+        if (addr >= base && addr - base < region->iov[i].iov_len &&
+            len <= region->iov[i].iov_len - (addr - base))
+            break;
+    }
+    return i;
+}
+
+static int check_parts(const struct region *region, const struct iovec *iov, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (range_of(region, (uint64_t)(uintptr_t)iov[i].iov_base, iov[i].iov_len) ==
+            region->count)
+            return hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
+    return 0;
+}
+
+static int refresh_parts(struct region *region, const struct iovec *iov, size_t count)
+{
+    uint64_t hole = 0;
+
+    for (size_t i = 0; region->pages && i < count; i++) {
+        uint64_t addr = (uint64_t)(uintptr_t)iov[i].iov_base;
+        size_t index = range_of(region, addr, iov[i].iov_len);
+
+        if (pages_refresh(region->pages, index, addr, iov[i].iov_len, &hole))
+            return hmreg_fail(-EFAULT, "no page is mapped at %#" PRIx64, hole);
+    }
+    return 0;
+}
+
+int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                   uint64_t flags)
+{
+    struct loopback *loopback = self;
+    struct region *region = mr->priv;
+    int rc = check_parts(region, iov, count);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&loopback->lock);
+    region->refreshing = true;
+    while (region->busy)
+        pthread_cond_wait(&loopback->idle, &loopback->lock);
+    rc = refresh_parts(region, iov ? iov : region->iov, iov ? count : region->count);
+    region->refreshing = false;
+    pthread_mutex_unlock(&loopback->lock);
+    return rc;
+}
+
+/* ---- access ----------------------------------------------------------------------------- */
+
+/* Where an access begins in the region's ranges: index and offset; false if it is outside. */
+static bool locate(const struct region *region, bool by_address, uint64_t addr, uint64_t len,
+                   size_t *index, uint64_t *offset)
+{
+    uint64_t begins = 0, total = 0;
+
+    if (by_address) {
+        *index = range_of(region, addr, len);
+        if (*index == region->count)
+            return false;
+        *offset = addr - (uint64_t)(uintptr_t)region->iov[*index].iov_base;
+        return true;
+    }
+    for (size_t i = 0; i < region->count; i++)
+        total += region->iov[i].iov_len;
+    if (addr >= total || len > total - addr)
+        return false;
+    for (*index = 0; addr - begins >= region->iov[*index].iov_len; ++*index)
+        begins += region->iov[*index].iov_len;
+    *offset = addr - begins;
+    return true;
+}
+
+/* Regions are addresses here: before one is used, each whose memory has changed is revoked. The
+ * domain is open: its own remote is in use, or a peer holds it, which destroy() waits for. */
+static void settle(struct loopback *loopback)
+{
+    struct hmreg_domain *domain = loopback->domain;
+
+    if (domain) /* else it is being opened, and has no region yet */
+        hmreg_domain_settle(domain);
+}
+
+bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
+                   uint64_t len)
+{
+    struct region **region;
+    bool covers = false;
+
+    settle(loopback);
+    pthread_mutex_lock(&loopback->lock);
+    region = tfind(desc, &loopback->by_desc, compare_desc);
+    if (region)
+        covers = ((*region)->access & right) && (*region)->enabled && !(*region)->pending &&
+                 !atomic_load(&(*region)->revoked) &&
+                 range_of(*region, addr, len) < (*region)->count;
+    pthread_mutex_unlock(&loopback->lock);
+    return covers;
+}
+
+static bool same_auth(const struct loopback_auth *left, const struct loopback_auth *right)
+{
+    return left->size == right->size && !memcmp(left->bytes, right->bytes, left->size);
+}
+
+/* Runs over the ranges an access touches: are their pages known? */
+static bool pages_there(const struct region *region, size_t index, uint64_t offset, uint64_t len)
+{
+    for (; region->pages && len; index++, offset = 0) {
+        uint64_t room = region->iov[index].iov_len - offset;
+        uint64_t piece = len < room ? len : room;
+        uint64_t addr = (uint64_t)(uintptr_t)region->iov[index].iov_base + offset;
+
+        if (!pages_known(region->pages, index, addr, piece))
+            return false;
+        len -= piece;
+    }
+    return true;
+}
+
+static int judge(const struct loopback *loopback, const struct region *region,
+                 const struct loopback_access *access, size_t *index, uint64_t *offset)
+{
+    uint64_t right = access->write ? HMREG_REMOTE_WRITE : HMREG_REMOTE_READ;
+
+    if (!region || ((loopback->mr_mode & HMREG_MR_RAW) && access->secret != region->secret))
+        return -EKEYREJECTED;
+    if (!region->enabled || region->pending || region->refreshing || atomic_load(&region->revoked))
+        return -EKEYREJECTED;
+    if (!same_auth(&region->auth, access->auth) || !(region->access & right))
+        return -EACCES;
+    if (!locate(region, loopback->mr_mode & HMREG_MR_VIRT_ADDR, access->addr, access->len, index,
+                offset))
+        return -ERANGE;
+    return pages_there(region, *index, *offset, access->len) ? 0 : -EFAULT;
+}
+
+/* The region, marked busy, if the access is granted. */
+static int enter(struct loopback *loopback, const struct loopback_access *access,
+                 struct region **out, size_t *index, uint64_t *offset)
+{
+    struct region *region;
+    int rc;
+
+    settle(loopback);
+    pthread_mutex_lock(&loopback->lock);
+    region = find(loopback, access->key);
+    rc = judge(loopback, region, access, index, offset);
+    if (!rc)
+        region->busy++;
+    pthread_mutex_unlock(&loopback->lock);
+    *out = region;
+    return rc;
+}
+
+static void leave(struct loopback *loopback, struct region *region, bool counts)
+{
+    pthread_mutex_lock(&loopback->lock);
+    for (int i = 0; counts && i < LOOPBACK_COUNTERS_MAX; i++)
+        if (region->counters[i])
+            atomic_fetch_add(&region->counters[i]->count, 1);
+    if (--region->busy == 0)
+        pthread_cond_broadcast(&loopback->idle);
+    pthread_mutex_unlock(&loopback->lock);
+}
+
+static int explain_denial(int rc, const struct loopback_access *access)
+{
+    const char *verb = access->write ? "write" : "read";
+
+    switch (rc) {
+    case -EKEYREJECTED:
+        return hmreg_fail(rc, "the peer has no region with key %#" PRIx64
+                              " that is enabled (any more)",
+                          access->key);
+    case -EACCES:
+        return hmreg_fail(rc, "the peer's region grants no remote %s to us", verb);
+    case -EFAULT:
+        return hmreg_fail(rc, "the peer's region was not refreshed since its pages at %#" PRIx64
+                              " came",
+                          access->addr);
+    default:
+        return hmreg_fail(rc, "a %s of %" PRIu64 " bytes at %#" PRIx64 " is outside the peer's region",
+                          verb, access->len, access->addr);
+    }
+}
+
+int loopback_check(struct loopback *loopback, const struct loopback_access *access)
+{
+    struct region *region;
+    size_t index = 0;
+    uint64_t offset = 0;
+    int rc = enter(loopback, access, &region, &index, &offset);
+
+    if (rc)
+        return explain_denial(rc, access);
+    leave(loopback, region, false);
+    return 0;
+}
+
+/* HMREG_RMA_PMEM: written bytes are durable when the write is done. Memory that is no file's has
+ * nothing to be written to, and answers so without harm. */
+static void make_durable(const struct region *region, char *at, uint64_t len)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = (uint64_t)(uintptr_t)at & ~(page - 1);
+
+    if (region->flags & HMREG_RMA_PMEM)
+        msync((void *)(uintptr_t)start, (uint64_t)(uintptr_t)at + len - start, MS_SYNC);
+}
+
+/* Copies over as many of the region's ranges as the access covers. */
+static int copy_ranges(struct loopback *loopback, const struct region *region, bool write,
+                       size_t index, uint64_t offset, char *local, uint64_t len)
+{
+    int rc = 0;
+
+    for (; len && !rc; index++, offset = 0) {
+        char *at = (char *)((uintptr_t)region->iov[index].iov_base + offset);
+        uint64_t room = region->iov[index].iov_len - offset;
+        uint64_t piece = len < room ? len : room;
+
+        rc = write ? hmreg_copy(loopback->lib, at, local, piece)
+                   : hmreg_copy(loopback->lib, local, at, piece);
+        if (!rc && write)
+            make_durable(region, at, piece);
+        local = (char *)((uintptr_t)local + piece);
+        len -= piece;
+    }
+    return rc;
+}
+
+int loopback_perform(struct loopback *loopback, const struct loopback_access *access, void *local)
+{
+    struct region *region;
+    size_t index = 0;
+    uint64_t offset = 0;
+    int rc = enter(loopback, access, &region, &index, &offset);
+
+    if (rc)
+        return explain_denial(rc, access);
+    rc = copy_ranges(loopback, region, access->write, index, offset, local, access->len);
+    leave(loopback, region, !rc && access->write && access->last);
+    return rc;
+}

@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The loopback provider between processes. A request is a header; the target answers with a
+ * status before a byte moves, so a refused access moves none; then the bytes go in pieces, each
+ * with a status of its own, and a write ends with a last one:
+ *
+ *     write:  header ->   <- status   (piece ->)*            <- status
+ *     read:   header ->   <- status   (<- status, piece)*
+ *
+ * Statuses are negative error numbers in 4 bytes. Both ends are of one machine and one version:
+ * structs travel as they are. A client that breaks the protocol, goes away or stands still in the
+ * middle of a request loses its connection and nothing else. An initiator waits for its target as
+ * long as that process lives, which may be serving others.
+ */
+#include "core/base/error.h"
+#include "core/context/resolve.h"
+#include "providers/loopback/loopback.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define MAGIC            0x686d6c31u
+#define PIECE_BYTES      (64u << 10)
+#define MAX_CLIENTS      256
+#define PATIENCE_SECONDS 10  /* with an initiator in the middle of a request */
+#define LOOK_SECONDS     1   /* how often an initiator looks whether its target lives */
+#define RETRY_MS         100 /* when there is no descriptor for a new client */
+#define CONNECT_TRIES    30  /* each of LOOK_SECONDS: the target's queue may be full */
+
+struct header {
+    uint32_t magic;
+    uint32_t write;
+    uint64_t key, secret, addr, len;
+    struct loopback_auth auth;
+};
+
+/* ---- sockets ---------------------------------------------------------------------------- */
+
+/* A socket's other end. */
+struct end {
+    int fd;
+    bool outlast; /* wait as long as its process lives; else as long as the socket's time limit */
+};
+
+/* Ends a socket, its copies in forked children as well. */
+static void cut(int fd)
+{
+    if (fd < 0)
+        return;
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
+
+static bool peer_of(int fd, struct ucred *out)
+{
+    socklen_t size = sizeof(*out);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &size) == 0;
+}
+
+/* Its end of the socket may outlive it in a forked child, so that no end of file tells. A process
+ * in a pid namespace that is none of ours cannot be looked after: there the end of file must do. */
+static bool lives(int fd)
+{
+    struct ucred peer = {.pid = 0};
+    struct pollfd died = {.events = POLLIN};
+    bool ended;
+
+    if (!peer_of(fd, &peer) || peer.pid <= 0)
+        return true;
+    died.fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    if (died.fd < 0)
+        return errno == ENOSYS && kill(peer.pid, 0) == 0; /* before Linux 5.3 */
+    ended = poll(&died, 1, 0) == 1;
+    close(died.fd);
+    return !ended;
+}
+
+static bool try_again(struct end end)
+{
+    return errno == EINTR || (errno == EAGAIN && end.outlast && lives(end.fd));
+}
+
+static int send_all(struct end end, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+
+    while (len) {
+        ssize_t sent = send(end.fd, at, len, MSG_NOSIGNAL);
+
+        if (sent < 0 && try_again(end))
+            continue;
+        if (sent <= 0)
+            return -EHOSTUNREACH;
+        at += sent;
+        len -= (size_t)sent;
+    }
+    return 0;
+}
+
+static int receive_all(struct end end, void *bytes, size_t len)
+{
+    char *at = bytes;
+
+    while (len) {
+        ssize_t received = recv(end.fd, at, len, 0);
+
+        if (received < 0 && try_again(end))
+            continue;
+        if (received <= 0)
+            return -EHOSTUNREACH;
+        at += received;
+        len -= (size_t)received;
+    }
+    return 0;
+}
+
+static int send_status(struct end end, int status)
+{
+    int32_t wire = status;
+
+    return send_all(end, &wire, sizeof(wire));
+}
+
+/* The peer's status, or -EHOSTUNREACH. -EIO for what is no error number. */
+static int receive_status(struct end end)
+{
+    int32_t wire = 0;
+    int rc = receive_all(end, &wire, sizeof(wire));
+
+    return rc || (wire <= 0 && wire > -4096) ? rc + wire : -EIO;
+}
+
+static socklen_t make_name(uint32_t pid, uint64_t nonce, struct sockaddr_un *out)
+{
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    /* A leading zero byte: the abstract namespace, nothing in a file system. */
+    int len =
+        snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64, pid, nonce);
+
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static bool same_user(int fd)
+{
+    struct ucred peer;
+
+    return peer_of(fd, &peer) && peer.uid == geteuid();
+}
+
+static void limit_time(int fd, int seconds)
+{
+    struct timeval limit = {.tv_sec = seconds};
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+/* ---- the target ------------------------------------------------------------------------- */
+
+struct connection {
+    int fd;
+    uint64_t served; /* when, counted in requests */
+};
+
+struct wire_server {
+    struct loopback *loopback;
+    pthread_t thread;
+    int stop; /* an eventfd */
+    int listener;
+    bool starved; /* of descriptors for new clients */
+    unsigned clients;
+    struct connection client[MAX_CLIENTS];
+    uint64_t requests;
+    char piece[PIECE_BYTES];
+    pthread_mutex_t lock; /* what follows; never held while serving */
+    bool stopping;
+    int serving; /* the connection being served, -1: none */
+};
+
+static int serve_write(struct wire_server *server, struct end end, struct loopback_access access)
+{
+    uint64_t left = access.len;
+    int status = 0;
+
+    while (left) {
+        access.len = left < PIECE_BYTES ? left : PIECE_BYTES;
+        access.last = access.len == left;
+        if (receive_all(end, server->piece, access.len))
+            return -EHOSTUNREACH;
+        if (!status)
+            status = loopback_perform(server->loopback, &access, server->piece);
+        access.addr += access.len;
+        left -= access.len;
+    }
+    return send_status(end, status);
+}
+
+static int serve_read(struct wire_server *server, struct end end, struct loopback_access access)
+{
+    uint64_t left = access.len;
+    int rc = 0;
+
+    while (left && !rc) {
+        int status;
+
+        access.len = left < PIECE_BYTES ? left : PIECE_BYTES;
+        status = loopback_perform(server->loopback, &access, server->piece);
+        rc = send_status(end, status);
+        if (status)
+            return rc;
+        if (!rc)
+            rc = send_all(end, server->piece, access.len);
+        access.addr += access.len;
+        left -= access.len;
+    }
+    return rc;
+}
+
+/* One request. Not 0: the connection is of no more use. */
+static int serve(struct wire_server *server, struct end end)
+{
+    struct loopback_access access;
+    struct header header;
+    int status;
+
+    if (receive_all(end, &header, sizeof(header)) || header.magic != MAGIC || !header.len ||
+        header.auth.size > LOOPBACK_AUTH_MAX)
+        return -EHOSTUNREACH;
+    access = (struct loopback_access){
+        .write = header.write,
+        .key = header.key,
+        .secret = header.secret,
+        .addr = header.addr,
+        .len = header.len,
+        .auth = &header.auth,
+    };
+    status = loopback_check(server->loopback, &access);
+    if (send_status(end, status))
+        return -EHOSTUNREACH;
+    if (status)
+        return 0;
+    return access.write ? serve_write(server, end, access) : serve_read(server, end, access);
+}
+
+/* Whoever stops the server cuts the connection that keeps it. */
+static int serve_unless_stopping(struct wire_server *server, struct connection *client)
+{
+    bool stopping;
+    int rc;
+
+    client->served = ++server->requests;
+    pthread_mutex_lock(&server->lock);
+    stopping = server->stopping;
+    server->serving = client->fd;
+    pthread_mutex_unlock(&server->lock);
+    rc = stopping ? -EHOSTUNREACH : serve(server, (struct end){.fd = client->fd});
+    pthread_mutex_lock(&server->lock);
+    server->serving = -1;
+    pthread_mutex_unlock(&server->lock);
+    return rc;
+}
+
+static void drop(struct wire_server *server, unsigned index)
+{
+    cut(server->client[index].fd);
+    server->client[index] = server->client[--server->clients];
+}
+
+/* The one that has been quiet longest; it connects again when it wants something. */
+static void make_room(struct wire_server *server)
+{
+    unsigned quiet = 0;
+
+    for (unsigned i = 1; i < server->clients; i++)
+        if (server->client[i].served < server->client[quiet].served)
+            quiet = i;
+    drop(server, quiet);
+}
+
+static void admit(struct wire_server *server)
+{
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+
+    server->starved = fd < 0 && errno != EINTR && errno != ECONNABORTED;
+    if (fd < 0)
+        return;
+    if (!same_user(fd)) {
+        close(fd);
+        return;
+    }
+    limit_time(fd, PATIENCE_SECONDS);
+    if (server->clients == MAX_CLIENTS)
+        make_room(server);
+    server->client[server->clients++] = (struct connection){fd, ++server->requests};
+}
+
+/* Waits for something to do. A listener that cannot be served is left out for a while, or it would
+ * wake us for ever. */
+static int await(struct wire_server *server, struct pollfd *polls)
+{
+    polls[0] = (struct pollfd){.fd = server->stop, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = server->starved ? -1 : server->listener, .events = POLLIN};
+    for (unsigned i = 0; i < server->clients; i++)
+        polls[i + 2] = (struct pollfd){.fd = server->client[i].fd, .events = POLLIN};
+    return poll(polls, server->clients + 2, server->starved ? RETRY_MS : -1);
+}
+
+static void *serve_all(void *arg)
+{
+    struct wire_server *server = arg;
+    struct pollfd polls[MAX_CLIENTS + 2];
+
+    for (;;) {
+        int ready = await(server, polls);
+
+        server->starved = false;
+        if (ready <= 0)
+            continue;
+        if (polls[0].revents)
+            return NULL;
+        /* From the last: a removed one is replaced by one that was served already. */
+        for (unsigned i = server->clients; i-- > 0;)
+            if (polls[i + 2].revents && serve_unless_stopping(server, &server->client[i]))
+                drop(server, i);
+        if (polls[1].revents)
+            admit(server);
+    }
+}
+
+static int start_thread(struct wire_server *server)
+{
+    sigset_t all, before;
+    int rc;
+
+    /* Signals are the application's threads' business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&server->thread, NULL, serve_all, server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc ? hmreg_fail_os(rc, "no thread to serve loopback peers") : 0;
+}
+
+static int listen_on(int fd, uint64_t *nonce)
+{
+    struct sockaddr_un name;
+
+    /* 0 stands for "not listening". */
+    if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce) || !*nonce)
+        *nonce = (uint64_t)(uintptr_t)nonce;
+    if (bind(fd, (struct sockaddr *)&name, make_name((uint32_t)getpid(), *nonce, &name)) ||
+        listen(fd, MAX_CLIENTS))
+        return hmreg_fail_os(errno, "no socket to listen for loopback peers");
+    return 0;
+}
+
+int wire_server_start(struct loopback *loopback, struct wire_server **out, uint64_t *nonce)
+{
+    struct wire_server *server = calloc(1, sizeof(*server));
+    int rc;
+
+    if (!server)
+        return hmreg_fail(-ENOMEM, "no memory to serve loopback peers");
+    server->loopback = loopback;
+    server->serving = -1;
+    pthread_mutex_init(&server->lock, NULL);
+    server->stop = eventfd(0, EFD_CLOEXEC);
+    server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server->stop < 0 || server->listener < 0)
+        rc = hmreg_fail_os(errno, "no descriptor to serve loopback peers");
+    else
+        rc = listen_on(server->listener, nonce);
+    rc = rc ? rc : start_thread(server);
+    if (rc)
+        goto close_all;
+    *out = server;
+    return 0;
+
+close_all:
+    cut(server->listener);
+    if (server->stop >= 0)
+        close(server->stop);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+    return rc;
+}
+
+/* Those who wait to be let in would wait on where a forked child has the listener as well. */
+static void turn_away(int listener)
+{
+    int fd;
+
+    shutdown(listener, SHUT_RDWR); /* none comes any more, and accept does not wait */
+    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        cut(fd);
+    close(listener);
+}
+
+void wire_server_stop(struct wire_server *server)
+{
+    if (!server)
+        return;
+    pthread_mutex_lock(&server->lock);
+    server->stopping = true;
+    if (server->serving >= 0)
+        shutdown(server->serving, SHUT_RDWR);
+    pthread_mutex_unlock(&server->lock);
+    eventfd_write(server->stop, 1);
+    pthread_join(server->thread, NULL);
+    while (server->clients)
+        drop(server, server->clients - 1);
+    turn_away(server->listener);
+    close(server->stop);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
+/* ---- the initiator ---------------------------------------------------------------------- */
+
+struct wire_client {
+    struct wire_client *next; /* of its domain's */
+    unsigned users;
+    struct loopback_address address;
+    pthread_mutex_t lock; /* one request at a time */
+    int fd;               /* -1: not connected */
+    char piece[PIECE_BYTES];
+};
+
+static struct wire_client *find(struct wire_client *list, const struct loopback_address *address)
+{
+    while (list && memcmp(&list->address, address, LOOPBACK_ADDRESS_BYTES))
+        list = list->next;
+    return list;
+}
+
+struct wire_client *wire_client_hold(struct wire_client **list,
+                                     const struct loopback_address *address)
+{
+    struct wire_client *client = find(*list, address);
+
+    if (!client) {
+        client = calloc(1, sizeof(*client));
+        if (!client)
+            return NULL;
+        client->address = *address;
+        client->fd = -1;
+        pthread_mutex_init(&client->lock, NULL);
+        client->next = *list;
+        *list = client;
+    }
+    client->users++;
+    return client;
+}
+
+static void disconnect(struct wire_client *client)
+{
+    cut(client->fd);
+    client->fd = -1;
+}
+
+void wire_client_release(struct wire_client **list, struct wire_client *client)
+{
+    if (!client || --client->users)
+        return;
+    while (*list != client)
+        list = &(*list)->next;
+    *list = client->next;
+    disconnect(client);
+    pthread_mutex_destroy(&client->lock);
+    free(client);
+}
+
+static struct end target_of(const struct wire_client *client)
+{
+    return (struct end){.fd = client->fd, .outlast = true};
+}
+
+static int fail_gone(const struct wire_client *client)
+{
+    return hmreg_fail(-EHOSTUNREACH,
+                      "the peer's process (%u) or its domain is gone, or is not "
+                      "of our user",
+                      client->address.pid);
+}
+
+static bool reach(int fd, const struct sockaddr_un *name, socklen_t len)
+{
+    for (int i = 0; i < CONNECT_TRIES; i++) {
+        if (connect(fd, (const struct sockaddr *)name, len) == 0)
+            return true;
+        if (errno != EINTR && errno != EAGAIN)
+            return false;
+    }
+    return false;
+}
+
+static int connect_anew(struct wire_client *client)
+{
+    struct sockaddr_un name;
+    socklen_t len = make_name(client->address.pid, client->address.nonce, &name);
+
+    disconnect(client);
+    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client->fd < 0)
+        return hmreg_fail_os(errno, "no descriptor to reach a loopback peer");
+    limit_time(client->fd, LOOK_SECONDS);
+    if (reach(client->fd, &name, len) && same_user(client->fd))
+        return 0;
+    disconnect(client);
+    return fail_gone(client);
+}
+
+static int write_pieces(struct wire_client *client, struct hmreg *lib, char *local, uint64_t len)
+{
+    while (len) {
+        uint64_t piece = len < PIECE_BYTES ? len : PIECE_BYTES;
+        int rc = hmreg_copy(lib, client->piece, local, piece);
+
+        if (rc)
+            return rc;
+        if (send_all(target_of(client), client->piece, piece))
+            return fail_gone(client);
+        local += piece;
+        len -= piece;
+    }
+    return 0;
+}
+
+static int read_pieces(struct wire_client *client, struct hmreg *lib, char *local, uint64_t len)
+{
+    while (len) {
+        uint64_t piece = len < PIECE_BYTES ? len : PIECE_BYTES;
+        int rc = receive_status(target_of(client));
+
+        if (rc)
+            return rc == -EHOSTUNREACH ? fail_gone(client)
+                                       : hmreg_fail(rc, "the peer could not copy its memory");
+        if (receive_all(target_of(client), client->piece, piece))
+            return fail_gone(client);
+        rc = hmreg_copy(lib, local, client->piece, piece);
+        if (rc)
+            return rc;
+        local += piece;
+        len -= piece;
+    }
+    return 0;
+}
+
+static int refused(const struct loopback_access *access, int rc)
+{
+    return hmreg_fail(
+        rc, "the peer refused a %s of %" PRIu64 " bytes at %#" PRIx64 " with key %#" PRIx64 ": %s",
+        access->write ? "write" : "read", access->len, access->addr, access->key,
+        hmreg_strerror(rc));
+}
+
+/* Asks for the access: 0, -EHOSTUNREACH or the target's refusal, no error recorded. */
+static int ask(struct wire_client *client, const struct loopback_access *access)
+{
+    struct header header = {
+        .magic = MAGIC,
+        .write = access->write,
+        .key = access->key,
+        .secret = access->secret,
+        .addr = access->addr,
+        .len = access->len,
+        .auth = *access->auth,
+    };
+    int rc = send_all(target_of(client), &header, sizeof(header));
+
+    return rc ? rc : receive_status(target_of(client));
+}
+
+/* A connection of before may have been closed to make room for others: then no byte was moved,
+ * and the same is asked on a new one. */
+static int request(struct wire_client *client, const struct loopback_access *access)
+{
+    int rc = client->fd >= 0 ? ask(client, access) : -EHOSTUNREACH;
+
+    if (rc == -EHOSTUNREACH) {
+        rc = connect_anew(client);
+        if (rc)
+            return rc;
+        rc = ask(client, access);
+    }
+    if (rc == -EHOSTUNREACH) {
+        disconnect(client);
+        return fail_gone(client);
+    }
+    return rc ? refused(access, rc) : 0;
+}
+
+/* Any failure but a refused request leaves the stream in the middle: connect anew next time. */
+static int exchange(struct wire_client *client, struct hmreg *lib,
+                    const struct loopback_access *access, void *local)
+{
+    int rc = access->write ? write_pieces(client, lib, local, access->len)
+                           : read_pieces(client, lib, local, access->len);
+
+    if (!rc && access->write) {
+        rc = receive_status(target_of(client));
+        if (rc == -EHOSTUNREACH)
+            rc = fail_gone(client);
+        else if (rc)
+            return hmreg_fail(rc, "the peer could not copy into its memory");
+    }
+    if (rc)
+        disconnect(client);
+    return rc;
+}
+
+/* All of the local side before a byte moves. */
+static int check_local(struct hmreg *lib, const struct loopback_access *access, const void *local)
+{
+    struct resolved found;
+    int rc = resolve_fully(lib, (uint64_t)(uintptr_t)local, access->len, &found);
+
+    if (!rc && found.iface == HMREG_IFACE_SYSTEM &&
+        (access->write ? !found.range.host_addr : found.range.read_only))
+        rc = hmreg_fail(-EFAULT, "local: the memory at %p is not mapped for %s", local,
+                        access->write ? "reading" : "writing");
+    return rc;
+}
+
+int wire_client_access(struct wire_client *client, struct hmreg *lib,
+                       const struct loopback_access *access, void *local)
+{
+    int rc = check_local(lib, access, local);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&client->lock);
+    rc = request(client, access);
+    if (!rc)
+        rc = exchange(client, lib, access, local);
+    pthread_mutex_unlock(&client->lock);
+    return rc;
+}

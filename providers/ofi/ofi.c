@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The libfabric provider: a registration in libfabric's words. It is compiled against whatever
+ * libfabric is installed, from 1.17 on, and run with that or a newer one: what came later is
+ * declared in ofi_abi.h, and used only where both the library loaded and the version the
+ * application gave fi_getinfo() know it, since a provider reads newer fields of an older
+ * application's structs for garbage.
+ */
+#include "core/base/error.h"
+#include "providers/ofi/ofi_abi.h"
+#include "providers/ofi/ofi_fabric.h"
+#include "providers/provider.h"
+
+#include <errno.h>
+#include <hmreg/ofi.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Our values are libfabric's, so that rights, modes, flags and errors pass as they are. */
+#define SAME(ours, theirs) _Static_assert((uint64_t)(ours) == (uint64_t)(theirs), #ours)
+SAME(HMREG_READ, FI_READ);
+SAME(HMREG_WRITE, FI_WRITE);
+SAME(HMREG_RECV, FI_RECV);
+SAME(HMREG_SEND, FI_SEND);
+SAME(HMREG_REMOTE_READ, FI_REMOTE_READ);
+SAME(HMREG_REMOTE_WRITE, FI_REMOTE_WRITE);
+SAME(HMREG_MR_LOCAL, FI_MR_LOCAL);
+SAME(HMREG_MR_RAW, FI_MR_RAW);
+SAME(HMREG_MR_VIRT_ADDR, FI_MR_VIRT_ADDR);
+SAME(HMREG_MR_ALLOCATED, FI_MR_ALLOCATED);
+SAME(HMREG_MR_PROV_KEY, FI_MR_PROV_KEY);
+SAME(HMREG_MR_MMU_NOTIFY, FI_MR_MMU_NOTIFY);
+SAME(HMREG_MR_RMA_EVENT, FI_MR_RMA_EVENT);
+SAME(HMREG_MR_ENDPOINT, FI_MR_ENDPOINT);
+SAME(HMREG_MR_HMEM, FI_MR_HMEM);
+SAME(HMREG_IFACE_SYSTEM, FI_HMEM_SYSTEM);
+SAME(HMREG_IFACE_CUDA, FI_HMEM_CUDA);
+SAME(HMREG_IFACE_ROCR, FI_HMEM_ROCR);
+SAME(HMREG_IFACE_ZE, FI_HMEM_ZE);
+SAME(HMREG_HMEM_HOST_ALLOC, FI_HMEM_HOST_ALLOC);
+SAME(HMREG_HMEM_DEVICE_ONLY, FI_HMEM_DEVICE_ONLY);
+SAME(HMREG_RMA_PMEM, FI_RMA_PMEM);
+SAME(HMREG_RMA_EVENT, FI_RMA_EVENT);
+SAME(HMREG_ETOOSMALL, FI_ETOOSMALL);
+SAME(HMREG_EOPBADSTATE, FI_EOPBADSTATE);
+SAME(HMREG_EBADFLAGS, FI_EBADFLAGS);
+SAME(HMREG_ENOKEY, FI_ENOKEY);
+SAME(HMREG_KEY_NOTAVAIL, FI_KEY_NOTAVAIL);
+
+struct ofi {
+    struct fid_domain *domain;       /* the caller's */
+    const struct ofi_fabric *fabric; /* NULL: unknown */
+    char name[64];
+    uint32_t api_version; /* the application's, given to fi_getinfo() */
+    bool hmem;
+    bool pins;  /* the fabric needs pages */
+    bool auth;  /* it has authorization keys */
+    bool async; /* regions complete in a queue */
+    uint32_t mr_mode;
+    pthread_mutex_t lock; /* the states of regions */
+};
+
+/* How far a region is, where the mode makes that a question. */
+struct state {
+    bool keyed; /* peers may reach it */
+    bool event; /* HMREG_RMA_EVENT */
+    bool bound; /* to an endpoint */
+    bool enabled;
+};
+#define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
+
+/* Do both the library loaded and the application's version have what came with this one? */
+static bool has(const struct ofi *ofi, uint32_t version)
+{
+    return FI_VERSION_GE(fi_version(), version) && FI_VERSION_GE(ofi->api_version, version);
+}
+
+/* ---- what the fabric can do ------------------------------------------------------------- */
+
+static int refuse_unknown(const struct ofi *ofi, struct hmreg_reason *why, const char *what)
+{
+    return hmreg_refuse(why, -EOPNOTSUPP, "fabric-unknown",
+                        "whether %s %s is unknown to this hmreg, which does not guess", ofi->name,
+                        what);
+}
+
+static int can_dmabuf(const struct ofi *ofi, struct hmreg_reason *why)
+{
+    uint32_t loaded = fi_version();
+
+    if (!ofi->fabric)
+        return refuse_unknown(ofi, why, "imports dmabufs");
+    if (!ofi->fabric->dmabuf)
+        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-imports-no-dmabuf", "%s imports no dmabuf%s",
+                            ofi->name, ofi->fabric->cpu ? ": it moves bytes with the CPU" : "");
+    if (FI_VERSION_LT(loaded, ofi->fabric->dmabuf))
+        return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-too-old",
+                            "libfabric %u.%u is loaded; its %s imports dmabufs (FI_MR_DMABUF) from "
+                            "%u.%u on: use a newer one",
+                            FI_MAJOR(loaded), FI_MINOR(loaded), ofi->fabric->core,
+                            FI_MAJOR(ofi->fabric->dmabuf), FI_MINOR(ofi->fabric->dmabuf));
+    if (FI_VERSION_LT(ofi->api_version, OFI_DMABUF_VERSION))
+        return hmreg_refuse(why, -EOPNOTSUPP, "api-version-too-old",
+                            "the domain is of fi_getinfo(FI_VERSION(%u, %u)); dmabufs need "
+                            "FI_VERSION(1, 20) or later: ask for that",
+                            FI_MAJOR(ofi->api_version), FI_MINOR(ofi->api_version));
+    return 0;
+}
+
+static int can_mapped(const struct ofi *ofi, struct hmreg_reason *why)
+{
+    if (!ofi->fabric)
+        return refuse_unknown(ofi, why, "moves bytes with the CPU, from inside the process,");
+    if (!ofi->fabric->cpu)
+        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-bypasses-cpu",
+                            "%s's device reads memory itself; it cannot use a CPU mapping of "
+                            "device memory",
+                            ofi->name);
+    return 0;
+}
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    const struct ofi *ofi = self;
+    int rc;
+
+    if (path == HMREG_PATH_MAPPED)
+        return can_mapped(ofi, why);
+    rc = path == HMREG_PATH_DMABUF ? can_dmabuf(ofi, why) : 0;
+    if (rc)
+        return rc;
+    /* Without it libfabric ignores the iface, and takes a device's address for the CPU's. */
+    if (!ofi->hmem)
+        return hmreg_refuse(why, -EOPNOTSUPP, "no-fi-hmem",
+                            "the domain is without FI_HMEM, so %s takes no device memory: ask "
+                            "fi_getinfo() for it (FI_HMEM in caps, FI_MR_HMEM in mr_mode), which "
+                            "some providers grant",
+                            ofi->name);
+    return 0;
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+/* Some providers answer with positive numbers. */
+static int negative(int rc)
+{
+    return rc > 0 ? -rc : rc;
+}
+
+static int fail(const struct ofi *ofi, int rc, const char *call)
+{
+    return hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: %s failed: %s", ofi->name, call,
+                             fi_strerror(-rc));
+}
+
+/* Would another path fail as well? Then it is no refusal of this one. */
+static bool is_of_request(int rc)
+{
+    return rc == -FI_ENOMEM || rc == -FI_ENOKEY || rc == -FI_EAGAIN || rc == -EMFILE ||
+           rc == -ENFILE;
+}
+
+static const char *remedy(enum hmreg_path path, int rc)
+{
+    if (path == HMREG_PATH_PEERMEM && rc == -FI_ENOSYS)
+        return "; this libfabric is built without that runtime, or could not start it "
+               "(FI_LOG_LEVEL=warn says)";
+    if (path == HMREG_PATH_PEERMEM && rc == -FI_EFAULT)
+        return "; no peer-memory module (nvidia-peermem) took the address";
+    if (path == HMREG_PATH_DMABUF && rc == -FI_ENOSYS)
+        return "; this libfabric is built without dmabufs or that runtime, or could not start it "
+               "(FI_LOG_LEVEL=warn says)";
+    if (path == HMREG_PATH_DMABUF && (rc == -FI_EOPNOTSUPP || rc == -EPROTONOSUPPORT))
+        return "; the device's driver imports none";
+    return "";
+}
+
+static int registration_failed(const struct ofi *ofi, const struct provider_request *req, int rc,
+                               struct hmreg_reason *why)
+{
+    if (req->path == HMREG_PATH_SYSTEM || is_of_request(rc))
+        return fail(ofi, rc, "fi_mr_regattr()");
+    why->vendor_code = rc;
+    return hmreg_refuse(why, rc, "fabric-refused", "%s: fi_mr_regattr() of %s memory failed: %s%s",
+                        ofi->name, hmreg_iface_name(req->iface), fi_strerror(-rc),
+                        remedy(req->path, rc));
+}
+
+/* Can the kernel find pages under the mapping? What it answers for a byte of our own, it will
+ * answer for every transfer. Where the call itself is forbidden, the fabric does without too. */
+static int probe_pages(const struct ofi *ofi, const struct provider_request *req,
+                       struct hmreg_reason *why)
+{
+    for (size_t i = 0; i < req->count; i++) {
+        char byte;
+        struct iovec to = {&byte, 1}, from = {req->iov[i].iov_base, 1};
+
+        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT)
+            continue;
+        why->vendor_code = EFAULT;
+        return hmreg_refuse(why, -EFAULT, "mapping-has-no-pages",
+                            "this memory can be mapped for loads and stores only, and %s would "
+                            "move it with %s",
+                            ofi->name, ofi->fabric->pinner);
+    }
+    return 0;
+}
+
+/* ROCm's device has a field since libfabric 2.5; before, it was to be 0. */
+static void name_device(const struct ofi *ofi, const struct provider_request *req,
+                        struct fi_mr_attr *attr)
+{
+    attr->iface = (enum fi_hmem_iface)req->iface;
+    if (req->iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION))
+        attr->device.reserved = (uint64_t)req->device;
+}
+
+static void describe(const struct ofi *ofi, const struct provider_request *req,
+                     union ofi_mr_attr *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+    attr->known.mr_iov = req->iov;
+    attr->known.iov_count = req->count;
+    attr->known.access = req->access;
+    attr->known.requested_key = req->requested_key;
+    attr->known.context = req->context;
+    attr->known.auth_key_size = req->auth_key_size;
+    attr->known.auth_key = (uint8_t *)(uintptr_t)req->auth_key;
+    if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM)
+        name_device(ofi, req, &attr->known);
+    if (has(ofi, OFI_HMEM_DATA_VERSION))
+        attr->later.hmem_data = req->hmem_data;
+    if (has(ofi, OFI_PAGE_SIZE_VERSION))
+        attr->later.page_size = req->page_size;
+}
+
+static int call_regattr(const struct ofi *ofi, const struct provider_request *req,
+                        struct fid_mr **mr)
+{
+    /* Claims about the memory are of use to who looks at it, with the address alone. */
+    uint64_t known =
+        req->path == HMREG_PATH_PEERMEM ? UINT64_MAX : HMREG_RMA_EVENT | HMREG_RMA_PMEM;
+    uint64_t flags = req->flags & known;
+    struct fi_mr_dmabuf dmabuf;
+    union ofi_mr_attr attr;
+
+    describe(ofi, req, &attr);
+    if (req->path == HMREG_PATH_DMABUF) {
+        dmabuf = (struct fi_mr_dmabuf){
+            .fd = req->dmabuf->fd,
+            .offset = req->dmabuf->offset,
+            .len = req->dmabuf->length,
+            .base_addr = (char *)req->iov[0].iov_base - req->dmabuf->offset,
+        };
+        attr.known.mr_iov = (const void *)&dmabuf; /* a union since 1.20 */
+        flags |= FI_MR_DMABUF;
+    }
+    return negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
+}
+
+static bool starts_enabled(const struct ofi *ofi, const struct provider_request *req)
+{
+    return !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
+           !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && (req->flags & HMREG_RMA_EVENT));
+}
+
+/* NULL where regions have none. */
+static int state_new(const struct ofi *ofi, const struct provider_request *req, struct state **out)
+{
+    struct state *state = NULL;
+
+    if (ofi->async || (ofi->mr_mode & STATEFUL)) {
+        state = calloc(1, sizeof(*state));
+        if (!state)
+            return hmreg_fail(-ENOMEM, "no memory for a region's state");
+        state->keyed = req->access & HMREG_ACCESS_REMOTE;
+        state->event = req->flags & HMREG_RMA_EVENT;
+        state->enabled = starts_enabled(ofi, req);
+    }
+    *out = state;
+    return 0;
+}
+
+static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    const struct ofi *ofi = self;
+    struct fid_mr *mr = NULL; /* some providers write it on failure too */
+    struct state *state = NULL;
+    int rc = 0;
+
+    /* It would take the key, and let everybody in. */
+    if (req->auth_key_size && !ofi->auth)
+        return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but %s has no authorization keys",
+                          ofi->name);
+    if (req->path == HMREG_PATH_MAPPED && ofi->pins)
+        rc = probe_pages(ofi, req, why);
+    if (rc)
+        return rc;
+    rc = state_new(ofi, req, &state);
+    if (rc)
+        return rc;
+    rc = call_regattr(ofi, req, &mr);
+    if (rc) {
+        free(state);
+        return registration_failed(ofi, req, rc, why);
+    }
+    *out = (struct provider_mr){
+        .native = mr,
+        .priv = state,
+        .desc = fi_mr_desc(mr),
+        .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
+    };
+    return 0;
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    struct fid_mr *native = mr->native;
+    int rc = negative(fi_close(&native->fid));
+
+    if (rc != -EBUSY)
+        free(mr->priv);
+    return rc ? fail(self, rc, "fi_close() of a memory region") : 0;
+}
+
+/* Of a registration that completes later: they come with its event. */
+static void look(void *self, struct provider_mr *mr)
+{
+    const struct state *state = mr->priv;
+
+    mr->desc = fi_mr_desc(mr->native);
+    mr->key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
+}
+
+/* ---- binding, enabling, refreshing ------------------------------------------------------ */
+
+static int check_ep(const struct ofi *ofi, const struct state *state, uint64_t flags)
+{
+    if (flags)
+        return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for an endpoint they are 0",
+                          flags);
+    if (!(ofi->mr_mode & HMREG_MR_ENDPOINT))
+        return hmreg_fail(-EINVAL, "object: this domain binds no endpoints (no FI_MR_ENDPOINT)");
+    if (state->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+    if (state->bound)
+        return hmreg_fail(-EBUSY, "the region is bound to an endpoint already");
+    return 0;
+}
+
+static int check_counter(const struct ofi *ofi, const struct state *state, uint64_t flags)
+{
+    if (flags != HMREG_REMOTE_WRITE)
+        return hmreg_fail(-HMREG_EBADFLAGS,
+                          "flags are %#" PRIx64 "; for a counter they are HMREG_REMOTE_WRITE",
+                          flags);
+    if ((ofi->mr_mode & HMREG_MR_RMA_EVENT) && !state->event)
+        return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
+                                   "domain needs for a counter");
+    if ((ofi->mr_mode & STATEFUL) && state->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled: bind before");
+    return 0;
+}
+
+static int check_object(const struct ofi *ofi, const struct state *state, const struct fid *object,
+                        uint64_t flags)
+{
+    switch (object->fclass) {
+    case FI_CLASS_EP:
+    case FI_CLASS_SEP:
+        return check_ep(ofi, state, flags);
+    case FI_CLASS_CNTR:
+        return check_counter(ofi, state, flags);
+    default:
+        return hmreg_fail(-EINVAL,
+                          "object is no endpoint or counter of libfabric: its class is %zu",
+                          object->fclass);
+    }
+}
+
+static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+{
+    struct ofi *ofi = self;
+    struct state *state = mr->priv;
+    struct fid *fid = object;
+    int rc;
+
+    pthread_mutex_lock(&ofi->lock);
+    rc = check_object(ofi, state, fid, flags);
+    if (!rc) {
+        rc = negative(fi_mr_bind(mr->native, fid, flags));
+        if (rc)
+            fail(ofi, rc, "fi_mr_bind()");
+        else if (state && fid->fclass != FI_CLASS_CNTR)
+            state->bound = true;
+    }
+    pthread_mutex_unlock(&ofi->lock);
+    return rc;
+}
+
+static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct state *state)
+{
+    int rc;
+
+    if (state->enabled)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
+    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
+    rc = negative(fi_mr_enable(mr->native));
+    if (rc)
+        return fail(ofi, rc, "fi_mr_enable()");
+    state->enabled = true;
+    return 0;
+}
+
+/* Regions that were never disabled are left alone. */
+static int enable(void *self, struct provider_mr *mr)
+{
+    struct ofi *ofi = self;
+    struct state *state = mr->priv;
+    int rc;
+
+    if (!(ofi->mr_mode & STATEFUL) || (!(ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->event))
+        return 0;
+    pthread_mutex_lock(&ofi->lock);
+    rc = enable_now(ofi, mr, state);
+    pthread_mutex_unlock(&ofi->lock);
+    return rc;
+}
+
+static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+                   uint64_t flags)
+{
+    const struct ofi *ofi = self;
+    int rc;
+
+    if (!(ofi->mr_mode & HMREG_MR_MMU_NOTIFY))
+        return 0;
+    rc = negative(fi_mr_refresh(mr->native, iov, count, flags));
+    return rc ? fail(ofi, rc, "fi_mr_refresh()") : 0;
+}
+
+/* ---- raw keys --------------------------------------------------------------------------- */
+
+static int raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+                   size_t *size)
+{
+    struct fid_mr *native = mr->native;
+    uint64_t found_base = 0;
+    size_t found_size = *size;
+    int rc = negative(fi_mr_raw_attr(native, &found_base, key, &found_size, 0));
+
+    if (rc)
+        return fail(self, rc, "fi_mr_raw_attr()");
+    *base = found_base;
+    *size = found_size;
+    return 0;
+}
+
+static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
+{
+    const struct ofi *ofi = self;
+    uint64_t mapped = 0;
+    int rc =
+        negative(fi_mr_map_raw(ofi->domain, base, (uint8_t *)(uintptr_t)raw, size, &mapped, 0));
+
+    if (rc)
+        return fail(ofi, rc, "fi_mr_map_raw()");
+    *key = mapped;
+    return 0;
+}
+
+static int unmap_key(void *self, uint64_t key)
+{
+    const struct ofi *ofi = self;
+    int rc = negative(fi_mr_unmap_key(ofi->domain, key));
+
+    return rc ? fail(ofi, rc, "fi_mr_unmap_key()") : 0;
+}
+
+/* ---- the domain ------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+    struct ofi *ofi = self;
+
+    pthread_mutex_destroy(&ofi->lock);
+    free(ofi);
+}
+
+static const struct provider_ops ofi_ops = {
+    .name = "ofi",
+    .can = can,
+    .reg = reg,
+    .dereg = dereg,
+    .look = look,
+    .bind = bind,
+    .enable = enable,
+    .refresh = refresh,
+    .raw_key = raw_key,
+    .map_key = map_key,
+    .unmap_key = unmap_key,
+    .destroy = destroy,
+};
+
+#define MET_MODES                                                                                  \
+    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
+     FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
+
+static int translate_mode(const struct fi_info *info, uint32_t *out)
+{
+    uint32_t mode = (uint32_t)info->domain_attr->mr_mode;
+    uint32_t local = info->mode & OFI_LOCAL_MR ? HMREG_MR_LOCAL : 0;
+
+    if (mode == HMREG_MR_BASIC)
+        mode = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY | local;
+    else if (mode == HMREG_MR_SCALABLE)
+        mode = local;
+    if (mode & ~(uint32_t)MET_MODES)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "info->domain_attr->mr_mode has %#x, which this layer does not know; it "
+                          "can meet %#x",
+                          mode & ~(uint32_t)MET_MODES, (unsigned)MET_MODES);
+    *out = mode;
+    return 0;
+}
+
+static int check_arguments(const struct fid_domain *domain, const struct fi_info *info)
+{
+    if (!domain)
+        return hmreg_fail(-EINVAL, "domain is NULL");
+    if (domain->fid.fclass != FI_CLASS_DOMAIN)
+        return hmreg_fail(-EINVAL, "domain is no fid_domain: its class is %zu", domain->fid.fclass);
+    if (!info)
+        return hmreg_fail(-EINVAL, "info is NULL");
+    if (!info->fabric_attr || !info->domain_attr)
+        return hmreg_fail(-EINVAL, "info->%s is NULL",
+                          info->fabric_attr ? "domain_attr" : "fabric_attr");
+    return 0;
+}
+
+static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info, uint32_t mr_mode)
+{
+    const char *name = info->fabric_attr->prov_name;
+    struct ofi *ofi = calloc(1, sizeof(*ofi));
+
+    if (!ofi)
+        return NULL;
+    ofi->domain = domain;
+    ofi->fabric = ofi_fabric_find(name);
+    snprintf(ofi->name, sizeof(ofi->name), "%s", name ? name : "a fabric without a name");
+    ofi->api_version = info->fabric_attr->api_version;
+    ofi->hmem = (info->caps | info->domain_attr->caps) & FI_HMEM;
+    ofi->auth = info->domain_attr->auth_key_size;
+    ofi->mr_mode = mr_mode;
+    pthread_mutex_init(&ofi->lock, NULL);
+    ofi->pins = ofi->fabric && ofi_fabric_pins(ofi->fabric, ofi->hmem);
+    return ofi;
+}
+
+static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
+{
+    bool one = !stated || (ofi->fabric && ofi->fabric->first_range);
+
+    return one ? 1 : stated < UINT32_MAX ? (uint32_t)stated : UINT32_MAX;
+}
+
+/* A config too short to say so is refused by who knows its size. */
+static bool is_async(const struct hmreg_domain_config *config)
+{
+    return config && config->size >= offsetof(struct hmreg_domain_config, order) &&
+           (config->flags & HMREG_OFI_ASYNC);
+}
+
+/* libfabric 2 still takes FI_REG_MR when the queue is bound, and never reports an event there. */
+static int check_async(const struct hmreg_domain_config *config)
+{
+    uint32_t loaded = fi_version();
+
+    if (is_async(config) && FI_VERSION_GE(loaded, OFI_SYNC_VERSION))
+        return hmreg_fail(-EOPNOTSUPP,
+                          "config->flags has HMREG_OFI_ASYNC, but libfabric %u.%u is loaded: from "
+                          "2.0 on a region is registered when the call returns, and no event "
+                          "comes; open the domain without it",
+                          FI_MAJOR(loaded), FI_MINOR(loaded));
+    return 0;
+}
+
+int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
+                          const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    /* libfabric states no longest region. Many of its versions want unique keys of all regions. */
+    struct provider_caps caps = {
+        .domain_flags = HMREG_OFI_ASYNC, .max_len = UINT64_MAX, .local_keys = true};
+    struct ofi *ofi;
+    int rc = check_arguments(domain, info);
+
+    rc = rc ? rc : translate_mode(info, &caps.mr_mode);
+    rc = rc ? rc : check_async(config);
+    if (rc)
+        return rc;
+    ofi = ofi_new(domain, info, caps.mr_mode);
+    if (!ofi)
+        return hmreg_fail(-ENOMEM, "no memory for a libfabric domain");
+    snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
+    caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
+    caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
+    caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
+    caps.async = ofi->async = is_async(config);
+    /* FI_THREAD_UNSPEC promises nothing. */
+    caps.any_thread = info->domain_attr->threading == FI_THREAD_SAFE;
+    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
+    return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What headers of libfabric from 1.17 to 2.x do not all have. Names that came after 1.17 are
+ * declared here where the installed header lacks them; names that went, or that a pragma warns
+ * about, are ours everywhere. The header this is compiled with says nothing about the library that
+ * will be loaded: what to use is decided by fi_version() and the application's API version.
+ */
+#ifndef HMREG_PROVIDERS_OFI_OFI_ABI_H
+#define HMREG_PROVIDERS_OFI_OFI_ABI_H
+
+#include <hmreg/hmreg.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "providers/ofi/ofi_deprecated.h"
+
+/* The versions that brought FI_MR_DMABUF and three fields of fi_mr_attr, and that took away
+ * registrations that complete later. */
+#define OFI_HMEM_DATA_VERSION FI_VERSION(1, 19)
+#define OFI_DMABUF_VERSION    FI_VERSION(1, 20)
+#define OFI_PAGE_SIZE_VERSION FI_VERSION(1, 22)
+#define OFI_SYNC_VERSION      FI_VERSION(2, 0)
+#define OFI_ROCR_VERSION      FI_VERSION(2, 5) /* device.rocr */
+
+#ifndef FI_MR_DMABUF
+#define FI_MR_DMABUF (1ULL << 40)
+struct fi_mr_dmabuf {
+    int fd;
+    uint64_t offset;
+    size_t len;
+    void *base_addr; /* the address of the descriptor's first byte */
+};
+#endif
+_Static_assert(FI_MR_DMABUF == HMREG_MR_DMABUF, "one flag");
+_Static_assert(sizeof(struct fi_mr_dmabuf) == 32 && offsetof(struct fi_mr_dmabuf, offset) == 8 &&
+                   offsetof(struct fi_mr_dmabuf, len) == 16 &&
+                   offsetof(struct fi_mr_dmabuf, base_addr) == 24,
+               "one layout in every libfabric");
+
+/* fi_mr_attr with the room that a libfabric 2 may look at; what it has beyond these stays zero. */
+union ofi_mr_attr {
+    struct fi_mr_attr known;
+    struct {
+        uint64_t of_1_17[10];
+        void *hmem_data;
+        size_t page_size;
+        uint64_t of_2_0[2]; /* base_mr, sub_mr_cnt */
+    } later;
+};
+_Static_assert(sizeof(union ofi_mr_attr) >= 112, "struct fi_mr_attr of libfabric 2");
+_Static_assert(offsetof(struct fi_mr_attr, iface) == 64 &&
+                   offsetof(struct fi_mr_attr, device) == 72,
+               "the last fields of libfabric 1.17");
+
+#ifdef FI_MR_SINGLE_USE /* the header is of libfabric 2, which has them all */
+_Static_assert(
+    offsetof(struct fi_mr_attr, hmem_data) == offsetof(union ofi_mr_attr, later.hmem_data) &&
+        offsetof(struct fi_mr_attr, page_size) == offsetof(union ofi_mr_attr, later.page_size) &&
+        offsetof(struct fi_mr_attr, base_mr) == offsetof(union ofi_mr_attr, later.of_2_0) &&
+        offsetof(struct fi_mr_attr, dmabuf) == offsetof(struct fi_mr_attr, mr_iov),
+    "our layout of what came after 1.17");
+#endif
+
+#endif

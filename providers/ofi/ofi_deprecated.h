@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Names that libfabric 2 marks as deprecated, as our own. Its macros carry a pragma that warns at
+ * each use, which no option switches off and -Werror makes an error. Only in a system header is it
+ * silent; hence the pragma below, and hence this file holds nothing but the comparison with the
+ * installed header, where that still has the names.
+ */
+#ifndef HMREG_PROVIDERS_OFI_OFI_DEPRECATED_H
+#define HMREG_PROVIDERS_OFI_OFI_DEPRECATED_H
+
+#pragma GCC system_header
+
+#define OFI_LOCAL_MR (UINT64_C(1) << 55) /* of fi_info's mode, of the time of FI_MR_BASIC */
+
+#ifdef FI_LOCAL_MR
+_Static_assert(OFI_LOCAL_MR == FI_LOCAL_MR, "FI_LOCAL_MR");
+#endif
+#ifdef FI_REG_MR
+_Static_assert(HMREG_REG_MR == FI_REG_MR, "FI_REG_MR");
+#endif
+#if defined(FI_MR_BASIC) || FI_MAJOR_VERSION == 1 /* an enum there */
+_Static_assert(HMREG_MR_BASIC == FI_MR_BASIC && HMREG_MR_SCALABLE == FI_MR_SCALABLE, "old modes");
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See ofi_fabric.h. libfabric reads its settings from the environment once, when the first
+ * fi_getinfo() starts its providers, and offers no way to ask for the values it took; a program
+ * that changes them afterwards is not believed by it, but is by us.
+ */
+#include "providers/ofi/ofi_fabric.h"
+
+#include <rdma/fabric.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/*
+ * shm: a transfer above 4 KiB is one process_vm_readv(2) or _writev(2) by either side (CMA). With
+ *   FI_HMEM, whose memory these calls could not reach, or without CMA, each side copies to and
+ *   from shared memory itself.
+ * tcp, net (libfabric 1.17's, which is tcp since): from the size set, send(2) is told MSG_ZEROCOPY.
+ * cxi, opx: before the version given cxi takes the struct fi_mr_dmabuf for an iovec, which makes
+ *   an address of the descriptor; opx refuses the flag.
+ */
+static const struct ofi_fabric known[] = {
+    {.core = "tcp",
+     .cpu = true,
+     .pins = PINS_IF_SET,
+     .setting = "FI_TCP_ZEROCOPY_SIZE",
+     .pinner = "MSG_ZEROCOPY; leave FI_TCP_ZEROCOPY_SIZE unset"},
+    {.core = "net",
+     .cpu = true,
+     .pins = PINS_IF_SET,
+     .setting = "FI_NET_ZEROCOPY_SIZE",
+     .pinner = "MSG_ZEROCOPY; leave FI_NET_ZEROCOPY_SIZE unset"},
+    {.core = "sockets", .cpu = true, .first_range = true},
+    {.core = "udp", .cpu = true},
+    {.core = "shm",
+     .cpu = true,
+     .first_range = true,
+     .pins = PINS_BY_DEFAULT,
+     .setting = "FI_SHM_DISABLE_CMA",
+     .pinner = "process_vm_readv(2) (CMA); set FI_SHM_DISABLE_CMA=1, or open it with FI_HMEM"},
+    {.core = "verbs", .dmabuf = FI_VERSION(1, 20), .caches = true},
+    {.core = "efa", .dmabuf = FI_VERSION(1, 20), .caches = true},
+    {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .caches = true},
+    {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true},
+    {.core = "psm"},
+    {.core = "psm2"},
+    {.core = "psm3"},
+    {.core = "usnic"},
+    {.core = "ucx"},
+};
+
+const struct ofi_fabric *ofi_fabric_find(const char *name)
+{
+    size_t len = name ? strcspn(name, ";") : 0;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strlen(known[i].core) == len && !strncmp(known[i].core, name, len))
+            return &known[i];
+    return NULL;
+}
+
+/* As libfabric reads a switch; anything else leaves its default, which is off. */
+static bool is_on(const char *value)
+{
+    return !strcasecmp(value, "1") || !strcasecmp(value, "on") || !strcasecmp(value, "true") ||
+           !strcasecmp(value, "yes");
+}
+
+bool ofi_fabric_pins(const struct ofi_fabric *fabric, bool hmem)
+{
+    const char *value = fabric->setting ? getenv(fabric->setting) : NULL;
+
+    switch (fabric->pins) {
+    case PINS_BY_DEFAULT:
+        return !hmem && !(value && is_on(value));
+    case PINS_IF_SET:
+        return value && strtoull(value, NULL, 0) != SIZE_MAX;
+    default:
+        return false;
+    }
+}
+
+static bool is_zero(const char *value)
+{
+    return value && strtoull(value, NULL, 0) == 0;
+}
+
+bool ofi_fabric_caches(const struct ofi_fabric *fabric)
+{
+    const char *monitor = getenv("FI_MR_CACHE_MONITOR");
+
+    return fabric->caches && !is_zero(getenv("FI_MR_CACHE_MAX_COUNT")) &&
+           !is_zero(getenv("FI_MR_CACHE_MAX_SIZE")) && !(monitor && !strcmp(monitor, "disabled"));
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The verbs provider: regions of a protection domain. Host memory by its address; device memory
+ * by a dmabuf where the device imports those, or by its address where the kernel has a client for
+ * that vendor's peer memory.
+ *
+ * The device reaches memory by its virtual address, needs local buffers registered too, chooses
+ * the keys and pins the pages, so they must be there. What a key without remote access is varies
+ * between drivers (0, or the local key's value): it is hidden. So is the address in the ibv_mr:
+ * of a dmabuf's region it is an offset.
+ *
+ * Calls that came after the first libibverbs of its ABI (ibv_reg_dmabuf_mr(), ibv_reg_mr_ex()) are
+ * looked up at run time, and used where the one that is loaded has them.
+ *
+ * Forks: nothing is called here. Where the kernel does not copy pinned pages for a child by itself
+ * (ibv_is_fork_initialized() says IBV_FORK_UNNEEDED where it does), a program that forks calls
+ * ibv_fork_init() before anything in it registers memory; a library that did so later, after
+ * others have registered, would spoil the accounts that libibverbs keeps from then on.
+ */
+#include "core/base/error.h"
+#include "providers/provider.h"
+#include "providers/verbs/verbs_peers.h"
+
+#include <hmreg/verbs.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define KERNEL_ENOTSUPP 524 /* the kernel's own, which leaks to its users */
+
+/* ibv_reg_dmabuf_mr() of rdma-core 34. */
+typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,
+                                       uint64_t iova, int fd, int access);
+
+/* ibv_reg_mr_ex() of rdma-core 59, for every kind of region: some drivers have it alone, most have
+ * the call above alone. It reads the fields that comp_mask names; later ones come behind them. */
+struct mr_init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask; /* MASK_* */
+    uint64_t iova;
+    void *addr;
+    int fd;
+    uint64_t fd_offset;
+    void *later[4];
+};
+#define MASK_IOVA      (1u << 0)
+#define MASK_FD        (1u << 2)
+#define MASK_FD_OFFSET (1u << 3)
+typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr);
+
+struct verbs {
+    struct ibv_pd *pd; /* borrowed */
+    int max_mr;        /* regions the device has; 0: it does not say */
+    atomic_int live;   /* ours */
+    bool iwarp;
+    bool odp;                    /* the device pages on demand */
+    uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
+    reg_dmabuf_call *reg_dmabuf; /* these two: NULL where libibverbs lacks it... */
+    reg_ex_call *reg_ex;         /* ...or where the device takes dmabufs by the other */
+    int dmabuf_errno;            /* 0: the device imports dmabufs; else what it answered */
+};
+
+/* ---- access ----------------------------------------------------------------------------- */
+
+/* What writes into the memory from outside needs LOCAL_WRITE: receives, the answers to reads, and
+ * peers' writes. */
+static const struct {
+    uint64_t right;
+    unsigned access;
+} rights[] = {
+    {HMREG_SEND, 0},
+    {HMREG_WRITE, 0},
+    {HMREG_RECV, IBV_ACCESS_LOCAL_WRITE},
+    {HMREG_READ, IBV_ACCESS_LOCAL_WRITE},
+    {HMREG_REMOTE_READ, IBV_ACCESS_REMOTE_READ},
+    {HMREG_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE},
+};
+
+static unsigned translate_access(const struct verbs *verbs, uint64_t wanted)
+{
+    unsigned access = 0;
+
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+        if (wanted & rights[i].right)
+            access |= rights[i].access;
+    /* iWARP answers a read by a write to the reader's buffer, by its key. */
+    if (verbs->iwarp && (wanted & HMREG_READ))
+        access |= IBV_ACCESS_REMOTE_WRITE;
+    /* All atomic operations of verbs fetch: who may only write must not learn by one what is there,
+     * unless the domain says so. */
+    if ((verbs->flags & HMREG_VERBS_ATOMICS) && (wanted & HMREG_REMOTE_WRITE))
+        access |= IBV_ACCESS_REMOTE_ATOMIC;
+    if (verbs->flags & HMREG_VERBS_RELAXED_ORDERING)
+        access |= IBV_ACCESS_RELAXED_ORDERING;
+    if (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS)
+        access |= IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE;
+    return access;
+}
+
+/* ---- failures --------------------------------------------------------------------------- */
+
+static const char *device_name(const struct verbs *verbs)
+{
+    return ibv_get_device_name(verbs->pd->context->device);
+}
+
+static int fail_nomem(const struct verbs *verbs, size_t len)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    char words[112] = "unlimited";
+
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur != RLIM_INFINITY)
+        snprintf(words, sizeof(words),
+                 "%" PRIu64 " bytes (raise it: ulimit -l unlimited, or memlock in "
+                 "/etc/security/limits.conf)",
+                 (uint64_t)limit.rlim_cur);
+    return hmreg_fail_vendor(-ENOMEM, "verbs", ENOMEM, hmreg_strerror(ENOMEM),
+                             "%zu bytes cannot be pinned: the limit of locked memory "
+                             "(RLIMIT_MEMLOCK, ulimit -l) is %s, the device's of regions is %d",
+                             len, words, verbs->max_mr);
+}
+
+/* Words for what else ibv_reg_mr() answers; they vary by driver. */
+static const char *advice(int errnum)
+{
+    switch (errnum) {
+    case EFAULT:
+        return "its pages cannot be pinned: unmapped, read-only for access that writes, or a "
+               "device's without a driver for peer memory";
+    case EINVAL:
+        return "the device does not take this access or length";
+    case EOPNOTSUPP:
+        return "the device does not do such registrations";
+    case EIO:
+    case ENODEV:
+        return "the device failed, or is gone";
+    default:
+        return hmreg_strerror(errnum);
+    }
+}
+
+static int fail_reg(const struct verbs *verbs, const struct iovec *iov, unsigned access, int errnum)
+{
+    if (errnum == ENOMEM)
+        return fail_nomem(verbs, iov->iov_len);
+    return hmreg_fail_vendor(-errnum, "verbs", errnum, hmreg_strerror(errnum),
+                             "%s could not register %zu bytes at %p with access %#x: %s",
+                             device_name(verbs), iov->iov_len, iov->iov_base, access,
+                             advice(errnum));
+}
+
+/* Words for what ibv_reg_dmabuf_mr() answers. */
+static const char *dmabuf_advice(int errnum)
+{
+    switch (errnum) {
+    case EBADF:
+        return "the descriptor is none";
+    case EINVAL:
+        return "the descriptor is no dmabuf, or is shorter than the range, or the device does not "
+               "take this access";
+    case EOPNOTSUPP:
+    case EPROTONOSUPPORT:
+        return "its driver imports no dmabufs";
+    case KERNEL_ENOTSUPP:
+        return "the memory's driver allows no path between the two devices: put them below one "
+               "PCI switch or root, or try another NIC";
+    default:
+        return hmreg_strerror(errnum);
+    }
+}
+
+static int refuse_dmabuf(const struct verbs *verbs, int errnum, struct hmreg_reason *why)
+{
+    why->vendor_code = errnum;
+    return hmreg_refuse(why, errnum == KERNEL_ENOTSUPP ? -EOPNOTSUPP : -errnum,
+                        "dmabuf-import-failed", "%s did not import the dmabuf (error %d): %s",
+                        device_name(verbs), errnum, dmabuf_advice(errnum));
+}
+
+static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int errnum,
+                          struct hmreg_reason *why)
+{
+    why->vendor_code = errnum;
+    return hmreg_refuse(why, -errnum, "peer-memory-refused",
+                        "%s did not register %s memory by its address (%s), though the kernel "
+                        "has a client for peer memory: does it belong to the driver that is "
+                        "loaded? dmesg may say more",
+                        device_name(verbs), hmreg_iface_name(iface), hmreg_strerror(errnum));
+}
+
+/* Would another path fail as well? Then it is no refusal of this one. */
+static bool is_of_request(int errnum)
+{
+    return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE ||
+           errnum == EIO || errnum == ENODEV;
+}
+
+static int reg_failed(const struct verbs *verbs, const struct provider_request *req,
+                      unsigned access, int errnum, struct hmreg_reason *why)
+{
+    if (req->path == HMREG_PATH_SYSTEM || is_of_request(errnum))
+        return fail_reg(verbs, &req->iov[0], access, errnum);
+    if (req->path == HMREG_PATH_DMABUF)
+        return refuse_dmabuf(verbs, errnum, why);
+    return refuse_peermem(verbs, req->iface, errnum, why);
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+static struct ibv_mr *import_dmabuf(const struct verbs *verbs, uint64_t offset, size_t length,
+                                    uint64_t iova, int fd, int access)
+{
+    struct mr_init_attr attr = {
+        .length = length,
+        .access = access,
+        .comp_mask = MASK_IOVA | MASK_FD | MASK_FD_OFFSET,
+        .iova = iova,
+        .fd = fd,
+        .fd_offset = offset,
+    };
+
+    if (verbs->reg_dmabuf)
+        return verbs->reg_dmabuf(verbs->pd, offset, length, iova, fd, access);
+    return verbs->reg_ex(verbs->pd, &attr);
+}
+
+static struct ibv_mr *call_device(const struct verbs *verbs, const struct provider_request *req,
+                                  unsigned access)
+{
+    const struct iovec *iov = &req->iov[0];
+
+    errno = 0;                          /* some drivers fail without a word */
+    if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no windows to these */
+        return import_dmabuf(verbs, req->dmabuf->offset, iov->iov_len,
+                             (uint64_t)(uintptr_t)iov->iov_base, req->dmabuf->fd,
+                             (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
+    if (req->path == HMREG_PATH_SYSTEM && verbs->odp && (verbs->flags & HMREG_VERBS_ON_DEMAND))
+        access |= IBV_ACCESS_ON_DEMAND;
+    return ibv_reg_mr(verbs->pd, iov->iov_base, iov->iov_len, access);
+}
+
+/* Relaxed ordering is a hint. libibverbs drops it for kernels that do not know it, but not of
+ * dmabufs, and drivers differ. */
+static struct ibv_mr *call_device_twice(const struct verbs *verbs,
+                                        const struct provider_request *req, unsigned access)
+{
+    struct ibv_mr *mr = call_device(verbs, req, access);
+
+    if (mr || !(access & IBV_ACCESS_RELAXED_ORDERING) || (errno != EINVAL && errno != EOPNOTSUPP))
+        return mr;
+    return call_device(verbs, req, access & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING);
+}
+
+/* The device maps whole pages: where the range begins in its page must be the same for its
+ * address and in the dmabuf. */
+static int check_offset(const struct provider_request *req, struct hmreg_reason *why)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)req->iov[0].iov_base;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    if (req->path != HMREG_PATH_DMABUF || !((addr ^ req->dmabuf->offset) & (page - 1)))
+        return 0;
+    return hmreg_refuse(why, -EINVAL, "page-offset-differs",
+                        "the range begins %" PRIu64 " bytes into a page by its address, and "
+                        "%" PRIu64 " in the dmabuf: give the dmabuf a base_addr that is a "
+                        "multiple of %" PRIu64,
+                        addr & (page - 1), req->dmabuf->offset & (page - 1), page);
+}
+
+/* A region of ours, counted; the device may have fewer left, others use it too. */
+static int count_region(struct verbs *verbs)
+{
+    if (atomic_fetch_add(&verbs->live, 1) < verbs->max_mr || !verbs->max_mr)
+        return 0;
+    atomic_fetch_sub(&verbs->live, 1);
+    return hmreg_fail(-ENOMEM, "this domain has all %d regions that %s can have: close some",
+                      verbs->max_mr, device_name(verbs));
+}
+
+static int register_counted(struct verbs *verbs, const struct provider_request *req,
+                            struct provider_mr *out, struct hmreg_reason *why)
+{
+    unsigned access = translate_access(verbs, req->access);
+    struct ibv_mr *mr = call_device_twice(verbs, req, access);
+
+    if (!mr)
+        return reg_failed(verbs, req, access, errno ? errno : EIO, why);
+    *out = (struct provider_mr){
+        .native = mr,
+        .priv = mr,
+        .desc = mr,
+        .key = req->access & HMREG_ACCESS_REMOTE ? mr->rkey : HMREG_KEY_NOTAVAIL,
+        .lkey = mr->lkey,
+        .rkey = mr->rkey,
+    };
+    return 0;
+}
+
+static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
+{
+    struct verbs *verbs = self;
+    int rc;
+
+    if (req->auth_key_size)
+        return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but verbs has no authorization keys");
+    rc = check_offset(req, why);
+    rc = rc ? rc : count_region(verbs);
+    if (rc)
+        return rc;
+    rc = register_counted(verbs, req, out, why);
+    if (rc)
+        atomic_fetch_sub(&verbs->live, 1);
+    return rc;
+}
+
+/* A window keeps the region: EBUSY, of Soft-RoCE EINVAL. Only a domain that allows windows can
+ * have one, so elsewhere EINVAL is what it says: no such region. */
+static bool is_busy(const struct verbs *verbs, int errnum)
+{
+    return errnum == EBUSY || (errnum == EINVAL && (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS));
+}
+
+static int dereg(void *self, struct provider_mr *mr)
+{
+    struct verbs *verbs = self;
+    int errnum = ibv_dereg_mr(mr->priv);
+
+    if (errnum < 0) /* the older convention */
+        errnum = errno ? errno : EIO;
+    if (is_busy(verbs, errnum))
+        return hmreg_fail_vendor(-EBUSY, "verbs", errnum, hmreg_strerror(errnum),
+                                 "a memory window is bound to the region: close it again when the "
+                                 "window is gone");
+    atomic_fetch_sub(&verbs->live, 1);
+    if (errnum)
+        return hmreg_fail_vendor(-errnum, "verbs", errnum, hmreg_strerror(errnum),
+                                 "the device could not deregister a region: %s",
+                                 hmreg_strerror(errnum));
+    return 0;
+}
+
+/* ---- paths ------------------------------------------------------------------------------ */
+
+/* A call of the libibverbs that is loaded: in view of all, or ours alone. */
+static void *find_call(const char *name)
+{
+    void *found = dlsym(RTLD_DEFAULT, name), *library;
+
+    if (found)
+        return found;
+    library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (!library)
+        return NULL;
+    found = dlsym(library, name);
+    dlclose(library); /* we are linked to it: it stays */
+    return found;
+}
+
+/* A descriptor that is none is looked at only by a driver that imports dmabufs. */
+static int ask_device(const struct verbs *verbs)
+{
+    struct ibv_mr *mr;
+
+    errno = 0;
+    mr = import_dmabuf(verbs, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1, IBV_ACCESS_LOCAL_WRITE);
+    if (mr) {
+        ibv_dereg_mr(mr);
+        return 0;
+    }
+    return errno == EBADF ? 0 : errno ? errno : EIO;
+}
+
+/* By which call the device imports dmabufs: the newer one where the older is not there, or its
+ * driver does not have it. */
+static int probe_dmabuf(struct verbs *verbs)
+{
+    int errnum = verbs->reg_dmabuf ? ask_device(verbs) : ENOSYS;
+
+    if (!verbs->reg_ex || (errnum != ENOSYS && errnum != EOPNOTSUPP))
+        return errnum;
+    verbs->reg_dmabuf = NULL;
+    return ask_device(verbs);
+}
+
+static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
+{
+    int errnum = verbs->dmabuf_errno;
+
+    why->vendor_code = errnum;
+    switch (errnum) {
+    case 0:
+        return 0;
+    case ENOSYS:
+        return hmreg_refuse(why, -EOPNOTSUPP, "libibverbs-too-old",
+                            "the libibverbs that is loaded has no ibv_reg_dmabuf_mr(): use "
+                            "rdma-core 34 or newer");
+    case EPROTONOSUPPORT:
+        return hmreg_refuse(why, -EOPNOTSUPP, "kernel-too-old",
+                            "this kernel imports no dmabufs for RDMA: use 5.12 or newer, or peer "
+                            "memory");
+    case EOPNOTSUPP:
+        return hmreg_refuse(why, -EOPNOTSUPP, "nic-imports-no-dmabuf",
+                            "the driver of %s imports no dmabufs (those of mlx5, efa, irdma, "
+                            "bnxt_re and mana do, in new enough kernels and rdma-cores): use such "
+                            "a NIC, or peer memory",
+                            device_name(verbs));
+    default:
+        return hmreg_refuse(why, -errnum, "dmabuf-probe-failed",
+                            "%s did not say whether it imports dmabufs: asked with no descriptor, "
+                            "it answered %s",
+                            device_name(verbs), hmreg_strerror(errnum));
+    }
+}
+
+static int can_peermem(enum hmreg_iface iface, struct hmreg_reason *why)
+{
+    if (peers_serve("/sys", iface))
+        return 0;
+    return hmreg_refuse(why, -EOPNOTSUPP, "no-peer-memory",
+                        "the kernel has no client for peer memory of %s "
+                        "(/sys/kernel/mm/memory_peers): %s",
+                        hmreg_iface_name(iface), peers_remedy(iface));
+}
+
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
+{
+    if (path == HMREG_PATH_DMABUF)
+        return can_dmabuf(self, why);
+    if (path == HMREG_PATH_PEERMEM)
+        return can_peermem(iface, why);
+    return hmreg_refuse(why, -EOPNOTSUPP, "fabric-pins-pages",
+                        "the pages of a CPU mapping of device memory cannot be pinned, and "
+                        "verbs registers by pinning");
+}
+
+/* ---- the domain ------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+    free(self);
+}
+
+static const struct provider_ops verbs_ops = {
+    .name = "verbs",
+    .can = can,
+    .reg = reg,
+    .dereg = dereg,
+    .destroy = destroy,
+};
+
+static void describe(const struct verbs *verbs, const struct ibv_device_attr *limits,
+                     struct provider_caps *out)
+{
+    *out = (struct provider_caps){
+        .mr_mode = HMREG_MR_LOCAL | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY,
+        .key_size = sizeof(uint32_t),
+        .iov_limit = 1,
+        .max_len = limits->max_mr_size ? limits->max_mr_size : UINT64_MAX,
+        .any_thread = true,
+        .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
+                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
+    };
+    snprintf(out->fabric, sizeof(out->fabric), "%s", device_name(verbs));
+}
+
+static bool pages_on_demand(struct ibv_context *context)
+{
+    struct ibv_device_attr_ex attr = {.comp_mask = 0};
+
+    return !ibv_query_device_ex(context, NULL, &attr) &&
+           (attr.odp_caps.general_caps & IBV_ODP_SUPPORT);
+}
+
+static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *limits)
+{
+    struct verbs *verbs = calloc(1, sizeof(*verbs));
+
+    if (!verbs)
+        return NULL;
+    verbs->pd = pd;
+    verbs->max_mr = limits->max_mr > 0 ? limits->max_mr : 0;
+    verbs->iwarp = pd->context->device->transport_type == IBV_TRANSPORT_IWARP;
+    verbs->odp = pages_on_demand(pd->context);
+    verbs->reg_dmabuf = (reg_dmabuf_call *)find_call("ibv_reg_dmabuf_mr");
+    verbs->reg_ex = (reg_ex_call *)find_call("ibv_reg_mr_ex");
+    verbs->dmabuf_errno = probe_dmabuf(verbs);
+    return verbs;
+}
+
+/* A right that is asked for is never left out. A config too short to have flags is refused by who
+ * knows its size. */
+static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *limits,
+                         const struct hmreg_domain_config *config)
+{
+    if (!config || config->size < offsetof(struct hmreg_domain_config, order) ||
+        !(config->flags & HMREG_VERBS_ATOMICS) || limits->atomic_cap != IBV_ATOMIC_NONE)
+        return 0;
+    return hmreg_fail(-EOPNOTSUPP, "HMREG_VERBS_ATOMICS: %s has no atomic operations",
+                      ibv_get_device_name(pd->context->device));
+}
+
+int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
+                            const struct hmreg_domain_config *config, struct hmreg_domain **out)
+{
+    struct ibv_device_attr limits = {.max_mr_size = 0};
+    struct provider_caps caps;
+    struct verbs *verbs;
+    int rc = hmreg_lib_check(lib);
+
+    if (rc)
+        return rc;
+    if (!pd || !out)
+        return hmreg_fail(-EINVAL, "%s is NULL", !pd ? "pd" : "out");
+    rc = ibv_query_device(pd->context, &limits);
+    if (rc)
+        return hmreg_fail_vendor(-EIO, "verbs", rc, hmreg_strerror(rc),
+                                 "the limits of %s could not be read: %s",
+                                 ibv_get_device_name(pd->context->device), hmreg_strerror(rc));
+    rc = check_atomics(pd, &limits, config);
+    if (rc)
+        return rc;
+    verbs = new_verbs(pd, &limits);
+    if (!verbs)
+        return hmreg_fail(-ENOMEM, "no memory for a verbs domain");
+    describe(verbs, &limits, &caps);
+    rc = hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
+    if (!rc && config)
+        verbs->flags = config->flags & caps.domain_flags; /* checked by now */
+    return rc;
+}

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See oracle.h. All in arrays, all by linear search: a model is worth something only if it is too
+ * simple to be wrong.
+ */
+#include "tests/model/oracle.h"
+
+#include "tests/model/world.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define ENTRIES   1024
+#define GONE      ENTRIES
+#define UNLIMITED (UINT64_C(1) << 30) /* bytes that are never reached here */
+
+enum state {
+    DEAD,  /* never served again */
+    MAYBE, /* evicted, or found out; or not */
+    LIVE,
+};
+
+struct entry {
+    uint64_t key; /* 0: no entry */
+    unsigned area;
+    uint64_t start, end, access;
+    enum state state;
+    bool right;      /* its memory is the same as when it was registered */
+    bool was_cached; /* it was live once */
+    unsigned pins;
+    bool was_hit;
+    uint64_t hit; /* the clock at its last hit */
+};
+
+struct use {
+    uint64_t regions, bytes;
+};
+
+static struct {
+    struct plan_kind kind;
+    bool exact, no_cache;
+    struct use max;     /* of each cache */
+    struct use all_max; /* of all together */
+    struct entry entries[ENTRIES];
+    unsigned count; /* of the array, used */
+    struct pinned gone[GONE];
+    unsigned gone_count;
+    uint64_t clock; /* advances with each call that may evict */
+    uint64_t hits, misses, uncached;
+    bool busy;      /* the fabric has been, in this episode */
+    bool meanwhile; /* something died within this get: what it did for room is its own affair */
+    uint64_t died_surely, died_perhaps; /* by changes */
+    uint64_t untold; /* of those: what the kernel's events may not have told yet */
+} oracle;
+
+/* ---- entries ---------------------------------------------------------------------------- */
+
+#define each(entry)                                                                                \
+    struct entry *entry = oracle.entries;                                                            \
+    entry < oracle.entries + oracle.count;                                                             \
+    entry++
+
+static struct entry *find(uint64_t key)
+{
+    for (each(entry))
+        if (entry->key == key)
+            return entry;
+    return NULL;
+}
+
+static struct entry *new_entry(void)
+{
+    struct entry *place = find(0);
+
+    if (place)
+        return place;
+    if (oracle.count == ENTRIES)
+        oracle_fail("more than %d regions are registered", ENTRIES);
+    return &oracle.entries[oracle.count++];
+}
+
+static bool touches(const struct entry *entry, uint64_t start, uint64_t end)
+{
+    return entry->start < end && start < entry->end;
+}
+
+static bool serves(const struct entry *entry, const struct oracle_want *want)
+{
+    bool same = entry->start == want->start && entry->end == want->end;
+
+    return entry->key && entry->state != DEAD && entry->area == want->area &&
+           entry->access == want->access && entry->start <= want->start &&
+           want->end <= entry->end && (same || !oracle.exact);
+}
+
+void oracle_open(const struct plan *plan)
+{
+    memset(&oracle, 0, sizeof(oracle));
+    oracle.kind = *plan->kind;
+    oracle.exact = plan->flags & HMREG_DOMAIN_EXACT;
+    oracle.no_cache = plan->flags & HMREG_DOMAIN_NO_CACHE;
+    oracle.clock = 1;
+    oracle.all_max.regions = oracle.all_max.bytes = HMREG_LIMIT_NONE;
+}
+
+/* ---- room ------------------------------------------------------------------------------- */
+
+/* Of an area's entries of at least this state; idle: only those that nobody holds, or all. */
+static struct use used(unsigned area, enum state least, bool pinned_only)
+{
+    struct use use = {0, 0};
+
+    for (each(entry)) {
+        if (!entry->key || entry->area != area || entry->state < least)
+            continue;
+        if (pinned_only && !entry->pins)
+            continue;
+        use.regions++;
+        use.bytes += entry->end - entry->start;
+    }
+    return use;
+}
+
+static bool fits(struct use max, struct use use, uint64_t bytes)
+{
+    return use.regions < max.regions && bytes <= max.bytes && use.bytes <= max.bytes - bytes;
+}
+
+static bool over(struct use max, struct use use)
+{
+    return use.regions > max.regions || use.bytes > max.bytes;
+}
+
+/* The same of all caches together. */
+static struct use used_everywhere(enum state least, bool pinned_only)
+{
+    struct use all = {0, 0};
+
+    for (unsigned area = 0; area < WORLD_AREAS; area++) {
+        struct use use = used(area, least, pinned_only);
+
+        all.regions += use.regions;
+        all.bytes += use.bytes;
+    }
+    return all;
+}
+
+#define ANYWHERE WORLD_AREAS
+
+/* May it have been evicted, of this area? */
+static bool is_candidate(const struct entry *entry, unsigned area)
+{
+    return entry->key && (area == ANYWHERE || entry->area == area) && entry->state != DEAD &&
+           !entry->pins;
+}
+
+static bool is_gone(const struct entry *entry)
+{
+    for (unsigned i = 0; i < oracle.gone_count; i++)
+        if (oracle.gone[i].key == entry->key)
+            return true;
+    return false;
+}
+
+/* Second chance: what was used since the last call that could evict goes only after everything that
+ * was never used again. */
+static void judge_second_chance(unsigned area)
+{
+    const struct entry *spared = NULL, *first = NULL;
+
+    for (each(entry)) {
+        if (!is_candidate(entry, area))
+            continue;
+        if (is_gone(entry) && entry->was_hit && entry->hit == oracle.clock)
+            first = entry;
+        if (!is_gone(entry) && entry->state == LIVE && !entry->was_hit)
+            spared = entry;
+    }
+    if (first && spared && first->area == spared->area)
+        oracle_fail("region %" PRIu64 " was evicted, which was just used, and region %" PRIu64
+                  ", which was not, stayed",
+                  first->key, spared->key);
+}
+
+/* Where those that were deregistered surely were there and are as many as were evicted, they are
+ * the same; else any may be. */
+static void evicted(unsigned area, uint64_t count)
+{
+    uint64_t gone = 0;
+    bool known;
+
+    for (each(entry))
+        gone += is_candidate(entry, area) && is_gone(entry) ? entry->state == LIVE ? 1 : GONE : 0;
+    known = gone == count;
+    if (count && area != ANYWHERE && !oracle.meanwhile)
+        judge_second_chance(area);
+    for (each(entry))
+        if (count && is_candidate(entry, area) && (!known || is_gone(entry)))
+            entry->state = MAYBE;
+    oracle.clock++;
+}
+
+static void evicted_anywhere(uint64_t count)
+{
+    evicted(ANYWHERE, count);
+}
+
+/* Something else may have ended what no event had told of yet; a get of host memory hears them. */
+static void end_untold(void)
+{
+    oracle.died_surely -= oracle.untold;
+    oracle.died_perhaps += oracle.untold;
+    oracle.untold = 0;
+}
+
+void oracle_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
+{
+    oracle.max.regions = max_regions;
+    oracle.max.bytes = max_bytes;
+    end_untold();
+    evicted_anywhere(evictions);
+    oracle_settle();
+    for (unsigned area = 0; area < WORLD_AREAS; area++)
+        if (over(oracle.max, used(area, LIVE, false)) &&
+            used(area, LIVE, false).regions != used(area, LIVE, true).regions)
+            oracle_fail("after the limits shrank, more is cached than they allow, and not in use");
+}
+
+void oracle_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
+{
+    oracle.all_max.regions = max_regions;
+    oracle.all_max.bytes = max_bytes;
+    end_untold();
+    evicted_anywhere(evictions);
+    oracle_settle();
+    if (over(oracle.all_max, used_everywhere(LIVE, false)) &&
+        used_everywhere(LIVE, false).regions != used_everywhere(LIVE, true).regions)
+        oracle_fail(
+            "after all caches' limits shrank, more is cached than they allow, and not in use");
+}
+
+/* May it be that all caches together had no room for it? What is dead and untold counts there, and
+ * what died within this get may have been there; nobody knows how much that is. */
+static bool may_be_squeezed(uint64_t bytes)
+{
+    struct use most = used_everywhere(MAYBE, false);
+
+    if (!fits(oracle.all_max, most, bytes))
+        return true;
+    return (oracle.untold || oracle.meanwhile) &&
+           (oracle.all_max.regions != HMREG_LIMIT_NONE || oracle.all_max.bytes < UNLIMITED);
+}
+
+/* Where only their number is limited, how many had to go is known. */
+static void judge_squeeze(unsigned area, uint64_t evictions)
+{
+    uint64_t here = used(area, MAYBE, false).regions, all = used_everywhere(MAYBE, false).regions;
+    uint64_t needed = here < oracle.max.regions ? 0 : here + 1 - oracle.max.regions;
+
+    if (all >= oracle.all_max.regions && all + 1 - oracle.all_max.regions > needed)
+        needed = all + 1 - oracle.all_max.regions;
+    if (evictions > needed && oracle.max.bytes >= UNLIMITED && oracle.all_max.bytes >= UNLIMITED &&
+        !oracle.untold && !oracle.meanwhile)
+        oracle_fail("%" PRIu64 " regions were evicted for all limits, where %" PRIu64 " would do",
+                  evictions, needed);
+    end_untold();
+    evicted_anywhere(evictions);
+}
+
+/* Was what the engine evicted for a new region of so many bytes what it had to, and no more? */
+static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
+{
+    struct use most = used(area, MAYBE, false);
+
+    if (evictions && may_be_squeezed(bytes)) {
+        judge_squeeze(area, evictions);
+        return;
+    }
+
+    if (evictions && fits(oracle.max, most, bytes) && !oracle.meanwhile)
+        oracle_fail("%" PRIu64 " regions were evicted, though there was room", evictions);
+    /* Where only their number is limited, how many is known. */
+    if (oracle.max.bytes >= UNLIMITED && !oracle.meanwhile &&
+        evictions > most.regions + 1 - oracle.max.regions)
+        oracle_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
+                  most.regions + 1 - oracle.max.regions);
+    evicted(area, evictions);
+}
+
+/* ---- gets ------------------------------------------------------------------------------- */
+
+static bool cacheable(const struct oracle_want *want)
+{
+    if (oracle.no_cache)
+        return false;
+    return want->area || oracle.kind.monitor != HMREG_MONITOR_DISABLED;
+}
+
+static void judge_region(const struct oracle_want *want, const struct pinned *region)
+{
+    const struct area *area = &world[want->area];
+
+    if (region->start > want->start || region->end < want->end)
+        oracle_fail("[%#" PRIx64 ", %#" PRIx64 ") was asked for, the region is [%#" PRIx64
+                  ", %#" PRIx64 ")",
+                  want->start, want->end, region->start, region->end);
+    if (oracle.exact && (region->start != want->start || region->end != want->end))
+        oracle_fail("the region is larger than the range, in a domain that is exact");
+    if (region->access != want->access)
+        oracle_fail("rights %#" PRIx64 " were asked for, the region has %#" PRIx64, want->access,
+                  region->access);
+    if (region->iface != area->iface || (region->device != area->device && want->area))
+        oracle_fail("the region is of %s's device %d", hmreg_iface_name(region->iface),
+                  region->device);
+    for (uint64_t at = want->start & ~(uint64_t)(world_page() - 1); at < want->end;
+         at += world_page())
+        if (pinned_tag(region, at) != world_tag(area, at))
+            oracle_fail("stale: the page at %#" PRIx64 " has tag %" PRIu64 ", region %" PRIu64
+                      " was registered when it had %" PRIu64,
+                      at, world_tag(area, at), region->key, pinned_tag(region, at));
+}
+
+static void judge_hit(const struct oracle_want *want, const struct oracle_seen *seen)
+{
+    struct entry *entry = find(seen->region->key);
+
+    if (!entry)
+        oracle_fail("a hit on region %" PRIu64 ", which is not registered", seen->region->key);
+    if (!serves(entry, want))
+        oracle_fail("a hit on region %" PRIu64 ", which is dead or does not serve", entry->key);
+    if (!seen->cached)
+        oracle_fail("a hit on a region that says it is not cached");
+    entry->state = LIVE;
+    entry->pins++;
+    entry->was_hit = true;
+    entry->hit = oracle.clock;
+    oracle.hits++;
+}
+
+static void judge_miss(const struct oracle_want *want)
+{
+    for (each(entry))
+        if (serves(entry, want) && entry->state == LIVE && entry->right)
+            oracle_fail("registered, though region %" PRIu64 " is cached, right and covers it",
+                      entry->key);
+}
+
+/* What others hold is found out by evicting: then there may be no room all the same. But what is
+ * larger than all may hold together never is. */
+static bool in_vain_for_all(uint64_t bytes)
+{
+    return oracle.all_max.regions && bytes <= oracle.all_max.bytes &&
+           !fits(oracle.all_max, used_everywhere(LIVE, true), bytes);
+}
+
+/* Registered, and remembered or not: had it to be? */
+static void judge_remembering(const struct oracle_want *want, const struct oracle_seen *seen)
+{
+    uint64_t bytes = seen->region->end - seen->region->start;
+
+    if (seen->cached && !cacheable(want))
+        oracle_fail("remembered, though nobody would notice a change");
+    if (seen->cached && (!fits(oracle.max, used(want->area, LIVE, true), bytes) ||
+                         !fits(oracle.all_max, used_everywhere(LIVE, true), bytes)))
+        oracle_fail("remembered, though what is in use leaves no room");
+    if (!seen->cached && !oracle.meanwhile && cacheable(want) &&
+        fits(oracle.max, used(want->area, MAYBE, true), bytes) &&
+        fits(oracle.all_max, used_everywhere(MAYBE, true), bytes))
+        oracle_fail("not remembered, though there is room");
+    if (!seen->cached && seen->evictions && !seen->others_evicted_too && !oracle.meanwhile &&
+        !in_vain_for_all(bytes))
+        oracle_fail("evicted in vain");
+}
+
+static void add_entry(const struct oracle_want *want, const struct oracle_seen *seen)
+{
+    struct entry *entry = new_entry();
+
+    *entry = (struct entry){.key = seen->region->key,
+                            .area = want->area,
+                            .start = seen->region->start,
+                            .end = seen->region->end,
+                            .access = want->access,
+                            .state = seen->cached ? LIVE : DEAD,
+                            .right = true,
+                            .was_cached = seen->cached,
+                            .pins = 1};
+    oracle.misses += seen->cached;
+    oracle.uncached += !seen->cached;
+}
+
+/* What serves but is not right was found out, or was not looked at. */
+static void find_out(const struct oracle_want *want)
+{
+    for (each(entry))
+        if (serves(entry, want) && !entry->right) {
+            entry->state = MAYBE;
+            oracle.died_perhaps++;
+        }
+}
+
+static void hear(const struct oracle_want *want, bool others_evicted_too)
+{
+    if (want->area == 0)
+        oracle.untold = 0;
+    else if (others_evicted_too)
+        end_untold();
+}
+
+/* A miss of host memory knows of all that has happened, and what died of it has ended. */
+static void judge_left(const struct oracle_want *want)
+{
+    if (want->area || oracle.busy || oracle.meanwhile)
+        return;
+    for (each(entry))
+        if (entry->key && entry->state == DEAD && !entry->pins)
+            oracle_fail("region %" PRIu64 " is dead, nobody holds it, and it has not ended",
+                      entry->key);
+}
+
+void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
+{
+    judge_region(want, seen->region);
+    hear(want, seen->others_evicted_too);
+    find_out(want);
+    if (!seen->registered) {
+        judge_hit(want, seen);
+    } else {
+        judge_miss(want);
+        judge_remembering(want, seen);
+        if (seen->others_evicted_too)
+            evicted_anywhere(seen->evictions);
+        else
+            judge_eviction(want->area, seen->region->end - seen->region->start, seen->evictions);
+        add_entry(want, seen);
+    }
+    oracle_settle();
+    if (seen->registered)
+        judge_left(want);
+    oracle.meanwhile = false;
+    if (seen->registered && seen->cached && over(oracle.max, used(want->area, LIVE, false)))
+        oracle_fail("the limits are exceeded");
+    if (seen->registered && seen->cached && over(oracle.all_max, used_everywhere(LIVE, false)))
+        oracle_fail("all caches' limits are exceeded");
+}
+
+void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool others_evicted_too)
+{
+    judge_miss(want);
+    hear(want, others_evicted_too);
+    find_out(want);
+    if (others_evicted_too)
+        evicted_anywhere(evictions);
+    else
+        judge_eviction(want->area, want->end - want->start, evictions);
+    oracle.meanwhile = false;
+    oracle_settle();
+}
+
+void oracle_put(uint64_t key)
+{
+    struct entry *entry = find(key);
+
+    if (!entry)
+        oracle_fail("region %" PRIu64 " was put, and had ended", key);
+    entry->pins--;
+    oracle_settle();
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void die(struct entry *entry)
+{
+    if (entry->state == DEAD)
+        return;
+    oracle.died_surely += entry->state == LIVE;
+    oracle.died_perhaps += entry->state == MAYBE;
+    entry->state = DEAD;
+}
+
+void oracle_changed(unsigned area, uint64_t start, uint64_t end)
+{
+    uint64_t before = oracle.died_surely;
+
+    for (each(entry))
+        if (entry->key && entry->area == area && touches(entry, start, end))
+            die(entry);
+    oracle.untold += oracle.died_surely - before;
+}
+
+void oracle_invalidated(uint64_t start, uint64_t end)
+{
+    for (each(entry))
+        if (entry->key && touches(entry, start, end))
+            die(entry);
+}
+
+void oracle_invalidated_meanwhile(uint64_t start, uint64_t end)
+{
+    oracle.meanwhile = true;
+    for (each(entry)) /* it may have been evicted before */
+        if (entry->key && entry->state == LIVE && !entry->pins && touches(entry, start, end))
+            entry->state = MAYBE;
+    oracle_invalidated(start, end);
+}
+
+void oracle_betrayed(unsigned area, uint64_t start, uint64_t end)
+{
+    for (each(entry))
+        if (entry->key && entry->area == area && touches(entry, start, end))
+            entry->right = false;
+}
+
+void oracle_busy(void)
+{
+    oracle.busy = true;
+}
+
+void oracle_flushed(bool busy)
+{
+    end_untold();
+    for (each(entry))
+        if (!entry->pins)
+            entry->state = DEAD;
+    oracle_settle();
+    for (each(entry))
+        if (entry->key && !entry->pins && !busy)
+            oracle_fail("region %" PRIu64 " is left after a flush, and nobody holds it", entry->key);
+}
+
+void oracle_deregistered(const struct pinned *region)
+{
+    if (oracle.gone_count == GONE)
+        oracle_fail("more than %d regions were deregistered at once", GONE);
+    oracle.gone[oracle.gone_count++] = *region;
+}
+
+void oracle_settle(void)
+{
+    for (unsigned i = 0; i < oracle.gone_count; i++) {
+        struct entry *entry = find(oracle.gone[i].key);
+
+        if (!entry)
+            continue; /* it was never given out */
+        if (entry->pins)
+            oracle_fail("region %" PRIu64 " was deregistered, and is held", entry->key);
+        if (entry->state == LIVE && entry->right)
+            oracle_fail("region %" PRIu64 " was deregistered, and others were to go first",
+                      entry->key);
+        *entry = (struct entry){.key = 0};
+    }
+    oracle.gone_count = 0;
+}
+
+/* ---- counters --------------------------------------------------------------------------- */
+
+static char difference[128];
+
+static bool within(const char *what, uint64_t is, uint64_t least, uint64_t most)
+{
+    if (is >= least && is <= most)
+        return true;
+    snprintf(difference, sizeof(difference),
+             "the counter %s is %" PRIu64 ", not %" PRIu64 " to %" PRIu64, what, is, least, most);
+    return false;
+}
+
+static bool use_is_right(const struct hmreg_stats *stats)
+{
+    struct use least = {0, 0}, most = {0, 0};
+
+    for (unsigned area = 0; area < WORLD_AREAS; area++) {
+        least.regions += used(area, LIVE, false).regions;
+        least.bytes += used(area, LIVE, false).bytes;
+        most.regions += used(area, MAYBE, false).regions;
+        most.bytes += used(area, MAYBE, false).bytes;
+    }
+    return within("regions", stats->regions, least.regions, most.regions) &&
+           within("bytes", stats->bytes, least.bytes, most.bytes);
+}
+
+static bool zombies_are_right(const struct hmreg_stats *stats)
+{
+    uint64_t least = 0, most = atomic_load(&pinning.alive); /* some were never given out */
+
+    for (each(entry)) {
+        least += entry->key && entry->state == DEAD && entry->was_cached && entry->pins;
+        most -= entry->key && entry->state == LIVE;
+    }
+    return within("zombies", stats->zombies, least, most);
+}
+
+const char *oracle_compare(const struct hmreg_stats *stats)
+{
+    bool right = within("hits", stats->hits, oracle.hits, oracle.hits) &&
+                 within("misses", stats->misses, oracle.misses, oracle.misses) &&
+                 within("uncached", stats->uncached, oracle.uncached, oracle.uncached) &&
+                 within("invalidations", stats->invalidations, oracle.died_surely,
+                        oracle.died_surely + oracle.died_perhaps) &&
+                 use_is_right(stats) && zombies_are_right(stats);
+
+    return right ? NULL : difference;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See cache_fixture.h.
+ */
+#include "tests/support/cache_fixture.h"
+
+#include "core/context/context.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define IOC_NEW 0xaa00 /* USERFAULTFD_IOC_NEW, of /dev/userfaultfd */
+
+bool fixture_filter_userfaultfd(uint32_t call, uint32_t file)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, call),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IOC_NEW, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, file),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+enum hmreg_monitor fixture_monitor(void)
+{
+    const char *wanted = getenv("HMREG_TEST_MONITOR");
+
+    if (!wanted || strcmp(wanted, "userfaultfd") == 0)
+        return HMREG_MONITOR_USERFAULTFD;
+    return HMREG_MONITOR_MEMHOOKS;
+}
+
+void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor, const struct hmreg_domain_config *config)
+{
+    struct hmreg_config library = {.size = sizeof(library), .monitor = monitor};
+    int rc = hmreg_open(&library, &fixture->lib);
+
+    if ((monitor == HMREG_MONITOR_USERFAULTFD && (rc == -EPERM || rc == -ENOSYS)) ||
+        (monitor == HMREG_MONITOR_MEMHOOKS && rc == -EOPNOTSUPP))
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    fixture->domain = counter_open(fixture->lib, config);
+}
+
+void fixture_open_hooked(struct fixture *fixture)
+{
+    fixture_monitor(); /* may forbid userfaultfd */
+    fixture_open(fixture, HMREG_MONITOR_MEMHOOKS, NULL);
+}
+
+void fixture_close(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+}
+
+struct hmreg_mr *fixture_get(const struct fixture *fixture, const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(fixture->domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
+    return mr;
+}
+
+uint64_t fixture_key(const struct fixture *fixture, const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = fixture_get(fixture, addr, len);
+    uint64_t key = hmreg_mr_key(mr);
+
+    hmreg_mr_put(mr);
+    return key;
+}
+
+bool fixture_hears_kernel(const struct fixture *fixture)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_monitor_query(fixture->lib, &info));
+    return info.userfaultfd;
+}
+
+bool fixture_is_cached(const struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_mr_query(mr, &info));
+    return info.cached;
+}
+
+struct hmreg_stats fixture_stats(const struct fixture *fixture)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_true(monitor_sync(fixture->lib->monitor));
+    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    return stats;
+}
+
+static bool is_named(const char *thread, const char *name)
+{
+    char path[64], text[32] = "";
+    FILE *comm;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", thread);
+    comm = fopen(path, "re");
+    if (!comm)
+        return false;
+    if (!fgets(text, sizeof(text), comm))
+        text[0] = '\0';
+    fclose(comm);
+    text[strcspn(text, "\n")] = '\0';
+    return !strcmp(text, name);
+}
+
+int fixture_threads_named(const char *name, pid_t *out, int most)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int count = 0;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks))) {
+        if (task->d_name[0] == '.' || !is_named(task->d_name, name))
+            continue;
+        if (count < most)
+            out[count] = (pid_t)atoi(task->d_name);
+        count++;
+    }
+    closedir(tasks);
+    return count;
+}
+
+size_t fixture_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+char *fixture_reserve(size_t pages)
+{
+    static char *next;
+    char *reserved;
+
+    if (!next) {
+        next = mmap(NULL, fixture_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(next != MAP_FAILED);
+        munmap(next, fixture_page());
+        /* Far below what the kernel gives out from the top, as far as the address space goes, and
+         * by no multiple of 128 GiB, at which memhooks take one place for another: the library's
+         * own mappings are up there. */
+        next -= ((uintptr_t)next >> 40 ? 1ull << 39 : 0) + (1ull << 36);
+    }
+    reserved = next;
+    next += (pages + 1) * fixture_page();
+    return reserved;
+}
+
+char *fixture_map_at(char *addr, size_t pages)
+{
+    char *made = mmap(addr, pages * fixture_page(), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    return made == addr ? made : NULL;
+}
+
+char *fixture_map(size_t pages)
+{
+    char *made = fixture_map_at(fixture_reserve(pages), pages);
+
+    assert_non_null(made);
+    memset(made, 'm', pages * fixture_page());
+    return made;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Serial numbers of allocations: found while their notice has not come, never after, whatever
+ * the address is used for next.
+ */
+#include "hmem/alloc_ids.h"
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define MANY 500
+#define PAGE 4096u
+
+static void withdraw(void *arg, uint64_t base)
+{
+    unsigned *count = arg;
+
+    if (count)
+        (*count)++;
+}
+
+/* What a vendor does for an allocation whose notice the runtime accepted. */
+static uint64_t number(struct alloc_ids *table, uint64_t base, size_t len, struct serial **slot)
+{
+    *slot = alloc_ids_draw(table, base, len);
+    assert_non_null(*slot);
+    return alloc_ids_enter(table, *slot);
+}
+
+static void find__empty_table__nothing(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
+}
+
+static void find__inside__number(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slot;
+    uint64_t n = number(&table, 0x1000, 0x100, &slot);
+
+    assert_int_not_equal(n, 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), n);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 1), n);
+    assert_int_equal(alloc_ids_find(&table, 0x10ff, 1), n);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void find__partly_outside__nothing(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slot;
+
+    number(&table, 0x1000, 0x100, &slot);
+    assert_int_equal(alloc_ids_find(&table, 0xfff, 1), 0);
+    assert_int_equal(alloc_ids_find(&table, 0xfff, 2), 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1001, 0x100), 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1100, 1), 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1080, SIZE_MAX), 0);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void end__same_address_again__another_number(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slot;
+    uint64_t before = number(&table, 0x1000, 0x100, &slot);
+    uint64_t after;
+
+    alloc_ids_end(slot);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), 0);
+    after = number(&table, 0x1000, 0x100, &slot);
+    assert_int_not_equal(after, 0);
+    assert_int_not_equal(after, before);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), after);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void end__before_enter__nothing(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slot = alloc_ids_draw(&table, 0x1000, 0x100);
+
+    alloc_ids_end(slot);
+    assert_int_equal(alloc_ids_enter(&table, slot), 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void enter__twice_for_one_allocation__first_number(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *first, *second;
+    uint64_t n = number(&table, 0x1000, 0x100, &first);
+
+    assert_int_equal(number(&table, 0x1000, 0x100, &second), n);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void enter__overlaps_live_one__refused(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slot;
+    uint64_t n = number(&table, 0x1000, 0x100, &slot);
+
+    assert_int_equal(number(&table, 0x1080, 0x100, &slot), 0);
+    assert_int_equal(number(&table, 0xf80, 0x100, &slot), 0);
+    assert_int_equal(number(&table, 0x1000, 0x80, &slot), 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), n);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void enter__over_ended_ones__replaces_them(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slots[8], *large;
+    uint64_t n;
+
+    for (unsigned i = 0; i < 8; i++)
+        number(&table, 0x1000 + i * 0x100, 0x100, &slots[i]);
+    for (unsigned i = 0; i < 8; i++)
+        alloc_ids_end(slots[i]);
+    n = number(&table, 0x1000, 0x800, &large);
+    assert_int_not_equal(n, 0);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 0x800), n);
+    assert_int_equal(alloc_ids_find(&table, 0x17ff, 1), n);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void many__any_order__each_found(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slots[MANY];
+    uint64_t numbers[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        unsigned at = i * 7 % MANY;
+
+        numbers[at] = number(&table, (at + 1) * PAGE, PAGE, &slots[at]);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(alloc_ids_find(&table, (i + 1) * PAGE + 17, 100), numbers[i]);
+    for (unsigned i = 0; i < MANY; i += 2)
+        alloc_ids_end(slots[i]);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(alloc_ids_find(&table, (i + 1) * PAGE, PAGE), i % 2 ? numbers[i] : 0);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static unsigned length(const struct serial *list)
+{
+    unsigned count = 0;
+
+    for (; list; list = list->next)
+        count++;
+    return count;
+}
+
+static void draw__many_short_lives__slots_are_used_again(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *slot;
+
+    for (unsigned i = 0; i < 100 * MANY; i++) {
+        assert_int_not_equal(number(&table, (i % 7 + 1) * PAGE, PAGE, &slot), 0);
+        alloc_ids_end(slot);
+    }
+    assert_true(length(table.drawn) + length(table.spare) < MANY);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+static void forget__live_ones__withdrawn_and_gone(void **state)
+{
+    static struct alloc_ids table = SERIALS_INITIALIZER;
+    struct serial *live, *ended;
+    unsigned withdrawn = 0;
+
+    number(&table, 0x1000, 0x100, &live);
+    number(&table, 0x2000, 0x100, &ended);
+    alloc_ids_end(ended);
+    alloc_ids_forget(&table, withdraw, &withdrawn);
+    assert_int_equal(withdrawn, 1);
+    assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
+    assert_int_not_equal(number(&table, 0x1000, 0x100, &live), 0);
+    alloc_ids_forget(&table, withdraw, NULL);
+}
+
+/* ---- readers beside a writer ------------------------------------------------------------ */
+
+struct shared {
+    struct alloc_ids table;
+    uint64_t steady;        /* the number of an allocation that stays */
+    _Atomic uint64_t ended; /* numbers up to this one are over, but for the steady one */
+    _Atomic bool stop;
+};
+
+static void *read_all(void *arg)
+{
+    struct shared *shared = arg;
+    uintptr_t wrong = 0;
+
+    while (!shared->stop) {
+        for (unsigned i = 0; i < 64; i++) {
+            uint64_t over = shared->ended;
+            uint64_t n = alloc_ids_find(&shared->table, (i + 1) * PAGE, PAGE);
+
+            wrong += n && n <= over;
+        }
+        wrong += alloc_ids_find(&shared->table, 1000 * PAGE, 1) != shared->steady;
+    }
+    return (void *)wrong;
+}
+
+/* Sixty-four addresses are freed and used again all the time: a reader that began after an end
+ * was known never gets the number of before. */
+static void find__beside_a_writer__never_an_ended_number(void **state)
+{
+    static struct shared shared = {.table = SERIALS_INITIALIZER};
+    struct serial *slots[64] = {0}, *steady;
+    pthread_t readers[2];
+    void *wrong;
+
+    shared.steady = number(&shared.table, 1000 * PAGE, PAGE, &steady);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_all, &shared), 0);
+    for (unsigned round = 0; round < 200; round++) {
+        uint64_t last = 0;
+
+        for (unsigned i = 0; i < 64; i++)
+            last = number(&shared.table, (i * 5 % 64 + 1) * PAGE, PAGE, &slots[i]);
+        for (unsigned i = 0; i < 64; i++)
+            alloc_ids_end(slots[i]);
+        shared.ended = last;
+    }
+    shared.stop = true;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(readers[i], &wrong), 0);
+        assert_int_equal((uintptr_t)wrong, 0);
+    }
+    alloc_ids_forget(&shared.table, withdraw, NULL);
+}
+
+TEST_MAIN(TEST(find__empty_table__nothing), TEST(find__inside__number),
+          TEST(find__partly_outside__nothing), TEST(end__same_address_again__another_number),
+          TEST(end__before_enter__nothing), TEST(enter__twice_for_one_allocation__first_number),
+          TEST(enter__overlaps_live_one__refused), TEST(enter__over_ended_ones__replaces_them),
+          TEST(many__any_order__each_found), TEST(draw__many_short_lives__slots_are_used_again),
+          TEST(forget__live_ones__withdrawn_and_gone),
+          TEST(find__beside_a_writer__never_an_ended_number))

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a cache counts besides hits and misses: causes of evictions, failures, high-water marks,
+ * the time registrations take; of a domain and of each cache.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/vendors.h"
+
+#include "core/stats/cache_stats.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define LEN 4096
+
+static char memory[64][LEN];
+
+static void open_fixture(struct fixture *fixture, uint64_t max_regions)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = max_regions};
+
+    vendors_reset();
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+}
+
+static void touch(const struct fixture *fixture, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        fixture_key(fixture, memory[i], LEN);
+}
+
+static void fail_reg(int code, int times)
+{
+    atomic_store(&counter.reg_code, code);
+    atomic_store(&counter.reg_times, times);
+}
+
+static struct hmreg_stats stats_of(const struct fixture *fixture, enum hmreg_iface iface, int device)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_cache_stats(fixture->domain, iface, device, &stats));
+    return stats;
+}
+
+/* One that nobody else sees. */
+static void open_ledger(struct cache_stats *ledger)
+{
+    static struct stats_page none;
+
+    cache_stats_open(ledger, &none, NULL, HMREG_IFACE_SYSTEM, -1);
+}
+
+static uint64_t timed(const struct hmreg_stats *stats)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++)
+        sum += stats->reg_times[i];
+    return sum;
+}
+
+/* ---- counts ----------------------------------------------------------------------------- */
+
+static void evictions__each_cause__counted_by_itself(void **state)
+{
+    static const int codes[] = {-ENOMEM,       -ENOSPC,       -ENOSPC,
+                                -HMREG_ENOKEY, -HMREG_ENOKEY, -HMREG_ENOKEY};
+    struct hmreg_stats stats;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 8);
+    touch(&fixture, 8);
+    for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        fail_reg(codes[i], 1);
+        fixture_key(&fixture, memory[8 + i], LEN); /* one goes for the limit, one for the code */
+        fixture_key(&fixture, memory[20 + i], LEN);
+    }
+    stats = fixture_stats(&fixture);
+    assert_int_equal(stats.evicted_memory, 1);
+    assert_int_equal(stats.evicted_room, 2);
+    assert_int_equal(stats.evicted_keys, 3);
+    assert_int_equal(stats.evicted_limit, 6);
+    assert_int_equal(stats.evictions, 12);
+    fixture_close(&fixture);
+}
+
+static void failures__for_good__counted_once_whatever_was_tried(void **state)
+{
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    touch(&fixture, 3);
+    fail_reg(-EIO, 1);
+    assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -EIO);
+    assert_int_equal(fixture_stats(&fixture).failures, 1);
+    fail_reg(-ENOMEM, -1); /* evicts all, tries three times */
+    assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -ENOMEM);
+    assert_int_equal(fixture_stats(&fixture).failures, 2);
+    assert_int_equal(fixture_stats(&fixture).evicted_memory, 3);
+    fail_reg(-ENOMEM, 1); /* nothing to evict; then something */
+    assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -ENOMEM);
+    touch(&fixture, 1);
+    fail_reg(-ENOMEM, 1);
+    touch(&fixture, 2);
+    assert_int_equal(fixture_stats(&fixture).failures, 3);
+    fixture_close(&fixture);
+}
+
+static void high_water__stays_when_regions_go(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    touch(&fixture, 5);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    fixture_key(&fixture, memory[0], 2 * LEN);
+    assert_int_equal(fixture_stats(&fixture).regions, 1);
+    assert_int_equal(fixture_stats(&fixture).regions_max, 5);
+    assert_int_equal(fixture_stats(&fixture).bytes, 2 * LEN);
+    assert_int_equal(fixture_stats(&fixture).bytes_max, 5 * LEN);
+    fixture_close(&fixture);
+}
+
+/* ---- one cache -------------------------------------------------------------------------- */
+
+static void cache_stats__each_cache__its_own_and_the_domain_the_sum(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    vendor_claim(HMREG_IFACE_CUDA, memory[10], LEN, HMREG_MEM_DEVICE, 1);
+    vendor_claim(HMREG_IFACE_ZE, memory[11], LEN, HMREG_MEM_HOST_PINNED, 0);
+    touch(&fixture, 12);
+    fixture_key(&fixture, memory[10], LEN);
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_SYSTEM, -1).misses, 10);
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_SYSTEM, 0).misses, 10);
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).misses, 1);
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).hits, 1);
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 0).misses, 0);
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, -1).misses, 1); /* whatever device pinned it */
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, 0).misses, 0);
+    assert_int_equal(fixture_stats(&fixture).misses, 12);
+    assert_int_equal(fixture_stats(&fixture).regions_max, 12);
+    fixture_close(&fixture);
+}
+
+static void cache_stats__no_such_cache__refused(void **state)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats), .hits = 77};
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    assert_fails(hmreg_cache_stats(fixture.domain, 9, 0, &stats), -EINVAL, "iface is 9");
+    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 2, &stats), -ENODEV,
+                 "cuda has no device 2");
+    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, -2, &stats), -ENODEV, "device -2");
+    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, 1, &stats), -ENODEV,
+                 "for system memory");
+    assert_int_equal(stats.hits, 77);
+    fixture_close(&fixture);
+}
+
+/* ---- time ------------------------------------------------------------------------------- */
+
+static void sleep_two_ms(const struct provider_request *request)
+{
+    const struct timespec moment = {.tv_nsec = 2000000};
+
+    nanosleep(&moment, NULL);
+}
+
+static void times__slow_registrations__each_is_timed(void **state)
+{
+    struct hmreg_stats stats;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    counter.reg_hook = sleep_two_ms;
+    touch(&fixture, 5);
+    touch(&fixture, 5);
+    stats = fixture_stats(&fixture);
+    assert_int_equal(timed(&stats), 5);
+    for (unsigned i = 0; i < 20; i++) /* 2^20 ns are less than 2 ms */
+        assert_int_equal(stats.reg_times[i], 0);
+    assert_true(stats.reg_ns >= 5 * 2000000);
+    assert_in_range(stats.reg_longest_ns, 2000000, stats.reg_ns);
+    fixture_close(&fixture);
+}
+
+static void times__failed_registration__not_among_them(void **state)
+{
+    struct hmreg_stats stats;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    fail_reg(-EIO, 1);
+    assert_int_equal(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EIO);
+    stats = fixture_stats(&fixture);
+    assert_int_equal(timed(&stats), 0);
+    assert_int_equal(stats.reg_ns, 0);
+    fixture_close(&fixture);
+}
+
+static void times__powers_of_two__in_their_buckets(void **state)
+{
+    struct hmreg_stats stats = {0};
+    struct cache_stats ledger;
+
+    open_ledger(&ledger);
+    cache_stats_took(&ledger, 0);
+    cache_stats_took(&ledger, 1);
+    cache_stats_took(&ledger, 4095);
+    cache_stats_took(&ledger, 4096);
+    cache_stats_took(&ledger, 8191);
+    cache_stats_took(&ledger, UINT64_C(1) << 60);
+    cache_stats_sum(&ledger, &stats);
+    assert_int_equal(stats.reg_times[0], 2);
+    assert_int_equal(stats.reg_times[11], 1);
+    assert_int_equal(stats.reg_times[12], 2);
+    assert_int_equal(stats.reg_times[HMREG_STATS_TIMES - 1], 1);
+    assert_int_equal(timed(&stats), 6);
+    assert_true(stats.reg_longest_ns == UINT64_C(1) << 60);
+    cache_stats_close(&ledger);
+}
+
+static void times__short_registrations__one_in_sixteen(void **state)
+{
+    struct cache_stats ledger;
+
+    open_ledger(&ledger);
+    assert_true(cache_stats_start(&ledger) != 0);
+    cache_stats_took(&ledger, 999);
+    for (int i = 0; i < 15; i++)
+        assert_true(cache_stats_start(&ledger) == 0);
+    assert_true(cache_stats_start(&ledger) != 0);
+    cache_stats_took(&ledger, 1000);
+    for (int i = 0; i < 20; i++)
+        assert_true(cache_stats_start(&ledger) != 0);
+    cache_stats_close(&ledger);
+}
+
+/* ---- rows ------------------------------------------------------------------------------- */
+
+static uint64_t hits_of(struct cache_stats *ledger)
+{
+    struct hmreg_stats stats = {0};
+
+    cache_stats_sum(ledger, &stats);
+    return stats.hits;
+}
+
+static void rows__hits_of_threads__summed_and_kept_when_they_leave(void **state)
+{
+    struct cache_stats_row *rows[3];
+    struct cache_stats ledger;
+
+    open_ledger(&ledger);
+    for (int i = 0; i < 3; i++) {
+        rows[i] = cache_stats_join(&ledger);
+        assert_non_null(rows[i]);
+        for (int n = 0; n <= i; n++)
+            cache_stats_hit(rows[i]->shown);
+    }
+    cache_stats_add(&ledger, STATS_HITS, 100);
+    assert_int_equal(hits_of(&ledger), 106);
+    cache_stats_leave(&ledger, rows[1]); /* the one in the middle, the last, the first */
+    cache_stats_hit(rows[2]->shown);
+    assert_int_equal(hits_of(&ledger), 107);
+    cache_stats_leave(&ledger, rows[0]);
+    cache_stats_leave(&ledger, rows[2]);
+    cache_stats_leave(&ledger, NULL);
+    assert_int_equal(hits_of(&ledger), 107);
+    cache_stats_close(&ledger);
+}
+
+TEST_MAIN(TEST(evictions__each_cause__counted_by_itself),
+          TEST(failures__for_good__counted_once_whatever_was_tried),
+          TEST(high_water__stays_when_regions_go),
+          TEST(cache_stats__each_cache__its_own_and_the_domain_the_sum),
+          TEST(cache_stats__no_such_cache__refused), TEST(times__slow_registrations__each_is_timed),
+          TEST(times__failed_registration__not_among_them),
+          TEST(times__powers_of_two__in_their_buckets),
+          TEST(times__short_registrations__one_in_sixteen),
+          TEST(rows__hits_of_threads__summed_and_kept_when_they_leave))

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a library shows: the file and its seals, places that run out and are given back, children
+ * of fork(), applications that close descriptors they do not know.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/vendors.h"
+
+#include "core/context/domain.h"
+#include "core/stats/cache_stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char memory[8][LEN];
+
+static void open_fixture(struct fixture *fixture)
+{
+    vendors_reset();
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, NULL);
+}
+
+static struct stats_layout *page_of(const struct fixture *fixture)
+{
+    assert_non_null(fixture->lib->stats_page.page);
+    return fixture->lib->stats_page.page;
+}
+
+/* The book of a cache of the first domain; NULL: none. */
+static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_iface iface, int device)
+{
+    struct stats_layout *page = page_of(fixture);
+
+    for (unsigned i = 0; i < STATS_BLOCKS; i++) {
+        struct stats_block *block = &page->blocks[i];
+
+        if (block->domain == 1 && block->iface == (int)iface && block->device == device)
+            return block;
+    }
+    return NULL;
+}
+
+/* ---- the file --------------------------------------------------------------------------- */
+
+static void page__of_a_library__says_whose_it_is(void **state)
+{
+    const struct stats_header *header;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    header = &page_of(&fixture)->header;
+    assert_true(header->magic == STATS_PAGE_MAGIC);
+    assert_memory_equal(&header->magic, "hmgstats", 8);
+    assert_int_equal(header->version, STATS_PAGE_VERSION);
+    assert_int_equal(header->size, sizeof(struct stats_layout));
+    assert_int_equal(header->pid, getpid());
+    assert_int_equal(header->monitor, HMREG_MONITOR_IMPORT);
+    assert_string_equal(header->hmreg, hmreg_version());
+    fixture_close(&fixture);
+}
+
+static void file__size_and_bytes__nobody_elses_to_change(void **state)
+{
+    struct stat status;
+    char path[64];
+    struct fixture fixture;
+    int fd;
+
+    open_fixture(&fixture);
+    fd = fixture.lib->stats_page.fd;
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_size, sizeof(struct stats_layout));
+    assert_true(status.st_blocks * 512 >= status.st_size); /* no page is still to be had */
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(errno, EPERM);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0) { /* kernels without a seal for future writers let the owner write */
+        assert_int_equal(ftruncate(fd, 1 << 20), -1);
+        close(fd);
+    }
+    fixture_close(&fixture);
+}
+
+static void switched_off__no_descriptor_and_all_is_counted(void **state)
+{
+    struct fixture fixture;
+    int shown;
+
+    open_fixture(&fixture);
+    shown = test_count_fds();
+    fixture_close(&fixture);
+    setenv("HMREG_STATS", "off", 1);
+    open_fixture(&fixture);
+    unsetenv("HMREG_STATS");
+    assert_int_equal(test_count_fds(), shown - 1);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_int_equal(fixture_stats(&fixture).misses, 1);
+    assert_int_equal(fixture_stats(&fixture).shown, 0);
+    assert_int_equal(fixture_stats(&fixture).caches, 10); /* of host memory, and two devices each */
+    fixture_close(&fixture);
+}
+
+/* ---- places ----------------------------------------------------------------------------- */
+
+static void domain__of_a_library__shown_while_it_is_open(void **state)
+{
+    struct hmreg_domain *other;
+    struct stats_layout *page;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    page = page_of(&fixture);
+    assert_int_equal(page->domains[0].number, 1);
+    assert_string_equal(page->domains[0].provider, fixture.domain->ops.name);
+    assert_string_equal(page->domains[0].fabric, fixture.domain->caps.fabric);
+    other = counter_open_more(fixture.lib, NULL);
+    assert_int_equal(page->domains[1].number, 2);
+    assert_ok(hmreg_domain_close(other));
+    assert_int_equal(page->domains[1].number, 0);
+    other = counter_open_more(fixture.lib, NULL);
+    assert_int_equal(page->domains[1].number, 3);
+    assert_int_equal(page->domains[1].sequence % 2, 0);
+    assert_ok(hmreg_domain_close(other));
+    fixture_close(&fixture);
+}
+
+static void books__one_a_cache__count_there(void **state)
+{
+    struct stats_block *host, *device;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    vendor_claim(HMREG_IFACE_CUDA, memory[1], LEN, HMREG_MEM_DEVICE, 1);
+    host = book_of(&fixture, HMREG_IFACE_SYSTEM, -1);
+    device = book_of(&fixture, HMREG_IFACE_CUDA, 1);
+    assert_non_null(book_of(&fixture, HMREG_IFACE_ZE, -1));
+    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(&fixture, memory[1], LEN);
+    assert_int_equal(host->counts[STATS_MISSES], 1);
+    assert_int_equal(host->counts[STATS_REGIONS], 1);
+    assert_int_equal(host->counts[STATS_LIMIT_REGIONS], fixture.domain->max_regions);
+    assert_int_equal(device->counts[STATS_MISSES], 1);
+    assert_int_equal(fixture_stats(&fixture).shown, fixture_stats(&fixture).caches);
+    fixture_close(&fixture);
+}
+
+static void books__of_a_cache_that_ended__the_next_begins_at_zero(void **state)
+{
+    struct hmreg_domain *other;
+    struct stats_block *block;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    other = counter_open_more(fixture.lib, NULL);
+    for (block = page_of(&fixture)->blocks; block->domain != 2 || block->iface || block->device >= 0;)
+        block++;
+    assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(block->counts[STATS_MISSES], 1);
+    assert_ok(hmreg_domain_close(other));
+    assert_int_equal(block->domain, 0);
+    other = counter_open_more(fixture.lib, NULL);
+    assert_int_equal(block->domain, 2);
+    assert_int_equal(block->counts[STATS_MISSES], 0);
+    assert_int_equal(block->counts[STATS_REGIONS_MAX], 0);
+    assert_ok(hmreg_domain_close(other));
+    fixture_close(&fixture);
+}
+
+static void places__none_left__counted_unseen_and_said(void **state)
+{
+    struct hmreg_domain *others[STATS_DOMAINS];
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct stats_header *header;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    header = &page_of(&fixture)->header;
+    for (int i = 0; i < STATS_DOMAINS; i++)
+        others[i] = counter_open_more(fixture.lib, NULL);
+    assert_int_equal(header->lost_domains, 1);
+    assert_int_equal(header->lost_blocks, 10 * (STATS_DOMAINS + 1) - STATS_BLOCKS);
+    assert_ok(hmreg_mr_get(others[STATS_DOMAINS - 1], memory[0], LEN, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_stats(others[STATS_DOMAINS - 1], &stats));
+    assert_int_equal(stats.misses, 1);
+    assert_int_equal(stats.shown, 0);
+    for (int i = 0; i < STATS_DOMAINS; i++)
+        assert_ok(hmreg_domain_close(others[i]));
+    assert_int_equal(header->lost_domains, 0);
+    assert_int_equal(header->lost_blocks, 0);
+    fixture_close(&fixture);
+}
+
+static void rows__none_left__counted_unseen_and_said(void **state)
+{
+    static struct cache_stats_row *rows[STATS_ROWS + 2];
+    struct hmreg_stats stats = {0};
+    struct cache_stats ledger;
+    struct stats_page stats_page;
+
+    stats_page_open(&stats_page, true, HMREG_MONITOR_IMPORT);
+    cache_stats_open(&ledger, &stats_page, stats_page_domain(&stats_page, "test", "test", 0), HMREG_IFACE_ZE, 3);
+    for (int i = 0; i < STATS_ROWS + 2; i++) {
+        rows[i] = cache_stats_join(&ledger);
+        cache_stats_hit(rows[i]->shown);
+    }
+    assert_int_equal(stats_page.page->header.lost_rows, 2);
+    cache_stats_sum(&ledger, &stats);
+    assert_int_equal(stats.hits, STATS_ROWS + 2);
+    for (int i = 0; i < STATS_ROWS + 2; i++) {
+        assert_true(rows[i]->shown == &rows[i]->own || rows[i]->shown->block == 1);
+        cache_stats_leave(&ledger, rows[i]);
+    }
+    assert_int_equal(stats_page.page->header.lost_rows, 0);
+    assert_int_equal(stats_page.page->blocks[0].counts[STATS_HITS], STATS_ROWS + 2);
+    assert_int_equal(stats_page.page->blocks[0].sequence % 2, 0);
+    for (int i = 0; i < STATS_ROWS; i++)
+        assert_int_equal(stats_page.page->rows[i].block, 0);
+    cache_stats_close(&ledger);
+    stats_page_close(&stats_page);
+}
+
+/* ---- other processes, other owners ------------------------------------------------------ */
+
+static int child(const struct fixture *parents)
+{
+    struct stats_layout *page = parents->lib->stats_page.page;
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg *lib;
+
+    if (hmreg_open(&config, &lib))
+        return 1;
+    if (!lib->stats_page.page || lib->stats_page.page == page || lib->stats_page.fd == parents->lib->stats_page.fd)
+        return 2;
+    if (lib->stats_page.page->header.pid != getpid() || page->header.pid == getpid())
+        return 3;
+    return hmreg_close(lib) ? 4 : 0;
+}
+
+static void fork__child_shows_its_own(void **state)
+{
+    struct fixture fixture;
+    int status;
+    pid_t pid;
+
+    open_fixture(&fixture);
+    pid = fork();
+    if (pid == 0)
+        _exit(child(&fixture));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_int_equal(book_of(&fixture, HMREG_IFACE_SYSTEM, -1)->counts[STATS_MISSES], 1);
+    fixture_close(&fixture);
+}
+
+static void close__application_closed_the_descriptor__its_next_file_stays_open(void **state)
+{
+    struct fixture fixture;
+    int number;
+
+    open_fixture(&fixture);
+    number = fixture.lib->stats_page.fd;
+    close(number);
+    assert_int_equal(dup3(STDERR_FILENO, number, O_CLOEXEC), number);
+    fixture_key(&fixture, memory[0], LEN);
+    fixture_close(&fixture);
+    assert_true(fcntl(number, F_GETFD) >= 0);
+    close(number);
+}
+
+TEST_MAIN(TEST(page__of_a_library__says_whose_it_is),
+          TEST(file__size_and_bytes__nobody_elses_to_change),
+          TEST(switched_off__no_descriptor_and_all_is_counted),
+          TEST(domain__of_a_library__shown_while_it_is_open), TEST(books__one_a_cache__count_there),
+          TEST(books__of_a_cache_that_ended__the_next_begins_at_zero),
+          TEST(places__none_left__counted_unseen_and_said),
+          TEST(rows__none_left__counted_unseen_and_said), TEST(fork__child_shows_its_own),
+          TEST(close__application_closed_the_descriptor__its_next_file_stays_open))

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg doctor: why GPUDirect works here or does not. Gathers facts, proves what can be proven,
+ * judges, and says what to do.
+ */
+#include "tools/doctor/doctor.h"
+
+#include "tools/command.h"
+#include "tools/doctor/findings.h"
+#include "tools/fabrics.h"
+#include "tools/machine.h"
+#include "tools/prover.h"
+#include "tools/root.h"
+#include "tools/topology.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    bool json, no_proof;
+    int patience; /* seconds */
+    const char *explain;
+};
+
+/* ---- facts ------------------------------------------------------------------------------ */
+
+static json_t *gather(struct hmreg *lib, const struct options *options)
+{
+    json_t *facts = doc_made(json_object());
+
+    doc_set(facts, "root", doc_text(root_prefix()));
+    doc_set(facts, "kernel", kernel_facts());
+    doc_set(facts, "process", process_facts());
+    doc_set(facts, "cache", machine_cache_limits(lib));
+    doc_set(facts, "runtimes", machine_runtimes(lib));
+    doc_set(facts, "devices", machine_devices(lib));
+    doc_set(facts, "gpus", gpus_facts());
+    doc_set(facts, "nvidia", nvidia_facts(json_object_get(facts, "runtimes")));
+    doc_set(facts, "nics", nics_facts());
+    doc_set(facts, "peer_memory", peers_facts());
+    doc_set(facts, "topology",
+            topology_facts(json_object_get(facts, "devices"), json_object_get(facts, "nics")));
+    fabrics_describe(lib, facts);
+    if (!options->no_proof)
+        prover_run(facts, options->patience);
+    doc_set(facts, "pairs", paths_pairs(facts));
+    return facts;
+}
+
+static json_t *examine(struct hmreg *lib, const struct options *options)
+{
+    static const char *const verdicts[SEVERITIES] = {"good", "degraded", "broken"};
+    json_t *document = doc_new("doctor"), *facts = gather(lib, options);
+    json_t *findings = doctor_judge(facts);
+
+    doc_set(document, "verdict", doc_text(verdicts[findings_worst(findings)]));
+    doc_set(document, "summary", doctor_summary(facts, findings));
+    doc_set(document, "findings", findings);
+    doc_set(document, "facts", facts);
+    return document;
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static int explain(const char *code)
+{
+    if (finding_explain(code))
+        return EXIT_GOOD;
+    if (strcmp(code, "list"))
+        fprintf(stderr, "hmreg doctor: --explain %s: no such code; accepted are list, and:\n",
+                code);
+    findings_print_codes();
+    return strcmp(code, "list") ? EXIT_TROUBLE : EXIT_GOOD;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options = {.patience = PROVER_PATIENCE};
+    int status;
+    json_t *document;
+    struct hmreg *lib;
+
+    if (argc == 2 && !strcmp(argv[1], PROVER_ARGUMENT))
+        return prover_main();
+    status = options_parse(self, argc, argv, &options);
+    if (status != EXIT_GO_ON)
+        return status;
+    if (options.explain)
+        return explain(options.explain);
+    if (hmreg_open(NULL, &lib)) {
+        fprintf(stderr, "hmreg doctor: %s\n", hmreg_last_error()->text);
+        return EXIT_TROUBLE;
+    }
+    document = examine(lib, &options);
+    hmreg_close(lib);
+    if (options.json)
+        doc_print_json(document);
+    else
+        doctor_print_text(document);
+    status = (int)findings_worst(json_object_get(document, "findings"));
+    json_decref(document);
+    return status;
+}
+
+/* ---- options ---------------------------------------------------------------------------- */
+
+static const char *take_json(const char *value, void *options)
+{
+    ((struct options *)options)->json = true;
+    return NULL;
+}
+
+static const char *take_no_proof(const char *value, void *options)
+{
+    ((struct options *)options)->no_proof = true;
+    return NULL;
+}
+
+static const char *take_patience(const char *value, void *options)
+{
+    char *end;
+    long seconds = strtol(value, &end, 10);
+
+    if (value[0] < '0' || value[0] > '9' || *end || seconds < 1 || seconds > 3600)
+        return "seconds are accepted, from 1 to 3600";
+    ((struct options *)options)->patience = (int)seconds;
+    return NULL;
+}
+
+static const char *take_explain(const char *value, void *options)
+{
+    ((struct options *)options)->explain = value;
+    return NULL;
+}
+
+static const struct option_def options[] = {
+    {"explain", "CODE", "teach about a finding; \"list\" has all codes", take_explain},
+    {"no-proof", NULL, "allocate nothing on devices and transfer nothing", take_no_proof},
+    {"patience", "SECONDS", "how long one proof may take; 60 unless said", take_patience},
+    {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", take_json},
+    {0},
+};
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .summary = "say why GPUDirect works here or not, and prove it by transfers",
+    .description =
+        "Looks at everything GPUDirect rests on: runtimes, drivers, kernel modules, RDMA\n"
+        "devices, the PCI tree, limits, permissions. For each pair of device and NIC it\n"
+        "tells the path registration takes and why better ones are refused, and proves\n"
+        "it: memory is allocated on the device and registered, the NIC, connected with\n"
+        "itself, writes and reads it, and the bytes are compared.\n"
+        "\n"
+        "Needs no root; what root would add is said. Changes nothing. Each finding has a\n"
+        "code that stays, a sentence, the remedy, and where it was read.\n",
+    .examples = "  hmreg doctor\n"
+                "  hmreg doctor --explain no-peer-memory\n"
+                "  hmreg doctor --json | jq -r '.findings[] | .code + \": \" + .remedy'\n",
+    .statuses = "  0  good: every pair has its best path\n"
+                "  1  degraded: it works, but worse than it could\n"
+                "  2  broken: no GPU, no RDMA device, no path, or a proof that failed\n"
+                "  3  no verdict: the command line is wrong, the library cannot be opened,\n"
+                "     or the output cannot be written\n",
+    .trouble = EXIT_TROUBLE,
+    .options = options,
+    .run = run,
+};

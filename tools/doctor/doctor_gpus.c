@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * GPUs as the PCI bus has them, whether or not a runtime knows them: their driver, the files their
+ * runtime needs, the window to their memory. And which half of NVIDIA's driver is which.
+ */
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
+#include "tools/machine.h"
+#include "tools/root.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct vendor {
+    unsigned id;
+    const char *name;
+    enum hmreg_iface iface;
+    const char *drivers[3];
+    const char *files[3]; /* in /dev; one that ends in '*': any that begins so */
+};
+
+static const struct vendor vendors[] = {
+    {0x10de, "NVIDIA", HMREG_IFACE_CUDA, {"nvidia"}, {"nvidiactl", "nvidia0*"}},
+    {0x1002, "AMD", HMREG_IFACE_ROCR, {"amdgpu"}, {"kfd", "dri/renderD*"}},
+    {0x8086, "Intel", HMREG_IFACE_ZE, {"xe", "i915"}, {"dri/renderD*"}},
+};
+#define VENDORS (sizeof(vendors) / sizeof(vendors[0]))
+
+static const struct vendor *vendor_named(const char *name)
+{
+    for (size_t i = 0; i < VENDORS; i++)
+        if (!strcmp(vendors[i].name, name))
+            return &vendors[i];
+    return NULL;
+}
+
+/* ---- facts ------------------------------------------------------------------------------ */
+
+static uint64_t hexadecimal(const char *pci, const char *file)
+{
+    char words[32] = "";
+
+    root_read(words, sizeof(words), "/sys/bus/pci/devices/%s/%s", pci, file);
+    return strtoull(words, NULL, 16);
+}
+
+/* Its vendor, if it is a GPU of one that we know: a display or an accelerator, and not the one
+ * built into the processor, which is on the root bus. */
+static const struct vendor *gpu_vendor(const char *pci)
+{
+    unsigned class = (unsigned)(hexadecimal(pci, "class") >> 16);
+    unsigned id = (unsigned)hexadecimal(pci, "vendor");
+
+    if ((class != 0x03 && class != 0x12) || !strncmp(pci + 5, "00:", 3))
+        return NULL;
+    for (size_t i = 0; i < VENDORS; i++)
+        if (vendors[i].id == id)
+            return &vendors[i];
+    return NULL;
+}
+
+/* The first file of /dev that fits; "" where there is none. */
+static void fitting_file(const char *pattern, char *buf, size_t size)
+{
+    const char *slash = strrchr(pattern, '/'), *star = strchr(pattern, '*');
+    const char *first = slash ? slash + 1 : pattern;
+    size_t length = star ? (size_t)(star - first) : strlen(first);
+    json_t *names = root_list("/dev/%.*s", (int)(first - pattern), pattern), *name;
+    size_t i;
+
+    buf[0] = '\0';
+    json_array_foreach(names, i, name)
+    {
+        const char *words = json_string_value(name);
+
+        if (strncmp(words, first, length) || (!star && words[length]) || buf[0])
+            continue;
+        snprintf(buf, size, "/dev/%.*s%s", (int)(first - pattern), pattern, words);
+    }
+    json_decref(names);
+}
+
+/* What is wrong with the files: an array of "missing: /dev/kfd". */
+static json_t *lacking_files(const struct vendor *vendor)
+{
+    json_t *lacking = doc_made(json_array());
+    char path[128];
+
+    for (size_t i = 0; i < 3 && vendor->files[i]; i++) {
+        fitting_file(vendor->files[i], path, sizeof(path));
+        if (!path[0])
+            doc_add(lacking, doc_format("/dev/%s is missing", vendor->files[i]));
+        else if (!root_opens("%s", path))
+            doc_add(lacking, doc_format("%s is closed to this user", path));
+    }
+    return lacking;
+}
+
+/* The largest memory region of a device: lines of "start end flags". */
+static json_t *largest_bar(const char *pci)
+{
+    uint64_t largest = 0, from, to;
+    char words[4096], *line, *rest;
+
+    if (!root_read(words, sizeof(words), "/sys/bus/pci/devices/%s/resource", pci))
+        return doc_made(json_null());
+    for (line = strtok_r(words, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (sscanf(line, "%" SCNx64 " %" SCNx64, &from, &to) == 2 && to > from &&
+            to - from >= largest)
+            largest = to - from + 1;
+    return doc_count(largest, 0);
+}
+
+static json_t *describe_gpu(const char *pci, const struct vendor *vendor)
+{
+    return doc_made(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "pci", pci, "vendor", vendor->name,
+                              "iface", hmreg_iface_name(vendor->iface), "driver",
+                              root_target_fact("/sys/bus/pci/devices/%s/driver", pci), "bar",
+                              largest_bar(pci), "files_lacking", lacking_files(vendor)));
+}
+
+json_t *gpus_facts(void)
+{
+    json_t *gpus = doc_made(json_array()), *names = root_list("/sys/bus/pci/devices"), *name;
+    size_t i;
+
+    json_array_foreach(names, i, name)
+    {
+        const char *pci = json_string_value(name);
+        const struct vendor *vendor = strlen(pci) > 8 ? gpu_vendor(pci) : NULL;
+
+        if (vendor)
+            doc_add(gpus, describe_gpu(pci, vendor));
+    }
+    json_decref(names);
+    return gpus;
+}
+
+/* ---- NVIDIA's driver -------------------------------------------------------------------- */
+
+static const json_t *runtime_of(const json_t *runtimes, const char *iface)
+{
+    const json_t *runtime;
+    size_t i;
+
+    json_array_foreach(runtimes, i, runtime)
+    {
+        if (!strcmp(doc_words(runtime, "iface"), iface))
+            return runtime;
+    }
+    return NULL;
+}
+
+/* "550.54.15" of a libcuda.so.550.54.15; null where the file's name does not say. */
+static json_t *libcuda_version(const json_t *runtimes)
+{
+    static const char name[] = "libcuda.so.";
+    char *path = realpath(doc_words(runtime_of(runtimes, "cuda"), "library"), NULL);
+    const char *at = path ? strstr(path, name) : NULL;
+    bool told = at && strchr(at + sizeof(name) - 1, '.');
+    json_t *version = told ? doc_text(at + sizeof(name) - 1) : doc_made(json_null());
+
+    free(path);
+    return version;
+}
+
+json_t *nvidia_facts(const json_t *runtimes)
+{
+    json_t *nvidia = doc_made(json_object());
+    char words[512];
+    bool told = root_read(words, sizeof(words), "/proc/driver/nvidia/version");
+
+    doc_set(nvidia, "module_version", root_text_fact("/sys/module/nvidia/version"));
+    doc_set(nvidia, "open_modules",
+            told ? json_boolean(strstr(words, "Open Kernel Module")) : json_null());
+    doc_set(nvidia, "library_version", libcuda_version(runtimes));
+    return nvidia;
+}
+
+/* ---- judging ---------------------------------------------------------------------------- */
+
+static bool drives(const struct vendor *vendor, const char *driver)
+{
+    for (size_t i = 0; i < 3 && vendor->drivers[i]; i++)
+        if (!strcmp(vendor->drivers[i], driver))
+            return true;
+    return false;
+}
+
+/* The runtime's device at this PCI address; NULL: it has none. */
+static const json_t *device_at(const json_t *facts, const char *pci)
+{
+    const json_t *device;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "devices"), i, device)
+    {
+        if (!strcmp(doc_words(device, "pci"), pci))
+            return device;
+    }
+    return NULL;
+}
+
+static const char *why_unusable(const json_t *facts, const char *iface)
+{
+    const char *why = doc_words(runtime_of(json_object_get(facts, "runtimes"), iface), "why");
+
+    return why[0] ? why : "it runs, and does not list this GPU";
+}
+
+static void judge_files(const json_t *gpu, json_t *findings)
+{
+    const json_t *file;
+    struct names names = {.count = 0};
+    size_t i;
+
+    json_array_foreach(json_object_get(gpu, "files_lacking"), i, file)
+    {
+        names_add(&names, json_string_value(file));
+    }
+    finding_add(findings, "gpu-no-node", "/dev", "%s GPU %s: %s.", doc_words(gpu, "vendor"),
+                doc_words(gpu, "pci"), names_text(&names));
+}
+
+/* A GPU that its runtime does not have: the lowest layer that is wrong is the cause. */
+static void judge_absent(const json_t *facts, const json_t *gpu, json_t *findings)
+{
+    const char *pci = doc_words(gpu, "pci"), *driver = doc_words(gpu, "driver");
+    const char *name = doc_words(gpu, "vendor"), *iface = doc_words(gpu, "iface");
+    const struct vendor *vendor = vendor_named(name);
+    char where[96];
+
+    snprintf(where, sizeof(where), "/sys/bus/pci/devices/%s/driver", pci);
+    if (vendor && !drives(vendor, driver))
+        finding_add(findings, "gpu-no-driver", where,
+                    "%s GPU %s is bound to %s%s; %s needs %s%s%s.", name, pci,
+                    driver[0] ? "the driver " : "no driver", driver, iface, vendor->drivers[0],
+                    vendor->drivers[1] ? " or " : "", vendor->drivers[1] ? vendor->drivers[1] : "");
+    else if (json_array_size(json_object_get(gpu, "files_lacking")))
+        judge_files(gpu, findings);
+    else
+        finding_add(findings, "gpu-no-runtime", "hmreg_runtime_query()",
+                    "%s GPU %s has its driver, and %s cannot use it: %s.", name, pci, iface,
+                    why_unusable(facts, iface));
+}
+
+static void judge_bar(const json_t *gpu, const json_t *device, json_t *findings)
+{
+    uint64_t bar = doc_number(gpu, "bar"), memory = doc_number(device, "memory");
+    char where[96], window[32], all[32];
+
+    if (!bar || !memory || bar >= memory)
+        return;
+    snprintf(where, sizeof(where), "/sys/bus/pci/devices/%s/resource", doc_words(gpu, "pci"));
+    finding_add(findings, "bar-small", where,
+                "%s %" PRIu64 " (%s) has %s of memory and shows the bus a window of %s.",
+                doc_words(device, "iface"), doc_number(device, "device"), doc_words(gpu, "pci"),
+                doc_bytes_words(memory, all), doc_bytes_words(bar, window));
+}
+
+/* Does a CUDA device deny the export? Only then the modules' flavour is to blame. */
+static bool cuda_exports_nothing(const json_t *facts)
+{
+    const json_t *device;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "devices"), i, device)
+    {
+        if (!strcmp(doc_words(device, "iface"), "cuda") && !doc_is(device, "dmabuf"))
+            return true;
+    }
+    return false;
+}
+
+static void judge_nvidia(const json_t *facts, json_t *findings)
+{
+    const json_t *nvidia = json_object_get(facts, "nvidia");
+    const char *module = doc_words(nvidia, "module_version");
+    const char *library = doc_words(nvidia, "library_version");
+
+    if (module[0] && library[0] && strcmp(module, library))
+        finding_add(findings, "driver-mismatch", "/sys/module/nvidia/version, libcuda.so.1",
+                    "NVIDIA's kernel module is of version %s, libcuda of %s.", module, library);
+    if (json_is_false(json_object_get(nvidia, "open_modules")) && cuda_exports_nothing(facts))
+        finding_add(findings, "nvidia-closed-modules",
+                    "/proc/driver/nvidia/version, the device's attribute for dmabufs",
+                    "NVIDIA's closed kernel modules are loaded, and the device exports no dmabuf.");
+}
+
+void gpus_judge(const json_t *facts, json_t *findings)
+{
+    const json_t *gpu;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "gpus"), i, gpu)
+    {
+        const json_t *device = device_at(facts, doc_words(gpu, "pci"));
+
+        if (device)
+            judge_bar(gpu, device, findings);
+        else
+            judge_absent(facts, gpu, findings);
+    }
+    judge_nvidia(facts, findings);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Pairs of an RDMA device and a device with memory: which path registration takes, which better
+ * ones are refused and why, and how the proof ended. More than one library may offer the same
+ * NIC; of a pair the one with the better path is told.
+ */
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- pairs ------------------------------------------------------------------------------ */
+
+static const char *const path_order[] = {"dmabuf", "peermem", "mapped"};
+#define PATHS (sizeof(path_order) / sizeof(path_order[0]))
+
+/* 0 is best; "none" comes last. */
+static size_t rank(const char *path)
+{
+    size_t i = 0;
+
+    while (i < PATHS && strcmp(path_order[i], path))
+        i++;
+    return i;
+}
+
+/* The path that was taken, if one was, else the one that would be. */
+static const char *path_of(const json_t *memory)
+{
+    const json_t *proof = json_object_get(memory, "proof");
+
+    if (doc_has(proof, "path"))
+        return doc_words(proof, "path");
+    return json_array_size(json_object_get(proof, "refused")) ? "none" : doc_words(memory, "best");
+}
+
+static json_t *refusal(const char *path, const json_t *reason)
+{
+    return doc_made(json_pack("{s:s, s:s, s:s}", "path", path, "slug", doc_words(reason, "slug"),
+                              "text", doc_words(reason, "text")));
+}
+
+/* Reasons of the paths before the one taken: those of the registration, else those foreseen. */
+static json_t *refusals(const json_t *memory)
+{
+    const json_t *made = json_object_get(json_object_get(memory, "proof"), "refused"), *reason;
+    json_t *list = doc_made(json_array());
+    size_t i, best = rank(path_of(memory));
+
+    json_array_foreach(made, i, reason) doc_add(list, refusal(doc_words(reason, "path"), reason));
+    for (i = 0; !json_array_size(made) && i < PATHS && i < best; i++) {
+        reason = json_object_get(json_object_get(memory, "paths"), path_order[i]);
+        if (reason && !doc_is(reason, "usable"))
+            doc_add(list, refusal(path_order[i], reason));
+    }
+    return list;
+}
+
+static const char *distance_of(const json_t *facts, const char *nic, const char *device)
+{
+    const json_t *between, *topology = json_object_get(facts, "topology");
+    size_t i;
+
+    json_array_foreach(json_object_get(topology, "distances"), i, between)
+    {
+        const char *one = doc_words(between, "one"), *other = doc_words(between, "other");
+
+        if ((!strcmp(one, nic) && !strcmp(other, device)) ||
+            (!strcmp(one, device) && !strcmp(other, nic)))
+            return doc_words(between, "distance");
+    }
+    return "?";
+}
+
+static json_t *pair(const json_t *facts, const json_t *fabric, const json_t *memory)
+{
+    const json_t *proof = json_object_get(memory, "proof");
+    json_t *described = doc_made(json_object());
+    char name[32];
+
+    snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
+             doc_number(memory, "device"));
+    doc_set(described, "nic", doc_text(doc_words(fabric, "nic")));
+    doc_set(described, "device", doc_text(name));
+    doc_set(described, "simulated", json_boolean(doc_is(memory, "simulated")));
+    doc_set(described, "fabric", doc_text(doc_words(fabric, "fabric")));
+    doc_set(described, "path", doc_text(path_of(memory)));
+    doc_set(described, "distance", doc_text(distance_of(facts, doc_words(fabric, "nic"), name)));
+    doc_set(described, "refused", refusals(memory));
+    doc_set(described, "proof", proof ? json_incref((json_t *)(uintptr_t)proof) : json_null());
+    return described;
+}
+
+static bool proven(const json_t *pair)
+{
+    return !strcmp(doc_words(json_object_get(pair, "proof"), "result"), "proven");
+}
+
+static bool is_better(const json_t *one, const json_t *other)
+{
+    size_t mine = rank(doc_words(one, "path")), theirs = rank(doc_words(other, "path"));
+
+    return mine < theirs || (mine == theirs && (proven(one) || !proven(other)));
+}
+
+/* Takes over the pair; of two of the same the better stays, the later where they are alike:
+ * libibverbs is listed last, and stands for a NIC where libfabric is no better. */
+static void add_pair(json_t *pairs, json_t *pair)
+{
+    const json_t *other;
+    size_t i;
+
+    json_array_foreach(pairs, i, other)
+    {
+        if (strcmp(doc_words(other, "nic"), doc_words(pair, "nic")) ||
+            strcmp(doc_words(other, "device"), doc_words(pair, "device")))
+            continue;
+        if (is_better(pair, other))
+            json_array_set_new(pairs, i, pair);
+        else
+            json_decref(pair);
+        return;
+    }
+    doc_add(pairs, pair);
+}
+
+json_t *paths_pairs(const json_t *facts)
+{
+    json_t *pairs = doc_made(json_array());
+    const json_t *fabric, *memory;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
+        {
+            if (doc_has(fabric, "nic") && doc_has(memory, "device"))
+                add_pair(pairs, pair(facts, fabric, memory));
+        }
+    }
+    return pairs;
+}
+
+/* ---- what is there at all --------------------------------------------------------------- */
+
+static void judge_devices(const json_t *facts, json_t *findings)
+{
+    const json_t *runtime;
+    char why[800] = "";
+    size_t i;
+
+    if (json_array_size(json_object_get(facts, "devices")))
+        return;
+    json_array_foreach(json_object_get(facts, "runtimes"), i, runtime)
+    {
+        size_t used = strlen(why);
+
+        if (!strcmp(doc_words(runtime, "iface"), "system"))
+            continue;
+        snprintf(why + used, sizeof(why) - used, "%s%s: %s", used ? "; " : "",
+                 doc_words(runtime, "iface"),
+                 doc_words(runtime, "why")[0] ? doc_words(runtime, "why") : "lists none");
+    }
+    finding_add(findings, "no-device", "hmreg_runtime_query()", "No runtime has a device. %s.",
+                why);
+}
+
+static void judge_nics(const json_t *facts, json_t *findings)
+{
+    const json_t *library;
+    char why[600] = "";
+    size_t i;
+
+    if (nics_count(facts))
+        return;
+    json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
+    {
+        size_t used = strlen(why);
+
+        if (doc_words(library, "why")[0])
+            snprintf(why + used, sizeof(why) - used, " %s: %s.", doc_words(library, "library"),
+                     doc_words(library, "why"));
+    }
+    finding_add(findings, "no-nic", "ibv_get_device_list(), fi_getinfo(), /sys/class/infiniband",
+                "No library has an RDMA device.%s", why);
+}
+
+static void judge_simulated(const json_t *facts, json_t *findings)
+{
+    struct names names = {.count = 0};
+    const json_t *device;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "devices"), i, device)
+    {
+        char name[32];
+
+        snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(device, "iface"),
+                 doc_number(device, "device"));
+        if (doc_is(device, "simulated"))
+            names_add(&names, name);
+    }
+    if (names.count)
+        finding_add(findings, "simulated", "hmreg_device_query()", "%s: no hardware, but a test's.",
+                    names_text(&names));
+}
+
+/* ---- pairs that have no path, or not the best ------------------------------------------- */
+
+/* Does a fabric of the CPU's that reaches other machines take this device's memory? */
+static bool cpu_moves(const json_t *facts, const char *device)
+{
+    const json_t *fabric, *memory;
+    char name[32];
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        if (doc_has(fabric, "nic") || strcmp(doc_words(fabric, "provider"), "ofi") ||
+            !strncmp(doc_words(fabric, "fabric"), "shm", 3))
+            continue;
+        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
+        {
+            snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
+                     doc_number(memory, "device"));
+            if (!strcmp(name, device) && strcmp(doc_words(memory, "best"), "none"))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The pairs in a sentence, or that it is all of them. */
+static const char *pairs_text(const json_t *facts, struct names *names)
+{
+    size_t all = json_array_size(json_object_get(facts, "pairs"));
+
+    return all > 1 && names->count == all ? "every pair of device and NIC" : names_text(names);
+}
+
+static void add_name(struct names *names, const json_t *pair)
+{
+    char name[128];
+
+    snprintf(name, sizeof(name), "%s with %s", doc_words(pair, "device"), doc_words(pair, "nic"));
+    names_add(names, name);
+}
+
+static void judge_none(const json_t *facts, json_t *findings)
+{
+    struct names slow = {.count = 0}, dead = {.count = 0};
+    const json_t *pair;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        if (!strcmp(doc_words(pair, "path"), "none"))
+            add_name(cpu_moves(facts, doc_words(pair, "device")) ? &slow : &dead, pair);
+    }
+    if (dead.count)
+        finding_add(findings, "no-path", "hmreg_domain_explain(), hmreg_explain()",
+                    "There is no path for %s.", pairs_text(facts, &dead));
+    if (slow.count)
+        finding_add(findings, "path-through-cpu", "hmreg_domain_explain(), hmreg_explain()",
+                    "There is no path but the CPU's, over another fabric, for %s.",
+                    pairs_text(facts, &slow));
+}
+
+/* A mapping is no way for a NIC: why it is refused helps nobody. */
+static bool is_worth_telling(const json_t *reason)
+{
+    return strcmp(doc_words(reason, "path"), "mapped") != 0;
+}
+
+/* Where the library read a reason; others are its own knowledge, or a registration's answer. */
+static const char *source_of(const char *slug)
+{
+    static const char *const sources[][2] = {
+        {"nic-imports-no-dmabuf", "ibv_reg_dmabuf_mr() with descriptor -1"},
+        {"dmabuf-probe-failed", "ibv_reg_dmabuf_mr() with descriptor -1"},
+        {"kernel-too-old", "ibv_reg_dmabuf_mr() with descriptor -1"},
+        {"libibverbs-too-old", "dlsym(), ibv_reg_dmabuf_mr"},
+        {"dmabuf-import-failed", "ibv_reg_dmabuf_mr() with memory of the device"},
+        {"peer-memory-refused", "ibv_reg_mr() with memory of the device"},
+        {"no-peer-memory", "/sys/kernel/mm/memory_peers, /sys/module/nvidia_peermem, "
+                           "/sys/module/nv_peer_mem, /sys/module/efa_nv_peermem"},
+        {"no-dmabuf-export", "hmreg_device_query()"},
+        {"libfabric-too-old", "fi_version()"},
+        {"no-fi-hmem", "fi_getinfo()"},
+    };
+
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+        if (!strcmp(sources[i][0], slug))
+            return sources[i][1];
+    return "hmreg_domain_explain(), hmreg_explain()";
+}
+
+/* Adds one finding for a reason, however many pairs have it. */
+static void tell_reason(const json_t *facts, const char *slug, const char *text, json_t *findings)
+{
+    struct names names = {.count = 0};
+    const json_t *pair, *reason;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        json_array_foreach(json_object_get(pair, "refused"), j, reason)
+        {
+            if (!strcmp(doc_words(reason, "slug"), slug) && is_worth_telling(reason))
+                add_name(&names, pair);
+        }
+    }
+    finding_add(findings, slug, source_of(slug), "%s (%s).", text, pairs_text(facts, &names));
+}
+
+static void judge_reasons(const json_t *facts, json_t *findings)
+{
+    json_t *told = doc_made(json_object());
+    const json_t *pair, *reason;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        json_array_foreach(json_object_get(pair, "refused"), j, reason)
+        {
+            const char *slug = doc_words(reason, "slug");
+
+            if (!slug[0] || !is_worth_telling(reason) || json_object_get(told, slug))
+                continue;
+            doc_set(told, slug, json_true());
+            tell_reason(facts, slug, doc_words(reason, "text"), findings);
+        }
+    }
+    json_decref(told);
+}
+
+/* ---- versions and options, where they may explain --------------------------------------- */
+
+static bool any_refused(const json_t *facts, const char *path)
+{
+    const json_t *pair, *reason;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        json_array_foreach(json_object_get(pair, "refused"), j, reason)
+        {
+            if (!strcmp(doc_words(reason, "path"), path))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void judge_options(const json_t *facts, json_t *findings)
+{
+    const json_t *kernel = json_object_get(facts, "kernel"), *value;
+    struct names off = {.count = 0};
+    const char *name;
+
+    json_object_foreach(json_object_get(kernel, "options"), name, value)
+    {
+        if (!strcmp(json_string_value(value), "n"))
+            names_add(&off, name);
+    }
+    if (off.count && any_refused(facts, "dmabuf"))
+        finding_add(findings, "kernel-option-off", doc_words(kernel, "options_read_at"),
+                    "A dmabuf path is refused, and the kernel's config has these off: %s.",
+                    names_text(&off));
+}
+
+static void judge_libfabric(const json_t *facts, json_t *findings)
+{
+    const json_t *library;
+    unsigned major, minor;
+    size_t i;
+
+    if (!nics_count(facts))
+        return;
+    json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
+    {
+        const char *version = doc_words(library, "version");
+
+        if (strcmp(doc_words(library, "provider"), "ofi") ||
+            sscanf(version, "%u.%u", &major, &minor) != 2 || major > 1 || minor >= 20)
+            continue;
+        finding_add(findings, "libfabric-no-dmabuf", "fi_version()",
+                    "libfabric is of version %s; dmabufs came with 1.20.", version);
+    }
+}
+
+void paths_judge(const json_t *facts, json_t *findings)
+{
+    judge_devices(facts, findings);
+    judge_nics(facts, findings);
+    judge_none(facts, findings);
+    judge_reasons(facts, findings);
+    judge_options(facts, findings);
+    judge_libfabric(facts, findings);
+    judge_simulated(facts, findings);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * `hmreg doctor` for people, in 100 columns at most: the verdict, what to do, the pairs, what else
+ * was looked at.
+ */
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
+#include "tools/table.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_COLUMNS 15
+#define COUNT(list)  (sizeof(list) / sizeof((list)[0]))
+
+static const char *result_of(const json_t *described)
+{
+    return doc_words(json_object_get(described, "proof"), "result");
+}
+
+/* ---- verdict and findings --------------------------------------------------------------- */
+
+static void print_verdict(const json_t *document)
+{
+    const json_t *facts = json_object_get(document, "facts");
+    const json_t *kernel = json_object_get(facts, "kernel");
+    char line[512], verdict[16] = "";
+    const char *root = doc_words(facts, "root");
+
+    for (size_t i = 0; doc_words(document, "verdict")[i] && i < sizeof(verdict) - 1; i++)
+        verdict[i] = (char)toupper((unsigned char)doc_words(document, "verdict")[i]);
+    snprintf(line, sizeof(line), "hmreg doctor %s on Linux %s %s%s%s", doc_words(document, "hmreg"),
+             doc_words(kernel, "release"), doc_words(kernel, "machine"),
+             root[0] ? ", files read below " : "", root);
+    print_line(line);
+    print_heading(verdict);
+    print_paragraph("", doc_words(document, "summary"));
+}
+
+static void print_finding(const json_t *finding, size_t number)
+{
+    char mark[24], line[200];
+
+    snprintf(mark, sizeof(mark), "%zu. ", number);
+    snprintf(line, sizeof(line), "%s (%s)", doc_words(finding, "code"),
+             doc_words(finding, "severity"));
+    print_paragraph(mark, line);
+    print_paragraph("   ", doc_words(finding, "text"));
+    print_paragraph("   -> ", doc_words(finding, "remedy"));
+    print_paragraph("   read at: ", doc_words(finding, "read_at"));
+}
+
+static bool is_note(const json_t *finding)
+{
+    return !strcmp(doc_words(finding, "severity"), "note");
+}
+
+static void print_findings(const json_t *document)
+{
+    const json_t *finding;
+    size_t i;
+
+    json_array_foreach(json_object_get(document, "findings"), i, finding)
+    {
+        if (is_note(finding))
+            return;
+        if (!i)
+            print_heading("What to do");
+        print_finding(finding, i + 1);
+    }
+}
+
+/* What a note's remedy and source are, --explain and --json tell. */
+static void print_notes_of(const json_t *document)
+{
+    const json_t *finding;
+    size_t i, printed = 0;
+
+    json_array_foreach(json_object_get(document, "findings"), i, finding)
+    {
+        char mark[64];
+
+        if (!is_note(finding))
+            continue;
+        if (!printed++)
+            print_heading("Worth knowing");
+        snprintf(mark, sizeof(mark), "%s: ", doc_words(finding, "code"));
+        print_paragraph(mark, doc_words(finding, "text"));
+    }
+}
+
+/* ---- pairs ------------------------------------------------------------------------------ */
+
+static json_t *nics_of(const json_t *pairs)
+{
+    json_t *names = doc_made(json_object());
+    const json_t *pair;
+    size_t i;
+
+    json_array_foreach(pairs, i, pair) doc_set(names, doc_words(pair, "nic"), json_true());
+    return names;
+}
+
+static const json_t *find_pair(const json_t *pairs, const char *device, const char *nic)
+{
+    const json_t *pair;
+    size_t i;
+
+    json_array_foreach(pairs, i, pair)
+    {
+        if (!strcmp(doc_words(pair, "device"), device) && !strcmp(doc_words(pair, "nic"), nic))
+            return pair;
+    }
+    return NULL;
+}
+
+static void add_cell(struct table *table, const json_t *pair)
+{
+    static const char *const marks[][2] = {
+        {"proven", " ok"}, {"failed", " FAILED"}, {"wrong-bytes", " WRONG"}, {"", " ?"}};
+    size_t i = 0;
+
+    while (marks[i][0][0] && strcmp(marks[i][0], result_of(pair)))
+        i++;
+    if (!pair || !strcmp(doc_words(pair, "path"), "none"))
+        table_add(table, "%s", pair ? "none" : "-");
+    else
+        table_add(table, "%s%s", doc_words(pair, "path"), marks[i][1]);
+}
+
+static void print_matrix(const json_t *facts)
+{
+    const json_t *pairs = json_object_get(facts, "pairs"), *pair;
+    json_t *nics = nics_of(pairs), *done = doc_made(json_object()), *is;
+    const char *columns[MOST_COLUMNS + 1] = {"device"}, *nic;
+    size_t count = 1, i;
+    struct table *table;
+
+    json_object_foreach(nics, nic, is)
+    {
+        if (count < MOST_COLUMNS)
+            columns[count++] = nic;
+    }
+    table = table_new(columns, count);
+    json_array_foreach(pairs, i, pair)
+    {
+        const char *device = doc_words(pair, "device");
+
+        if (json_object_get(done, device))
+            continue;
+        doc_set(done, device, json_true());
+        table_add(table, "%s%s", device, doc_is(pair, "simulated") ? ", simulated" : "");
+        for (size_t column = 1; column < count; column++)
+            add_cell(table, find_pair(pairs, device, columns[column]));
+    }
+    table_print(table);
+    json_decref(done);
+    json_decref(nics);
+}
+
+static void print_pairs(const json_t *facts)
+{
+    if (!json_array_size(json_object_get(facts, "pairs")))
+        return;
+    print_heading("Path of each device's memory to each NIC");
+    print_matrix(facts);
+    putchar('\n');
+    print_paragraph("", "ok: proven, 64 KiB were written to the device by the NIC, read back, and "
+                        "compared. ?: not proven. none: no path, see above.");
+}
+
+/* ---- details ---------------------------------------------------------------------------- */
+
+static void add_runtimes(struct table *table, const json_t *facts)
+{
+    const json_t *runtime;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "runtimes"), i, runtime)
+    {
+        const char *iface = doc_words(runtime, "iface");
+
+        if (!strcmp(iface, "system"))
+            continue;
+        table_add(table, "%s", iface);
+        if (doc_is(runtime, "usable"))
+            table_add(table, "%s, %" PRIu64 " device%s%s%s", doc_words(runtime, "version"),
+                      doc_number(runtime, "devices"),
+                      doc_number(runtime, "devices") == 1 ? "" : "s",
+                      doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"));
+        else
+            table_add(table, "not usable: %s", doc_words(runtime, "why"));
+    }
+}
+
+static void add_nics(struct table *table, const json_t *facts)
+{
+    const json_t *nic, *port;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "nics"), i, nic)
+    {
+        struct names ports = {.count = 0};
+
+        json_array_foreach(json_object_get(nic, "ports"), j, port)
+        {
+            char words[64];
+
+            snprintf(words, sizeof(words), "port %" PRIu64 " %.32s", doc_number(port, "port"),
+                     doc_words(port, "state"));
+            names_add(&ports, words);
+        }
+        table_add(table, "RDMA device %s", doc_words(nic, "name"));
+        table_add(table, "%s, %s%s%s", doc_has(nic, "pci") ? doc_words(nic, "pci") : "on no bus",
+                  names_text(&ports), doc_words(nic, "firmware")[0] ? ", firmware " : "",
+                  doc_words(nic, "firmware"));
+    }
+}
+
+static void add_libraries(struct table *table, const json_t *facts)
+{
+    const json_t *library, *name;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
+    {
+        struct names lacks = {.count = 0};
+        const char *version = doc_words(library, "version"), *why = doc_words(library, "why");
+
+        if (!strcmp(doc_words(library, "provider"), "loopback"))
+            continue;
+        table_add(table, "%s", doc_words(library, "library"));
+        json_array_foreach(json_object_get(library, "lacks"), j, name)
+        {
+            names_add(&lacks, json_string_value(name));
+        }
+        table_add(table, "%s%s%" PRIu64 " fabric%s%s%s%s%s", version, version[0] ? ", " : "",
+                  doc_number(library, "fabrics"), doc_number(library, "fabrics") == 1 ? "" : "s",
+                  why[0] ? ": " : "", why, lacks.count ? "; lacks " : "", names_text(&lacks));
+    }
+}
+
+static void add_names(struct table *table, const char *label, const json_t *list, const char *none)
+{
+    struct names names = {.count = 0};
+    const json_t *name;
+    size_t i;
+
+    json_array_foreach(list, i, name) names_add(&names, json_string_value(name));
+    table_add(table, "%s", label);
+    table_add(table, "%s", names.count ? names_text(&names) : none);
+}
+
+static void add_peers(struct table *table, const json_t *facts)
+{
+    const json_t *peers = json_object_get(facts, "peer_memory");
+
+    add_names(table, "peer memory clients", json_object_get(peers, "clients"),
+              "none in /sys/kernel/mm/memory_peers");
+    add_names(table, "peer memory modules", json_object_get(peers, "modules"),
+              "none of nvidia_peermem, nv_peer_mem, efa_nv_peermem");
+}
+
+static void add_process(struct table *table, const json_t *facts)
+{
+    const json_t *process = json_object_get(facts, "process");
+    char words[32];
+
+    table_add(table, "locked memory");
+    table_add(table, "%s%s",
+              doc_has(process, "memlock") ? doc_bytes_words(doc_number(process, "memlock"), words)
+                                          : "no limit",
+              doc_is(process, "ipc_lock") ? " (not enforced: CAP_IPC_LOCK)" : "");
+    table_add(table, "watching host memory");
+    table_add(table, "%s",
+              doc_is(json_object_get(process, "userfaultfd"), "available") ? "userfaultfd works"
+                                                                           : "not permitted");
+}
+
+/* "proven: host, cuda 0; not tried: cuda 1 (why)" of one fabric; empty: nothing was tried. */
+static void describe_proofs(const json_t *fabric, char *words, size_t size)
+{
+    static const char *const results[][2] = {{"proven", "proven: "},
+                                             {"failed", "; failed: "},
+                                             {"wrong-bytes", "; wrong bytes: "},
+                                             {"untried", "; not tried: "}};
+    const json_t *memory;
+    size_t used = 0, i;
+
+    words[0] = '\0';
+    for (size_t r = 0; r < COUNT(results); r++) {
+        struct names names = {.count = 0};
+        const char *why = "";
+
+        json_array_foreach(json_object_get(fabric, "memory"), i, memory)
+        {
+            char name[64];
+
+            if (strcmp(result_of(memory), results[r][0]))
+                continue;
+            snprintf(name, sizeof(name), doc_has(memory, "device") ? "%s %" PRIu64 : "host",
+                     doc_words(memory, "iface"), doc_number(memory, "device"));
+            names_add(&names, name);
+            why = doc_words(json_object_get(memory, "proof"), "text");
+        }
+        if (names.count)
+            used += (size_t)snprintf(words + used, size - used, "%s%s%s%s%s",
+                                     results[r][1] + (used ? 0
+                                                      : r  ? 2
+                                                           : 0),
+                                     names_text(&names), r ? " (" : "", r ? why : "", r ? ")" : "");
+        if (used >= size)
+            return;
+    }
+}
+
+static void add_proofs(struct table *table, const json_t *facts)
+{
+    const json_t *fabric;
+    char words[1600];
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        bool loopback = !strcmp(doc_words(fabric, "provider"), "loopback");
+
+        describe_proofs(fabric, words, sizeof(words));
+        if (!words[0])
+            continue;
+        table_add(table, "%s%s%s", doc_words(fabric, "fabric"),
+                  doc_words(fabric, "domain")[0] ? " " : "", doc_words(fabric, "domain"));
+        table_add(table, "%s%s%s", loopback ? "no fabric, proves the library only; " : "", words,
+                  loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
+    }
+}
+
+static void print_details(const json_t *facts)
+{
+    static const char *const columns[] = {"looked at", "found"};
+    struct table *table = table_new(columns, COUNT(columns));
+
+    print_heading("Details");
+    add_runtimes(table, facts);
+    add_libraries(table, facts);
+    add_nics(table, facts);
+    add_peers(table, facts);
+    add_process(table, facts);
+    add_proofs(table, facts);
+    table_print(table);
+}
+
+void doctor_print_text(const json_t *document)
+{
+    const json_t *facts = json_object_get(document, "facts");
+
+    print_width(PAGE_WIDTH);
+    print_verdict(document);
+    print_findings(document);
+    print_pairs(facts);
+    print_notes_of(document);
+    print_details(facts);
+    putchar('\n');
+    print_line(
+        "More: hmreg doctor --explain CODE, hmreg topo; all that was read: hmreg doctor --json");
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * From facts to the verdict: every judge in turn, the proofs' among them, and one sentence over
+ * all of it.
+ */
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- proofs ----------------------------------------------------------------------------- */
+
+static const char *result_of(const json_t *described)
+{
+    return doc_words(json_object_get(described, "proof"), "result");
+}
+
+static bool is_direct(const json_t *pair)
+{
+    return strcmp(doc_words(pair, "path"), "none") && strcmp(doc_words(pair, "path"), "mapped");
+}
+
+/* A pair without a path has findings of its own. */
+static void judge_pair(const json_t *pair, json_t *findings)
+{
+    static const char *const codes[][2] = {
+        {"failed", "loopback-failed"},
+        {"wrong-bytes", "loopback-wrong-bytes"},
+        {"untried", "loopback-untried"},
+    };
+    const json_t *proof = json_object_get(pair, "proof");
+
+    for (size_t i = 0; i < 3; i++) {
+        char where[160];
+
+        if (!is_direct(pair) || strcmp(result_of(pair), codes[i][0]))
+            continue;
+        snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(pair, "fabric"));
+        finding_add(findings, codes[i][1], where, "%s with %s, by %s: %s.",
+                    doc_words(pair, "device"), doc_words(pair, "nic"), doc_words(pair, "path"),
+                    doc_words(proof, "text"));
+    }
+}
+
+/* Is this fabric the one that its pair is told of? */
+static bool stands_for_pair(const json_t *facts, const json_t *fabric, const json_t *memory)
+{
+    const json_t *pair;
+    char name[32];
+    size_t i;
+
+    snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
+             doc_number(memory, "device"));
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        if (!strcmp(doc_words(pair, "nic"), doc_words(fabric, "nic")) &&
+            !strcmp(doc_words(pair, "fabric"), doc_words(fabric, "fabric")) &&
+            !strcmp(doc_words(pair, "device"), name))
+            return true;
+    }
+    return false;
+}
+
+static bool host_is_proven(const json_t *fabric)
+{
+    const json_t *memory;
+    size_t i;
+
+    json_array_foreach(json_object_get(fabric, "memory"), i, memory)
+    {
+        if (!doc_has(memory, "device") && !strcmp(result_of(memory), "proven"))
+            return true;
+    }
+    return false;
+}
+
+/* Has any library's fabric of this NIC moved host memory? */
+static bool nic_is_proven(const json_t *facts, const char *nic)
+{
+    const json_t *fabric;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    {
+        if (!strcmp(doc_words(fabric, "nic"), nic) && host_is_proven(fabric))
+            return true;
+    }
+    return false;
+}
+
+/* Of what stands for no pair: a NIC that moves not even host memory, through any library, and our
+ * own loopback. Wrong bytes are told wherever they were. */
+static bool is_worth_telling(const json_t *facts, const json_t *fabric, const json_t *memory)
+{
+    const char *result = result_of(memory);
+
+    if (!strcmp(result, "wrong-bytes"))
+        return !stands_for_pair(facts, fabric, memory);
+    if (strcmp(result, "failed"))
+        return false;
+    if (doc_has(fabric, "nic"))
+        return !doc_has(memory, "device") && !nic_is_proven(facts, doc_words(fabric, "nic"));
+    return !strcmp(doc_words(fabric, "provider"), "loopback");
+}
+
+static void judge_others(const json_t *facts, const json_t *fabric, json_t *findings)
+{
+    const json_t *memory;
+    char where[160];
+    size_t i;
+
+    snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
+    json_array_foreach(json_object_get(fabric, "memory"), i, memory)
+    {
+        if (is_worth_telling(facts, fabric, memory))
+            finding_add(
+                findings,
+                strcmp(result_of(memory), "failed") ? "loopback-wrong-bytes" : "loopback-failed",
+                where, "%s memory over %s: %s.",
+                doc_has(memory, "device") ? doc_words(memory, "iface") : "Host",
+                doc_words(fabric, "fabric"), doc_words(json_object_get(memory, "proof"), "text"));
+    }
+}
+
+void proof_judge(const json_t *facts, json_t *findings)
+{
+    const json_t *pair, *fabric;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair) judge_pair(pair, findings);
+    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+        judge_others(facts, fabric, findings);
+}
+
+/* ---- the verdict ------------------------------------------------------------------------ */
+
+json_t *doctor_judge(const json_t *facts)
+{
+    static void (*const judges[])(const json_t *, json_t *) = {
+        paths_judge,    proof_judge,  nics_judge,    gpus_judge,
+        topology_judge, kernel_judge, process_judge,
+    };
+    json_t *findings = doc_made(json_array());
+
+    for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++)
+        judges[i](facts, findings);
+    findings_sort(findings);
+    return findings;
+}
+
+struct count {
+    size_t pairs, direct, proven, simulated;
+};
+
+static struct count count_pairs(const json_t *facts)
+{
+    const json_t *pair;
+    struct count count = {0};
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        count.pairs++;
+        count.direct += is_direct(pair);
+        count.proven += is_direct(pair) && !strcmp(result_of(pair), "proven");
+        count.simulated += doc_is(pair, "simulated");
+    }
+    return count;
+}
+
+/* The first broken finding's words, as the reason. */
+static const char *broken_title(const json_t *findings)
+{
+    const json_t *first = json_array_get(findings, 0);
+    const struct finding *finding = finding_find(doc_words(first, "code"));
+
+    return finding ? finding->title : "";
+}
+
+json_t *doctor_summary(const json_t *facts, const json_t *findings)
+{
+    struct count count = count_pairs(facts);
+    const char *simulated = !count.simulated                ? ""
+                            : count.simulated < count.pairs ? " Some devices are simulated."
+                                                            : " The devices are simulated.";
+
+    if (findings_worst(findings) == SEVERITY_BROKEN)
+        return doc_made(
+            json_sprintf("GPUDirect is broken here: %s.%s", broken_title(findings), simulated));
+    if (!count.direct)
+        return doc_made(
+            json_sprintf("No GPUDirect here: the CPU moves the memory of devices.%s", simulated));
+    return doc_made(json_sprintf("GPUDirect works for %d of %d pairs of device and NIC, %s.%s",
+                                 (int)count.direct, (int)count.pairs,
+                                 count.proven == count.direct
+                                     ? "proven by writing, reading and comparing bytes"
+                                 : count.proven ? "some of them proven"
+                                                : "not proven by a transfer",
+                                 simulated));
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg stats: what the caches of running processes did, read from outside and without disturbing
+ * them.
+ */
+#include "tools/command.h"
+#include "tools/document.h"
+#include "tools/stats/stats_find.h"
+#include "tools/stats/stats_text.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LONGEST_WATCH 86400
+
+struct options {
+    bool json;
+    pid_t pid;        /* 0: all */
+    unsigned seconds; /* between two looks; 0: one is all */
+};
+
+/* ---- one look --------------------------------------------------------------------------- */
+
+static json_t *time_now(void)
+{
+    time_t now = time(NULL);
+    struct tm parts;
+    char words[64];
+
+    gmtime_r(&now, &parts);
+    strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return doc_text(words);
+}
+
+static json_t *look(const struct options *options)
+{
+    json_t *document = doc_new("stats"), *failures = doc_made(json_array());
+    char why[512];
+
+    doc_set(document, "time", time_now());
+    if (!options->pid)
+        stats_find_all(document);
+    else if (!stats_find_one(document, options->pid, why))
+        doc_add(failures, doc_text(why));
+    doc_set(document, "failures", failures);
+    return document;
+}
+
+/* ---- what happened between two looks ---------------------------------------------------- */
+
+/* What was counted at the last look, by a name for each cache. */
+struct history {
+    json_t *counts;
+    struct timespec at;
+};
+
+static const char *const rated[] = {"hits", "misses", "uncached", "evictions", "invalidations"};
+#define RATED (sizeof(rated) / sizeof(rated[0]))
+
+static json_t *rates_of(const json_t *cache, const json_t *before, double seconds)
+{
+    json_t *rates;
+
+    if (!before || seconds <= 0)
+        return doc_made(json_null());
+    rates = doc_made(json_object());
+    for (size_t i = 0; i < RATED; i++) {
+        double more = (double)doc_number(cache, rated[i]) - (double)doc_number(before, rated[i]);
+
+        doc_set(rates, rated[i], doc_made(json_real(more > 0 ? more / seconds : 0)));
+    }
+    return rates;
+}
+
+static json_t *counts_of(const json_t *cache)
+{
+    json_t *counts = doc_made(json_object());
+
+    for (size_t i = 0; i < RATED; i++)
+        doc_set(counts, rated[i], doc_made(json_integer((json_int_t)doc_number(cache, rated[i]))));
+    return counts;
+}
+
+static void rate_cache(json_t *cache, const char *name, struct history *history, json_t *counts,
+                       double seconds)
+{
+    doc_set(cache, "per_second", rates_of(cache, json_object_get(history->counts, name), seconds));
+    doc_set(counts, name, counts_of(cache));
+}
+
+static void rate_process(json_t *process, struct history *history, json_t *counts, double seconds)
+{
+    json_t *library, *domain, *cache;
+    size_t i, j, k;
+
+    json_array_foreach(json_object_get(process, "libraries"), i, library)
+        json_array_foreach(json_object_get(library, "domains"), j, domain)
+            json_array_foreach(json_object_get(domain, "caches"), k, cache)
+    {
+        char name[128];
+
+        snprintf(name, sizeof(name), "%llu/%zu/%llu/%s/%zu",
+                 (unsigned long long)doc_number(process, "pid"), i,
+                 (unsigned long long)doc_number(domain, "number"), doc_words(cache, "iface"), k);
+        rate_cache(cache, name, history, counts, seconds);
+    }
+}
+
+static void rate(json_t *document, struct history *history)
+{
+    json_t *counts = doc_made(json_object()), *process;
+    struct timespec now;
+    double seconds;
+    size_t i;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    seconds = (double)(now.tv_sec - history->at.tv_sec) +
+              (double)(now.tv_nsec - history->at.tv_nsec) / 1e9;
+    json_array_foreach(json_object_get(document, "processes"), i, process)
+        rate_process(process, history, counts, seconds);
+    json_decref(history->counts);
+    *history = (struct history){counts, now};
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+/* In a watch each look is one line, for programs that read lines. */
+static void print(const json_t *document, const struct options *options)
+{
+    if (!options->json) {
+        stats_print_text(document);
+    } else if (options->seconds) {
+        json_dumpf(document, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else {
+        doc_print_json(document);
+    }
+}
+
+static int look_once(const struct options *options)
+{
+    json_t *document = look(options);
+    int status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+
+    print(document, options);
+    json_decref(document);
+    return status;
+}
+
+/* Until the process that is watched shows nothing any more; it must have shown something. */
+static int watch(const struct options *options)
+{
+    const struct timespec pause = {.tv_sec = options->seconds};
+    struct history history = {0};
+    int looks = 0;
+
+    for (;; looks++) {
+        json_t *document = look(options);
+        bool failed = json_array_size(json_object_get(document, "failures")) > 0;
+
+        rate(document, &history);
+        if (!failed || !looks)
+            print(document, options);
+        json_decref(document);
+        if (fflush(stdout) || failed)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    json_decref(history.counts);
+    return looks ? EXIT_GOOD : EXIT_FAILED;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options = {0};
+    int status = options_parse(self, argc, argv, &options);
+
+    if (status != EXIT_GO_ON)
+        return status;
+    return options.seconds ? watch(&options) : look_once(&options);
+}
+
+/* ---- options ---------------------------------------------------------------------------- */
+
+static bool take_number(const char *value, long most, long *out)
+{
+    char *end;
+
+    *out = strtol(value, &end, 10);
+    return value[0] >= '0' && value[0] <= '9' && !*end && *out >= 1 && *out <= most;
+}
+
+static const char *take_pid(const char *value, void *options)
+{
+    long pid;
+
+    if (!take_number(value, INT_MAX, &pid))
+        return "the number of a process is accepted";
+    ((struct options *)options)->pid = (pid_t)pid;
+    return NULL;
+}
+
+static const char *take_watch(const char *value, void *options)
+{
+    long seconds;
+
+    if (!take_number(value, LONGEST_WATCH, &seconds))
+        return "whole seconds are accepted, from 1 to 86400";
+    ((struct options *)options)->seconds = (unsigned)seconds;
+    return NULL;
+}
+
+static const char *take_json(const char *value, void *options)
+{
+    ((struct options *)options)->json = true;
+    return NULL;
+}
+
+static const struct option_def options[] = {
+    {"watch", "SECONDS", "look again after so long, until interrupted", take_watch},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg-stats(1)", take_json},
+    {0},
+};
+
+const struct command command_stats = {
+    .name = "stats",
+    .summary = "show what the caches of running processes did",
+    .description = "Shows the counters of processes that use hmreg: of PID, or of all that may be\n"
+                   "looked into. They are read from outside; a process is neither stopped nor\n"
+                   "slowed down. One row for each cache that was used, without columns of zeros:\n"
+                   "  regions    remembered now; the limit\n"
+                   "  hits       gets served from the cache\n"
+                   "  misses     gets that registered and remembered\n"
+                   "  uncached   gets that registered and did not remember\n"
+                   "  evicted    regions that had to go: for a limit, or because the fabric had\n"
+                   "             no memory, no room or no key for another\n"
+                   "  forgotten  regions whose memory was freed or changed\n"
+                   "  zombies    gone for the cache, still in use, or busy below\n"
+                   "  failed     gets whose registration failed\n"
+                   "and how long registrations took. With --watch also what happened per second.\n"
+                   "What the numbers mean, and what to do about them: hmreg-stats(1).\n",
+    .examples = "  hmreg stats\n"
+                "  hmreg stats 4711 --watch 1\n"
+                "  hmreg stats --json | jq '.processes[].libraries[].domains[].caches[].hits'\n",
+    .failed = "PID does not exist, shows nothing, or must not be looked into",
+    .operand = "PID",
+    .take_operand = take_pid,
+    .options = options,
+    .run = run,
+};

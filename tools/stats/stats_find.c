@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See stats_find.h. A library's file is a descriptor of its process with a name of its own; each
+ * may go, with its process or alone, at any moment: what has gone is left out.
+ */
+#include "tools/stats/stats_find.h"
+
+#include "tools/document.h"
+#include "tools/stats/stats_view.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINK       "/memfd:" STATS_PAGE_NAME " (deleted)"
+#define MOST_FILES 64 /* of a process */
+
+/* ---- JSON of a cache, a domain, a library ------------------------------------------------ */
+
+static void set_number(json_t *object, const char *key, uint64_t number)
+{
+    doc_set(object, key, doc_made(json_integer((json_int_t)(number & INT64_MAX))));
+}
+
+static void set_evictions(json_t *cache, const uint64_t *counts)
+{
+    static const struct {
+        const char *key;
+        enum stats_count count;
+    } causes[] = {
+        {"limit", STATS_EVICTED_LIMIT},
+        {"memory", STATS_EVICTED_MEMORY},
+        {"room", STATS_EVICTED_ROOM},
+        {"keys", STATS_EVICTED_KEYS},
+    };
+    json_t *by_cause = doc_made(json_object());
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+        set_number(by_cause, causes[i].key, counts[causes[i].count]);
+        sum += counts[causes[i].count];
+    }
+    set_number(cache, "evictions", sum);
+    doc_set(cache, "evictions_by_cause", by_cause);
+}
+
+static void set_times(json_t *cache, const struct view_cache *view)
+{
+    json_t *registrations = doc_made(json_object()), *times = doc_made(json_array());
+    uint64_t timed = 0;
+
+    for (unsigned i = 0; i < HMREG_STATS_TIMES; i++) {
+        json_t *bucket;
+
+        if (!view->times[i])
+            continue;
+        bucket = doc_made(json_object());
+        set_number(bucket, "from_ns", i ? UINT64_C(1) << i : 0);
+        set_number(bucket, "count", view->times[i]);
+        doc_add(times, bucket);
+        timed += view->times[i];
+    }
+    set_number(registrations, "timed", timed);
+    set_number(registrations, "ns", view->counts[STATS_REG_NS]);
+    set_number(registrations, "longest_ns", view->counts[STATS_REG_LONGEST_NS]);
+    doc_set(registrations, "times", times);
+    doc_set(cache, "registrations", registrations);
+}
+
+static json_t *describe_cache(const struct view_cache *view)
+{
+    static const struct {
+        const char *key;
+        enum stats_count count;
+    } plain[] = {
+        {"hits", STATS_HITS},
+        {"misses", STATS_MISSES},
+        {"uncached", STATS_UNCACHED},
+        {"failures", STATS_FAILURES},
+        {"invalidations", STATS_INVALIDATIONS},
+        {"waits", STATS_WAITS},
+        {"waiting", STATS_WAITING},
+        {"wrong_puts", STATS_WRONG_PUTS},
+        {"regions", STATS_REGIONS},
+        {"bytes", STATS_BYTES},
+        {"zombies", STATS_ZOMBIES},
+        {"regions_max", STATS_REGIONS_MAX},
+        {"bytes_max", STATS_BYTES_MAX},
+    };
+    json_t *cache = doc_made(json_object());
+
+    doc_set(cache, "iface", doc_text(hmreg_iface_name(view->iface)));
+    doc_set(cache, "device", doc_device(view->device));
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+        set_number(cache, plain[i].key, view->counts[plain[i].count]);
+    set_evictions(cache, view->counts);
+    doc_set(cache, "limit_regions", doc_count(view->counts[STATS_LIMIT_REGIONS], HMREG_LIMIT_NONE));
+    doc_set(cache, "limit_bytes", doc_count(view->counts[STATS_LIMIT_BYTES], HMREG_LIMIT_NONE));
+    set_times(cache, view);
+    doc_set(cache, "steady", doc_made(json_boolean(view->steady)));
+    return cache;
+}
+
+static json_t *describe_domain(const struct view *view, unsigned index)
+{
+    const struct view_domain *domain = &view->domains[index];
+    json_t *described = doc_made(json_object()), *caches = doc_made(json_array());
+
+    set_number(described, "number", domain->number);
+    doc_set(described, "provider", doc_text(domain->provider));
+    doc_set(described, "fabric", doc_text(domain->fabric));
+    doc_set(described, "caching", doc_made(json_boolean(!(domain->flags & HMREG_DOMAIN_NO_CACHE))));
+    for (unsigned i = 0; i < view->count; i++)
+        if (view->caches[i].domain == index)
+            doc_add(caches, describe_cache(&view->caches[i]));
+    doc_set(described, "caches", caches);
+    return described;
+}
+
+static json_t *describe_library(const struct view *view)
+{
+    json_t *domains = doc_made(json_array());
+
+    for (unsigned i = 0; i < STATS_DOMAINS; i++)
+        if (view->domains[i].number)
+            doc_add(domains, describe_domain(view, i));
+    return doc_made(json_pack(
+        "{s:s, s:s, s:o, s:{s:I, s:I, s:I}, s:n}", "hmreg", view->hmreg, "monitor",
+        hmreg_monitor_name((enum hmreg_monitor)view->monitor), "domains", domains, "not_shown",
+        "domains", (json_int_t)view->lost_domains, "caches", (json_int_t)view->lost_caches,
+        "threads", (json_int_t)view->lost_threads, "error"));
+}
+
+static json_t *describe_bad(const char *why)
+{
+    return doc_made(json_pack("{s:n, s:n, s:[], s:n, s:o}", "hmreg", "monitor", "domains",
+                              "not_shown", "error", doc_text(why)));
+}
+
+/* ---- one process ------------------------------------------------------------------------- */
+
+/* A file of /proc/PID, in text; "" where it has gone. */
+static void read_text(pid_t pid, const char *name, char *text, size_t room)
+{
+    char path[64];
+    ssize_t got = -1;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        got = read(fd, text, room - 1);
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+}
+
+/* As the process knows itself: in a pid namespace it has another number than here. */
+static int own_pid(pid_t pid)
+{
+    char text[4096], *line, *last;
+
+    read_text(pid, "status", text, sizeof(text));
+    line = strstr(text, "\nNSpid:");
+    if (!line)
+        return (int)pid;
+    line += strlen("\nNSpid:");
+    line[strcspn(line, "\n")] = '\0';
+    last = strrchr(line, '\t');
+    return last ? atoi(last + 1) : (int)pid;
+}
+
+static void set_name(json_t *process, pid_t pid)
+{
+    char name[32];
+
+    read_text(pid, "comm", name, sizeof(name));
+    name[strcspn(name, "\n")] = '\0';
+    for (char *at = name; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    doc_set(process, "name", doc_text(name));
+}
+
+struct search {
+    pid_t pid;
+    int own; /* pid as it knows itself */
+    json_t *libraries;
+    unsigned files;
+    ino_t inodes[MOST_FILES]; /* looked at; copies of a descriptor lead to the same */
+};
+
+static bool is_new(struct search *search, int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) || search->files == MOST_FILES)
+        return false;
+    for (unsigned i = 0; i < search->files; i++)
+        if (search->inodes[i] == status.st_ino)
+            return false;
+    search->inodes[search->files++] = status.st_ino;
+    return true;
+}
+
+static void look_at(struct search *search, int fd)
+{
+    struct view *view = calloc(1, sizeof(*view));
+    char why[256];
+
+    if (!view)
+        doc_made(NULL);
+    switch (view_read(fd, search->own, view, why)) {
+    case VIEW_GOOD:
+        doc_add(search->libraries, describe_library(view));
+        break;
+    case VIEW_BAD:
+        doc_add(search->libraries, describe_bad(why));
+        break;
+    case VIEW_NONE:
+        break;
+    }
+    free(view);
+}
+
+static bool is_named_right(int folder, const char *name)
+{
+    char target[sizeof(LINK) + 1];
+    ssize_t length = readlinkat(folder, name, target, sizeof(target));
+
+    return length == (ssize_t)sizeof(LINK) - 1 && !memcmp(target, LINK, sizeof(LINK) - 1);
+}
+
+/* O_NONBLOCK: what has the name now need not be what had it a moment ago. */
+static void look_into(struct search *search, DIR *folder)
+{
+    struct dirent *entry;
+    int fd;
+
+    while ((entry = readdir(folder))) {
+        if (!is_named_right(dirfd(folder), entry->d_name))
+            continue;
+        fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0)
+            continue;
+        if (is_new(search, fd))
+            look_at(search, fd);
+        close(fd);
+    }
+}
+
+/* Its libraries, an array; NULL and errno: it cannot be looked into. */
+static json_t *libraries_of(pid_t pid)
+{
+    struct search search = {.pid = pid};
+    char path[64];
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    folder = opendir(path);
+    if (!folder)
+        return NULL;
+    search.own = own_pid(pid);
+    search.libraries = doc_made(json_array());
+    look_into(&search, folder);
+    closedir(folder);
+    return search.libraries;
+}
+
+static void add_process(json_t *processes, pid_t pid, json_t *libraries)
+{
+    json_t *process = doc_made(json_object());
+
+    set_number(process, "pid", (uint64_t)pid);
+    set_name(process, pid);
+    doc_set(process, "libraries", libraries);
+    doc_add(processes, process);
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+static pid_t pid_named(const char *name)
+{
+    char *end;
+    long pid = strtol(name, &end, 10);
+
+    return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
+}
+
+/* How many must not be looked into: 0 or 1. */
+static unsigned try_process(json_t *processes, pid_t pid)
+{
+    json_t *libraries = libraries_of(pid);
+
+    if (!libraries)
+        return errno == EACCES || errno == EPERM;
+    if (json_array_size(libraries))
+        add_process(processes, pid, libraries);
+    else
+        json_decref(libraries);
+    return 0;
+}
+
+void stats_find_all(json_t *document)
+{
+    json_t *processes = doc_made(json_array());
+    DIR *folder = opendir("/proc");
+    unsigned unreadable = 0;
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder)))
+        if (pid_named(entry->d_name))
+            unreadable += try_process(processes, pid_named(entry->d_name));
+    if (folder)
+        closedir(folder);
+    doc_set(document, "processes", processes);
+    set_number(document, "unreadable", unreadable);
+}
+
+static bool refuse(char why[512], pid_t pid, int errnum)
+{
+    if (errnum == EACCES || errnum == EPERM)
+        snprintf(why, 512,
+                 "process %d must not be looked into: it is another user's, or protected; "
+                 "try as root",
+                 (int)pid);
+    else
+        snprintf(why, 512, "there is no process %d", (int)pid);
+    return false;
+}
+
+bool stats_find_one(json_t *document, pid_t pid, char why[512])
+{
+    json_t *processes = doc_made(json_array());
+    json_t *libraries = libraries_of(pid);
+    int errnum = errno;
+
+    doc_set(document, "processes", processes);
+    set_number(document, "unreadable", 0);
+    if (!libraries)
+        return refuse(why, pid, errnum);
+    if (json_array_size(libraries)) {
+        add_process(processes, pid, libraries);
+        return true;
+    }
+    json_decref(libraries);
+    snprintf(why, 512,
+             "process %d shows no counters: it has no library of hmreg open, or has "
+             "HMREG_STATS=off, or could not make the memory file",
+             (int)pid);
+    return false;
+}

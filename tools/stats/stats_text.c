@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See stats_text.h. A cache that nothing was asked of yet has no row.
+ */
+#include "tools/stats/stats_text.h"
+
+#include "tools/document.h"
+#include "tools/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* ---- words ------------------------------------------------------------------------------ */
+
+/* "12.3 us" */
+static const char *time_words(double ns, char buf[32])
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    size_t unit = 0;
+
+    for (; ns >= 1000 && unit + 1 < COUNT(units); unit++)
+        ns /= 1000;
+    snprintf(buf, 32, unit ? "%.1f %s" : "%.0f %s", ns, units[unit]);
+    return buf;
+}
+
+static uint64_t gets_of(const json_t *cache)
+{
+    return doc_number(cache, "hits") + doc_number(cache, "misses") + doc_number(cache, "uncached");
+}
+
+static bool was_used(const json_t *cache)
+{
+    return gets_of(cache) || doc_number(cache, "failures") || doc_number(cache, "waiting");
+}
+
+static void add_count(struct table *table, const json_t *object, const char *key)
+{
+    table_add(table, "%" PRIu64, doc_number(object, key));
+}
+
+static void add_cache(struct table *table, const json_t *domain, const json_t *cache)
+{
+    table_add(table, "%" PRIu64, doc_number(domain, "number"));
+    if (doc_has(cache, "device"))
+        table_add(table, "%s %" PRIu64, doc_words(cache, "iface"), doc_number(cache, "device"));
+    else
+        table_add(table, "%s, host", doc_words(cache, "iface"));
+}
+
+/* Every cache of a library that has a row, with its domain. */
+#define FOR_EACH_CACHE(library, domain, cache, i, j)                                               \
+    json_array_foreach(json_object_get(library, "domains"), i, domain)                             \
+        json_array_foreach(json_object_get(domain, "caches"), j, cache) if (was_used(cache))
+
+/* A table that has rows, after an empty line. */
+static void print_table(struct table *table, size_t rows)
+{
+    if (rows)
+        putchar('\n');
+    table_print(table);
+}
+
+/* ---- what the caches did ---------------------------------------------------------------- */
+
+static void add_of_limit(struct table *table, const json_t *cache, const char *key,
+                         const char *limit)
+{
+    if (doc_has(cache, limit))
+        table_add(table, "%" PRIu64 " of %" PRIu64, doc_number(cache, key),
+                  doc_number(cache, limit));
+    else
+        add_count(table, cache, key);
+}
+
+static void add_hit_rate(struct table *table, const json_t *cache)
+{
+    uint64_t gets = gets_of(cache);
+
+    if (gets)
+        table_add(table, "%.1f%%", 100.0 * (double)doc_number(cache, "hits") / (double)gets);
+    else
+        table_add(table, "%s", "");
+}
+
+/* Columns that are there only if they say something: most terminals are narrow. */
+static const struct {
+    const char *heading, *key;
+} rare[] = {
+    {">uncached", "uncached"}, {">evicted", "evictions"}, {">forgotten", "invalidations"},
+    {">zombies", "zombies"},   {">failed", "failures"},
+};
+
+static bool any_has(const json_t *library, const char *key)
+{
+    const json_t *domain, *cache;
+    uint64_t sum = 0;
+    size_t i, j;
+
+    FOR_EACH_CACHE(library, domain, cache, i, j) sum |= doc_number(cache, key);
+    return sum;
+}
+
+static void add_usual(struct table *table, const json_t *domain, const json_t *cache)
+{
+    char bytes[32];
+
+    add_cache(table, domain, cache);
+    add_of_limit(table, cache, "regions", "limit_regions");
+    table_add(table, "%s", doc_bytes_words(doc_number(cache, "bytes"), bytes));
+    add_count(table, cache, "hits");
+    add_hit_rate(table, cache);
+    add_count(table, cache, "misses");
+}
+
+static void print_counts(const json_t *library)
+{
+    const char *columns[7 + COUNT(rare)] = {">domain", "cache",     ">regions", ">bytes",
+                                            ">hits",   ">hit rate", ">misses"};
+    const char *keys[COUNT(rare)];
+    size_t i, j, rows = 0, count = 0;
+    const json_t *domain, *cache;
+    struct table *table;
+
+    for (size_t k = 0; k < COUNT(rare); k++) {
+        if (!any_has(library, rare[k].key))
+            continue;
+        columns[7 + count] = rare[k].heading;
+        keys[count++] = rare[k].key;
+    }
+    table = table_new(columns, 7 + count);
+    FOR_EACH_CACHE(library, domain, cache, i, j)
+    {
+        add_usual(table, domain, cache);
+        for (size_t k = 0; k < count; k++)
+            add_count(table, cache, keys[k]);
+        rows++;
+    }
+    print_table(table, rows);
+}
+
+static void print_causes(const json_t *library)
+{
+    static const char *const columns[] = {">domain",    "cache",    ">evicted: limit",
+                                          ">no memory", ">no room", ">no key"};
+    struct table *table = table_new(columns, COUNT(columns));
+    const json_t *domain, *cache;
+    size_t i, j, rows = 0;
+
+    FOR_EACH_CACHE(library, domain, cache, i, j)
+    {
+        const json_t *causes = json_object_get(cache, "evictions_by_cause");
+
+        if (!doc_number(cache, "evictions"))
+            continue;
+        add_cache(table, domain, cache);
+        rows++;
+        add_count(table, causes, "limit");
+        add_count(table, causes, "memory");
+        add_count(table, causes, "room");
+        add_count(table, causes, "keys");
+    }
+    print_table(table, rows);
+}
+
+/* ---- how long registrations took -------------------------------------------------------- */
+
+/* Below what time is this part of them, to a power of two? */
+static double time_below(const json_t *registrations, double part)
+{
+    double wanted = part * (double)doc_number(registrations, "timed"), sum = 0;
+    const json_t *time;
+    size_t i;
+
+    json_array_foreach(json_object_get(registrations, "times"), i, time)
+    {
+        uint64_t from = doc_number(time, "from_ns");
+
+        sum += (double)doc_number(time, "count");
+        if (sum >= wanted)
+            return from ? 2 * (double)from : 2;
+    }
+    return 0;
+}
+
+static void print_times(const json_t *library)
+{
+    static const char *const columns[] = {">domain",     "cache",      ">timed",  ">mean",
+                                          ">half below", ">99% below", ">longest"};
+    struct table *table = table_new(columns, COUNT(columns));
+    const json_t *domain, *cache;
+    char words[32];
+    size_t i, j, rows = 0;
+
+    FOR_EACH_CACHE(library, domain, cache, i, j)
+    {
+        const json_t *registrations = json_object_get(cache, "registrations");
+        uint64_t timed = doc_number(registrations, "timed");
+
+        if (!timed)
+            continue;
+        add_cache(table, domain, cache);
+        rows++;
+        add_count(table, registrations, "timed");
+        table_add(table, "%s",
+                  time_words((double)doc_number(registrations, "ns") / (double)timed, words));
+        table_add(table, "%s", time_words(time_below(registrations, 0.5), words));
+        table_add(table, "%s", time_words(time_below(registrations, 0.99), words));
+        table_add(table, "%s", time_words((double)doc_number(registrations, "longest_ns"), words));
+    }
+    print_table(table, rows);
+}
+
+/* ---- since the last look ---------------------------------------------------------------- */
+
+static void print_rates(const json_t *library)
+{
+    static const char *const columns[] = {">domain",   "cache",      ">hits/s",
+                                          ">misses/s", ">evicted/s", ">forgotten/s"};
+    static const char *const rates[] = {"hits", "misses", "evictions", "invalidations"};
+    struct table *table = table_new(columns, COUNT(columns));
+    const json_t *domain, *cache;
+    size_t i, j, rows = 0;
+
+    FOR_EACH_CACHE(library, domain, cache, i, j)
+    {
+        const json_t *rate = json_object_get(cache, "per_second");
+
+        if (!json_is_object(rate))
+            continue;
+        add_cache(table, domain, cache);
+        rows++;
+        for (size_t k = 0; k < COUNT(rates); k++)
+            table_add(table, "%.0f", json_number_value(json_object_get(rate, rates[k])));
+    }
+    print_table(table, rows);
+}
+
+/* ---- libraries and processes ------------------------------------------------------------ */
+
+static void print_domain(const json_t *domain)
+{
+    char mark[32], line[256];
+
+    snprintf(mark, sizeof(mark), "domain %" PRIu64 ": ", doc_number(domain, "number"));
+    snprintf(line, sizeof(line), "%s, %s%s", doc_words(domain, "provider"),
+             doc_words(domain, "fabric"),
+             doc_is(domain, "caching") ? "" : "; it remembers nothing");
+    print_paragraph(mark, line);
+}
+
+static void print_not_shown(const json_t *library)
+{
+    const json_t *lost = json_object_get(library, "not_shown");
+    char line[256];
+
+    if (!doc_number(lost, "domains") && !doc_number(lost, "caches") && !doc_number(lost, "threads"))
+        return;
+    snprintf(line, sizeof(line),
+             "Not shown, since the memory file is full: %" PRIu64 " domains, %" PRIu64
+             " caches, the hits of %" PRIu64 " threads in a cache each.",
+             doc_number(lost, "domains"), doc_number(lost, "caches"), doc_number(lost, "threads"));
+    print_paragraph("", line);
+}
+
+static void print_unsteady(const json_t *library)
+{
+    const json_t *domain, *cache;
+    unsigned unsteady = 0;
+    size_t i, j;
+
+    FOR_EACH_CACHE(library, domain, cache, i, j) unsteady += !doc_is(cache, "steady");
+    if (unsteady)
+        print_paragraph("", "Some of these numbers do not belong together: a cache was being "
+                            "changed each time it was looked at, or its process ended in a "
+                            "change.");
+}
+
+static void print_library(const json_t *library)
+{
+    const json_t *domains = json_object_get(library, "domains"), *domain;
+    char line[128];
+    size_t i;
+
+    if (doc_has(library, "error")) {
+        print_paragraph("What it shows cannot be read: ", doc_words(library, "error"));
+        return;
+    }
+    snprintf(line, sizeof(line), "hmreg %s, monitor %s", doc_words(library, "hmreg"),
+             strcmp(doc_words(library, "monitor"), "default") ? doc_words(library, "monitor")
+                                                              : "not chosen yet");
+    print_paragraph("", line);
+    if (!json_array_size(domains))
+        print_paragraph("", "no domain is open");
+    json_array_foreach(domains, i, domain) print_domain(domain);
+    print_counts(library);
+    print_causes(library);
+    print_times(library);
+    print_rates(library);
+    print_not_shown(library);
+    print_unsteady(library);
+}
+
+static void print_process(const json_t *process)
+{
+    const json_t *library;
+    char line[64];
+    size_t i;
+
+    snprintf(line, sizeof(line), "Process %" PRIu64 ", %s", doc_number(process, "pid"),
+             doc_words(process, "name"));
+    print_heading(line);
+    json_array_foreach(json_object_get(process, "libraries"), i, library) print_library(library);
+}
+
+static void print_unreadable(const json_t *document)
+{
+    char line[128];
+
+    if (!doc_number(document, "unreadable"))
+        return;
+    snprintf(line, sizeof(line),
+             "%" PRIu64 " processes of other users could not be looked into; try as root.",
+             doc_number(document, "unreadable"));
+    print_line(line);
+}
+
+void stats_print_text(const json_t *document)
+{
+    const json_t *processes = json_object_get(document, "processes"), *process, *failure;
+    char line[64];
+    size_t i;
+
+    snprintf(line, sizeof(line), "hmreg %s, %s", doc_words(document, "hmreg"),
+             doc_words(document, "time"));
+    print_line(line);
+    json_array_foreach(processes, i, process) print_process(process);
+    if (!json_array_size(processes) && !json_array_size(json_object_get(document, "failures")))
+        print_line("No process shows counters of hmreg.");
+    print_unreadable(document);
+    json_array_foreach(json_object_get(document, "failures"), i, failure)
+        print_line(json_string_value(failure));
+}

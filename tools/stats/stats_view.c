@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See stats_view.h. The file is mapped only if its size is sealed, since a page that is cut off
+ * would end the reader; each number is loaded once, whole, and checked after.
+ */
+#include "tools/stats/stats_view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#define TRIES 1000 /* until what is being changed is let be */
+
+__attribute__((format(printf, 3, 4))) static enum view_result
+refuse(enum view_result result, char why[256], const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, 256, format, args);
+    va_end(args);
+    return result;
+}
+
+/* Bytes of another process on their way to a terminal: printable or '?'. to has one byte more. */
+static void copy_words(char *to, const char *from, size_t room)
+{
+    size_t i = 0;
+
+    for (; i < room && from[i]; i++)
+        to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+    to[i] = '\0';
+}
+
+/* ---- the file --------------------------------------------------------------------------- */
+
+/* Has it, and keeps, so many bytes at least? */
+static enum view_result check_file(int fd, size_t size, char why[256])
+{
+    struct statfs system;
+    struct stat status;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    if (seals < 0 || fstat(fd, &status) || fstatfs(fd, &system))
+        return refuse(VIEW_NONE, why, "it is no memory file: %s", strerror(errno));
+    if (system.f_type != TMPFS_MAGIC || !(seals & F_SEAL_SHRINK))
+        return refuse(VIEW_NONE, why, "its size is not sealed; a library of hmreg seals it");
+    if (status.st_size < (off_t)size)
+        return refuse(VIEW_NONE, why, "it has %lld bytes, fewer than the %zu it should have",
+                      (long long)status.st_size, size);
+    return VIEW_GOOD;
+}
+
+static const void *map(int fd, size_t size, char why[256])
+{
+    const void *made = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+
+    if (made != MAP_FAILED)
+        return made;
+    refuse(VIEW_BAD, why, "it cannot be mapped: %s", strerror(errno));
+    return NULL;
+}
+
+static enum view_result check_header(const struct stats_header *header, int pid, char why[256])
+{
+    char version[17];
+
+    if (header->magic != STATS_PAGE_MAGIC)
+        return refuse(VIEW_NONE, why, "it does not begin as hmreg's does");
+    if (header->pid != pid)
+        return refuse(VIEW_NONE, why, "it is process %d's", header->pid);
+    copy_words(version, header->hmreg, sizeof(header->hmreg));
+    if (header->version != STATS_PAGE_VERSION || header->size != sizeof(struct stats_layout))
+        return refuse(
+            VIEW_BAD, why,
+            "its format is %u with %u bytes, and this command reads format %d with %zu: use "
+            "the command of the process's hmreg, %s",
+            header->version, header->size, STATS_PAGE_VERSION, sizeof(struct stats_layout), version);
+    return VIEW_GOOD;
+}
+
+static enum view_result look_at_header(int fd, int pid, struct stats_header *out, char why[256])
+{
+    enum view_result result = check_file(fd, sizeof(*out), why);
+    const struct stats_header *header;
+
+    if (result != VIEW_GOOD)
+        return result;
+    header = map(fd, sizeof(*header), why);
+    if (!header)
+        return VIEW_BAD;
+    memcpy(out, header, sizeof(*out));
+    munmap((void *)(uintptr_t)header, sizeof(*header));
+    return check_header(out, pid, why);
+}
+
+/* ---- what is in it ---------------------------------------------------------------------- */
+
+static uint32_t load32(const _Atomic uint32_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+static uint64_t load64(const _Atomic uint64_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+static uint32_t begin_look(const _Atomic uint32_t *sequence)
+{
+    return atomic_load_explicit(sequence, memory_order_acquire);
+}
+
+/* Was it one thing all the while? */
+static bool end_look(const _Atomic uint32_t *sequence, uint32_t began)
+{
+    /* Pairs with the writer's release fence: what was seen of a change comes with its sequence. */
+    atomic_thread_fence(memory_order_acquire);
+    if (began % 2 == 0 && load32(sequence) == began)
+        return true;
+    sched_yield();
+    return false;
+}
+
+static void copy_domain(const struct stats_domain *from, struct view_domain *to)
+{
+    uint32_t began;
+    int tries = TRIES;
+
+    do {
+        began = begin_look(&from->sequence);
+        to->number = load32(&from->number);
+        to->flags = load32(&from->flags);
+        copy_words(to->provider, from->provider, sizeof(from->provider));
+        copy_words(to->fabric, from->fabric, sizeof(from->fabric));
+    } while (!end_look(&from->sequence, began) && --tries);
+}
+
+static uint64_t hits_in_rows(const struct stats_layout *page, unsigned index)
+{
+    uint64_t hits = 0;
+
+    for (unsigned i = 0; i < STATS_ROWS; i++) {
+        const struct stats_row *row = &page->rows[i];
+
+        /* Pairs with the row's release: its hits are of this cache, or it is not its any more. */
+        if (atomic_load_explicit(&row->block, memory_order_acquire) == index + 1)
+            hits += load64(&row->hits);
+    }
+    return hits;
+}
+
+/* 1 + the domain's index, 0 where there is no cache. */
+static uint32_t copy_numbers(const struct stats_layout *page, unsigned index, struct view_cache *to)
+{
+    const struct stats_block *from = &page->blocks[index];
+    uint32_t domain = load32(&from->domain);
+
+    to->iface = (enum hmreg_iface)atomic_load_explicit(&from->iface, memory_order_relaxed);
+    to->device = atomic_load_explicit(&from->device, memory_order_relaxed);
+    for (unsigned i = 0; domain && i < STATS_COUNTS; i++)
+        to->counts[i] = load64(&from->counts[i]);
+    for (unsigned i = 0; domain && i < HMREG_STATS_TIMES; i++)
+        to->times[i] = load64(&from->times[i]);
+    if (domain)
+        to->counts[STATS_HITS] += hits_in_rows(page, index);
+    return domain;
+}
+
+static uint32_t copy_cache(const struct stats_layout *page, unsigned index, struct view_cache *to)
+{
+    const _Atomic uint32_t *sequence = &page->blocks[index].sequence;
+    uint32_t domain, began;
+    int tries = TRIES;
+
+    do {
+        began = begin_look(sequence);
+        domain = copy_numbers(page, index, to);
+        to->steady = end_look(sequence, began);
+    } while (!to->steady && --tries);
+    return domain;
+}
+
+static bool is_sane(const struct view_cache *cache)
+{
+    return (unsigned)cache->iface < HMREG_IFACE_COUNT && cache->device >= -1;
+}
+
+/* A cache whose domain has ended meanwhile is not there any more. */
+static enum view_result copy_caches(const struct stats_layout *page, struct view *out, char why[256])
+{
+    for (unsigned i = 0; i < STATS_BLOCKS; i++) {
+        struct view_cache *cache = &out->caches[out->count];
+        uint32_t domain = copy_cache(page, i, cache);
+
+        if (domain > STATS_DOMAINS || (domain && !is_sane(cache)))
+            return refuse(VIEW_BAD, why,
+                          "its cache %u is of iface %d, device %d, domain %u, which cannot be", i,
+                          (int)cache->iface, cache->device, domain);
+        if (!domain || !out->domains[domain - 1].number)
+            continue;
+        cache->domain = domain - 1;
+        out->count++;
+    }
+    return VIEW_GOOD;
+}
+
+static enum view_result copy_page(const struct stats_layout *page, struct view *out, char why[256])
+{
+    for (unsigned i = 0; i < STATS_DOMAINS; i++)
+        copy_domain(&page->domains[i], &out->domains[i]);
+    out->lost_domains = load32(&page->header.lost_domains);
+    out->lost_caches = load32(&page->header.lost_blocks);
+    out->lost_threads = load32(&page->header.lost_rows);
+    return copy_caches(page, out, why);
+}
+
+enum view_result view_read(int fd, int pid, struct view *out, char why[256])
+{
+    const struct stats_layout *page;
+    struct stats_header header;
+    enum view_result result = look_at_header(fd, pid, &header, why);
+
+    if (result == VIEW_GOOD)
+        result = check_file(fd, sizeof(*page), why);
+    if (result != VIEW_GOOD)
+        return result;
+    page = map(fd, sizeof(*page), why);
+    if (!page)
+        return VIEW_BAD;
+    *out = (struct view){.monitor = header.monitor};
+    copy_words(out->hmreg, header.hmreg, sizeof(header.hmreg));
+    result = copy_page(page, out, why);
+    munmap((void *)(uintptr_t)page, sizeof(*page));
+    return result;
+}
