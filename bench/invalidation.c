@@ -101,7 +101,8 @@ static void *open_invalidation(const void *arg)
     self->base = fixture_reserve(MANY);
     order_sorted(&self->sorted, 0, MANY);
     order_shuffle(&self->order, 0, HOT, 1);
-    self->prober = (struct prober){self->task->subject, &self->hot, fixture_reserve(HOT), &self->order};
+    self->prober =
+        (struct prober){self->task->subject, &self->hot, fixture_reserve(HOT), &self->order};
     return self;
 }
 

@@ -3,10 +3,10 @@
  * The contract of a memory vendor: the whole port on one page.
  *
  * A vendor fills one `struct hmem_ops`, in the source of its name; what is too long for that stands
- * beside it (cuda.c, cuda_lookup.c, ...). It loads its runtime when opened, is asked about addresses,
- * exports dmabufs, copies. It keeps no state about addresses between
- * calls but what it allocated itself. The core calls it; it calls the core only for errors
- * (hmreg_fail, in core/base/error.h).
+ * beside it (cuda.c, cuda_lookup.c, ...). It loads its runtime when opened, is asked about
+ * addresses, exports dmabufs, copies. It keeps no state about addresses between calls but what it
+ * allocated itself. The core calls it; it calls the core only for errors (hmreg_fail, in
+ * core/base/error.h).
  *
  * Rules for every operation, unless its comment says otherwise:
  *  - Called from any thread, on several threads at once, with no lock of ours held; never in a
@@ -49,22 +49,22 @@ struct hmem_runtime {
 
 /* What a range is; filled by resolve. */
 struct hmem_range {
-    int device;             /* index of the device, -1: none (host memory of no device) */
+    int device; /* index of the device, -1: none (host memory of no device) */
     enum hmreg_mem_kind kind;
-    uint64_t alloc_base;    /* the allocation (for virtual-memory APIs: the mapped segments under
-                               the range, whole; so it has the range's identity. Of one byte:
-                               the segment it is in, by which the core makes composites) */
+    uint64_t alloc_base; /* the allocation (for virtual-memory APIs: the mapped segments under
+                            the range, whole; so it has the range's identity. Of one byte:
+                            the segment it is in, by which the core makes composites) */
     uint64_t alloc_len;
-    uint64_t identity;      /* changes whenever any memory under the range was freed and allocated
-                               anew, even at the same address. 0: the vendor cannot tell; device
-                               and managed memory is then registered, but never cached, and host
-                               memory is left to the monitor */
-    uint32_t segments;      /* physical allocations under the range, at least 1 */
-    uint64_t host_addr;     /* CPU address of the range's start, 0: the CPU cannot touch it */
-    bool read_only;         /* the CPU cannot store there (system memory only) */
-    bool anonymous;         /* private and without a file: nobody else can change which pages
-                               these are (system memory only) */
-    bool exportable;        /* export is expected to succeed for this range */
+    uint64_t identity;  /* changes whenever any memory under the range was freed and allocated
+                           anew, even at the same address. 0: the vendor cannot tell; device
+                           and managed memory is then registered, but never cached, and host
+                           memory is left to the monitor */
+    uint32_t segments;  /* physical allocations under the range, at least 1 */
+    uint64_t host_addr; /* CPU address of the range's start, 0: the CPU cannot touch it */
+    bool read_only;     /* the CPU cannot store there (system memory only) */
+    bool anonymous;     /* private and without a file: nobody else can change which pages
+                           these are (system memory only) */
+    bool exportable;    /* export is expected to succeed for this range */
 };
 
 struct hmem_ops {

@@ -3,9 +3,9 @@
  * The contract of a fabric: what a provider must do to have memory registered on it, on one page.
  *
  * A provider fills a `struct provider_ops` and a `struct provider_caps`, in the source of its name,
- * and hands both to hmreg_domain_create(). By the time the core calls it, arguments are valid, the memory
- * is resolved, a path is chosen and, for DMABUF and MAPPED, the descriptor or mapping is there.
- * A provider translates; it decides nothing but what its fabric can do.
+ * and hands both to hmreg_domain_create(). By the time the core calls it, arguments are valid, the
+ * memory is resolved, a path is chosen and, for DMABUF and MAPPED, the descriptor or mapping is
+ * there. A provider translates; it decides nothing but what its fabric can do.
  *
  * Rules for every operation:
  *  - Called from any thread, several at once, with no lock of ours held; but with caps.any_thread
@@ -24,19 +24,19 @@
 
 /* What a domain can do; constant for its life. */
 struct provider_caps {
-    char fabric[64];    /* what is below: "tcp;ofi_rxm" */
-    uint32_t mr_mode;   /* HMREG_MR_* */
-    uint32_t key_size;  /* bytes */
-    uint32_t iov_limit; /* at least 1 */
-    uint64_t max_len;   /* UINT64_MAX: no limit known */
-    uint64_t flags;     /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
+    char fabric[64];       /* what is below: "tcp;ofi_rxm" */
+    uint32_t mr_mode;      /* HMREG_MR_* */
+    uint32_t key_size;     /* bytes */
+    uint32_t iov_limit;    /* at least 1 */
+    uint64_t max_len;      /* UINT64_MAX: no limit known */
+    uint64_t flags;        /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
     uint32_t domain_flags; /* flags of hmreg_domain_config of its own, besides HMREG_DOMAIN_* */
-    bool async;         /* registrations complete in a queue of the fabric's own */
-    bool any_thread;    /* regions may be deregistered on any thread at any time; else only on those
-                           that call the domain: libfabric's FI_THREAD_DOMAIN and the like */
-    bool local_keys;    /* regions without remote access need a unique requested_key as well */
-    bool caches;        /* the fabric remembers registrations itself, and cannot be told not to:
-                           ours stays off where the domain's config does not set its limits */
+    bool async;            /* registrations complete in a queue of the fabric's own */
+    bool any_thread; /* regions may be deregistered on any thread at any time; else only on those
+                        that call the domain: libfabric's FI_THREAD_DOMAIN and the like */
+    bool local_keys; /* regions without remote access need a unique requested_key as well */
+    bool caches;     /* the fabric remembers registrations itself, and cannot be told not to:
+                        ours stays off where the domain's config does not set its limits */
 };
 
 /* One registration, ready to be made. Borrowed for the call. */
@@ -140,10 +140,10 @@ int hmreg_lib_check(const struct hmreg *lib);
 /* The provider's own part of a domain; NULL if it is not this provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
 
-/* For a fabric whose regions are addresses: when it returns, revoke() has been called for each cached
- * region whose memory had changed before the call. It waits for the kernel's word for some tenths of
- * a second at the most, and goes on without it then. Any thread, until destroy() has returned; with
- * no lock that revoke() takes. */
+/* For a fabric whose regions are addresses: when it returns, revoke() has been called for each
+ * cached region whose memory had changed before the call. It waits for the kernel's word for some
+ * tenths of a second at the most, and goes on without it then. Any thread, until destroy() has
+ * returned; with no lock that revoke() takes. */
 void hmreg_domain_settle(struct hmreg_domain *domain);
 
 /* An asynchronous registration is under way: its key is not to be had; and it is complete. */

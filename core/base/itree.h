@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A tree of address ranges: which of them touch this one, which cover it? The nodes are parts of
- * what they stand for, elements of a stable array, and are known by their numbers there: half of what
- * pointers would take. Nothing is allocated or freed here, so any of it may be done under a lock.
- * The caller locks. Equal and overlapping ranges are welcome.
+ * what they stand for, elements of a stable array, and are known by their numbers there: half of
+ * what pointers would take. Nothing is allocated or freed here, so any of it may be done under a
+ * lock. The caller locks. Equal and overlapping ranges are welcome.
  */
 #ifndef HMREG_CORE_BASE_ITREE_H
 #define HMREG_CORE_BASE_ITREE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stable array.h. What is reserved has no memory and no rights, which costs a line in the kernel's
- * list of mappings and nothing else; where even addresses are rationed, less is taken.
+ * See stable array.h. What is reserved has no memory and no rights, which costs a line in the
+ * kernel's list of mappings and nothing else; where even addresses are rationed, less is taken.
  */
 #include "core/base/stable_array.h"
 

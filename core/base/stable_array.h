@@ -29,8 +29,8 @@ static inline void *stable_array_at(const struct stable_array *shelf, uint32_t n
 void stable_array_init(struct stable_array *shelf, size_t size);
 void stable_array_free(struct stable_array *shelf);
 
-/* Makes the stable array longer than `end` was, all zero. The lock is not held by the caller, and not
- * while the kernel is asked. False: no memory. */
+/* Makes the stable array longer than `end` was, all zero. The lock is not held by the caller, and
+ * not while the kernel is asked. False: no memory. */
 bool stable_array_grow(struct stable_array *shelf, uint32_t end, pthread_mutex_t *lock);
 
 #endif

@@ -62,9 +62,9 @@ void cache_forgo(struct cache *cache, struct cache_entry *entry);
  * it is not because there was no room for it. */
 bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless);
 
-/* Gives back a pin that is in the entry; or one that the caller has just given back in its pin slot,
- * before a barrier.
- * Not NULL: it was the last one of an entry that serves no more, and the caller deregisters that.
+/* Gives back a pin that is in the entry; or one that the caller has just given back in its pin
+ * slot, before a barrier. Not NULL: it was the last one of an entry that serves no more, and the
+ * caller deregisters that.
  */
 struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
 struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);

@@ -19,8 +19,8 @@
  *
  *  - The pool has read every change that was pushed before its gate was last GATE_LIVE alone.
  *
- * Lock order: the pool's lock is the innermost but for the statistics's and the quota's. Under it no
- * vendor, fabric or user is called, and it is held for a bounded time. Hooks and the thread that
+ * Lock order: the pool's lock is the innermost but for the statistics's and the quota's. Under it
+ * no vendor, fabric or user is called, and it is held for a bounded time. Hooks and the thread that
  * reads the kernel's events never take it: they push to the queue of changes.
  */
 #include "core/cache/cache_pool.h"
@@ -161,8 +161,9 @@ static void lay_out(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
-    thread_cache_clear_used(&pool->thread_caches, entry_number(entry)); /* it will be another region's */
-    barrier_here();                                  /* see entry_set_unending() */
+    thread_cache_clear_used(&pool->thread_caches,
+                            entry_number(entry)); /* it will be another region's */
+    barrier_here();                               /* see entry_set_unending() */
     if (entry_pins(pool, entry)) {
         entry->mr.state = CACHE_HELD;
         become_zombie(cache, entry);
@@ -236,7 +237,8 @@ bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned cou
 
 static struct cache_stats *ledger_of(struct thread_cache_set *tcache, unsigned index)
 {
-    struct cache_pool *pool = (struct cache_pool *)((char *)tcache - offsetof(struct cache_pool, thread_caches));
+    struct cache_pool *pool =
+        (struct cache_pool *)((char *)tcache - offsetof(struct cache_pool, thread_caches));
 
     return &pool->caches[index].stats;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The block that a domain's caches share: their entries, what each cache holds and may hold, and the
- * lists of entries on their way out. What is true of all this whenever the lock is free stands in
- * cache_pool.c.
+ * The block that a domain's caches share: their entries, what each cache holds and may hold, and
+ * the lists of entries on their way out. What is true of all this whenever the lock is free stands
+ * in cache_pool.c.
  *
  * To pin an entry is to keep it from being deregistered; each get that was served holds one pin
  * until its put. An entry is hot while threads may pin it by their own tables (hot.h), without the

@@ -61,8 +61,8 @@ static void open_ledgers(struct cache_set *set)
 {
     const struct hmreg_domain *domain = set->domain;
 
-    set->shown =
-        stats_page_domain(&domain->lib->stats_page, domain->ops.name, domain->caps.fabric, domain->flags);
+    set->shown = stats_page_domain(&domain->lib->stats_page, domain->ops.name, domain->caps.fabric,
+                                   domain->flags);
     for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
         for (int device = -1; device < domain->lib->runtimes[iface].devices; device++)
             open_ledger(set, cache_set_at(set, iface, device), iface, device);
@@ -393,8 +393,8 @@ static bool evict_own(struct cache_set *set, struct cache *first)
     return done;
 }
 
-/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper, or
- * to that domain's own calls, to deregister it: its fabric may forbid this thread to
+/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper,
+ * or to that domain's own calls, to deregister it: its fabric may forbid this thread to
  * (FI_THREAD_DOMAIN). The domain is not closed meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set)
 {

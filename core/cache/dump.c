@@ -73,7 +73,8 @@ static void describe(const struct cache_pool *pool, const struct cache_entry *en
         out->key = entry->mr.made.key;
     }
     if (out->state == HMREG_ENTRY_LIVE)
-        out->unused = !entry->mr.used && !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
+        out->unused =
+            !entry->mr.used && !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
 }
 
 /* ---- all of them ------------------------------------------------------------------------ */

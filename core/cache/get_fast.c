@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * hmreg_mr_get() and hmreg_mr_put() where nothing stands in the way: a hit reads what its thread
- * remembers, pins the entry in a pin slot of its own, and only then looks whether the entry is still
- * what it was. No lock, no fence, no line that another thread writes but at a miss. What has to ask
- * somebody, or finds its first slot taken, is done aside; what fails there goes the whole way, in
- * get.c.
+ * remembers, pins the entry in a pin slot of its own, and only then looks whether the entry is
+ * still what it was. No lock, no fence, no line that another thread writes but at a miss. What has
+ * to ask somebody, or finds its first slot taken, is done aside; what fails there goes the whole
+ * way, in get.c.
  *
  * The order: pin; the gate's state; the entry's sequence. Who takes an entry away makes its
  * sequence even, passes a barrier in every thread, and adds up the pins. So either the sum has this
@@ -102,7 +102,8 @@ static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr
         cache_set_end(set, gone);
 }
 
-static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot, struct hmreg_mr *mr)
+static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
+                         struct hmreg_mr *mr)
 {
     /* A release: what the user did is done before who adds up finds this. */
     add_to(&pin_slot->pins, -1u);
@@ -157,8 +158,8 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 /* ---- get, aside ------------------------------------------------------------------------- */
 
 /* Does the entry, which is pinned and in its place, contain the range, with these rights? */
-static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr, uint64_t len,
-                   uint64_t access)
+static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
+                   uint64_t len, uint64_t access)
 {
     uint64_t offset = addr - mr->node.start, size = mr_len(mr);
 
@@ -193,8 +194,8 @@ static bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr, uin
 }
 
 /* An entry that a slot names. NULL: it does not serve; *go_on: another may. */
-static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, uint64_t addr, uint64_t len,
-                                  uint64_t access, bool *go_on)
+static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, uint64_t addr,
+                                  uint64_t len, uint64_t access, bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
     struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
@@ -222,9 +223,11 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, 
     return mr;
 }
 
-static struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr, uint64_t len, uint64_t access)
+static struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr, uint64_t len,
+                                  uint64_t access)
 {
-    const uint32_t *slot = thread_cache_slot(tcache->view.slots, tcache->view.mask, thread_cache_hash(addr));
+    const uint32_t *slot =
+        thread_cache_slot(tcache->view.slots, tcache->view.mask, thread_cache_hash(addr));
     const uint32_t *end = slot + THREAD_CACHE_PROBES;
     struct hmreg_mr *mr = NULL;
     bool go_on = true;

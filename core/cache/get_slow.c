@@ -57,7 +57,8 @@ static void remember(struct get *get, struct cache_entry *entry)
 {
     const struct hmreg_mr *mr = &entry->mr;
     struct thread_cache *tcache = get->tcache;
-    struct pin_slot *pin_slot = tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
+    struct pin_slot *pin_slot =
+        tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
     bool asks = mr->ask_monitor || mr->ask_identity;
     uint32_t check;
 
@@ -277,7 +278,8 @@ static bool is_known_anonymous(const struct get *get)
 }
 
 /* In the place of what was known there before. */
-static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range, uint64_t when)
+static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range,
+                           uint64_t when)
 {
     struct hot_mapped mapped = {range->alloc_base, range->alloc_base + range->alloc_len, when};
     unsigned at = tcache->mapped_next;

@@ -157,7 +157,8 @@ static void part_free(struct thread_cache *tcache)
 
 static struct thread_cache *part_new(struct thread_cache_set *set)
 {
-    struct thread_cache *tcache = calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
+    struct thread_cache *tcache =
+        calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
     bool aside = set->fenced || set->exact;
 
     if (!tcache)
@@ -210,12 +211,13 @@ struct thread_cache *thread_cache_join(struct thread_cache_set *set)
 
 /* ---- a domain's ------------------------------------------------------------------------- */
 
-bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries, pthread_mutex_t *lock,
-                  unsigned caches, bool exact)
+bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
+                           pthread_mutex_t *lock, unsigned caches, bool exact)
 {
     struct registry *all = registry_open();
 
-    *set = (struct thread_cache_set){.entries = entries, .lock = lock, .caches = caches, .exact = exact};
+    *set = (struct thread_cache_set){
+        .entries = entries, .lock = lock, .caches = caches, .exact = exact};
     set->gate = all ? gate_open() : NULL;
     if (!set->gate)
         return false;
@@ -228,7 +230,8 @@ bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_arr
     return true;
 }
 
-void thread_cache_set_close(struct thread_cache_set *set, struct cache_stats *(*stats)(struct thread_cache_set *, unsigned))
+void thread_cache_set_close(struct thread_cache_set *set,
+                            struct cache_stats *(*stats)(struct thread_cache_set *, unsigned))
 {
     struct registry *all = atomic_load(&registry);
     struct thread_cache_set **link = &all->sets;
@@ -304,7 +307,8 @@ uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number)
     uint32_t sum = 0;
 
     /* Acquire: pairs with the release of a put, after which the region may end. */
-    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache;
+         tcache = tcache->next)
         if (pin_slot_offset(number) < tcache->view.room)
             sum += atomic_load_explicit(&tcache->view.pin_slots[number].pins, memory_order_acquire);
     return sum;
@@ -312,7 +316,8 @@ uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number)
 
 bool thread_cache_was_used(const struct thread_cache_set *set, uint32_t number)
 {
-    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache;
+         tcache = tcache->next)
         if (pin_slot_offset(number) < tcache->view.room &&
             atomic_load_explicit(&tcache->view.pin_slots[number].used, memory_order_relaxed))
             return true;
@@ -321,7 +326,8 @@ bool thread_cache_was_used(const struct thread_cache_set *set, uint32_t number)
 
 void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number)
 {
-    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
+    for (const struct thread_cache *tcache = atomic_load(&set->first); tcache;
+         tcache = tcache->next)
         if (pin_slot_offset(number) < tcache->view.room &&
             atomic_load_explicit(&tcache->view.pin_slots[number].used, memory_order_relaxed))
             atomic_store_explicit(&tcache->view.pin_slots[number].used, 0, memory_order_relaxed);
@@ -423,7 +429,8 @@ static void make_larger(struct thread_cache *tcache)
 }
 
 /* A table that is too full to search quickly is made larger, or at least cleaned. */
-void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number, uint32_t check)
+void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
+                           uint32_t check)
 {
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
     bool known = pin_slot->check == check;
@@ -437,7 +444,8 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
 
 /* ---- counts ----------------------------------------------------------------------------- */
 
-static _Atomic uint64_t *hits_of(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats)
+static _Atomic uint64_t *hits_of(struct thread_cache *tcache, unsigned cache,
+                                 struct cache_stats *stats)
 {
     if (!tcache->rows[cache])
         tcache->rows[cache] = cache_stats_join(stats);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What each thread has of a domain's caches for itself: a table of the requests it made last, a
- * pin slot for each entry with its pins of it, and its counts. Only the thread writes there, so a hit
- * shares no line with anybody. Others read the pin slots, to add them up when an entry is to go;
- * docs/cache.md proves that the sum is right.
+ * pin slot for each entry with its pins of it, and its counts. Only the thread writes there, so a
+ * hit shares no line with anybody. Others read the pin slots, to add them up when an entry is to
+ * go; docs/cache.md proves that the sum is right.
  *
  * A thread's part stays with the domain when the thread ends, pins and all, and the next thread
  * takes it over.
@@ -58,7 +58,8 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
 #define HOT_UNENDING THREAD_CACHE_ASIDE
 
 /* The next of a sequence's values: 25 bits around those of access rights. It comes to 0 again after
- * 2^25 steps; an entry that has done them all is not used any more, lest a pin slot be good again. */
+ * 2^25 steps; an entry that has done them all is not used any more, lest a pin slot be good again.
+ */
 static inline uint32_t thread_cache_next(uint32_t sequence)
 {
     return ((sequence | HMREG_ACCESS_ALL) + 1) & ~(THREAD_CACHE_ASIDE | HMREG_ACCESS_ALL);
@@ -94,7 +95,7 @@ struct thread_cache {
     uint32_t others;      /* of those, second and further requests of an entry */
     struct thread_cache_set *set;
     struct thread_cache *next;
-    _Atomic uint64_t owner;    /* a thread; 0: whoever comes */
+    _Atomic uint64_t owner;         /* a thread; 0: whoever comes */
     struct cache_stats_row *rows[]; /* of each cache; NULL before the first hit */
 };
 
@@ -103,7 +104,7 @@ struct thread_cache_set {
     uint64_t serial; /* never used again */
     struct gate *gate;
     const struct stable_array *entries; /* of struct cache_entry; not empty */
-    pthread_mutex_t *lock;       /* theirs; held by who adds pin slots up */
+    pthread_mutex_t *lock;              /* theirs; held by who adds pin slots up */
     unsigned caches;
     bool fenced, exact;
     _Atomic(struct thread_cache *) first;
@@ -111,10 +112,11 @@ struct thread_cache_set {
 };
 
 /* entries, lock: as above. False: no memory. */
-bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries, pthread_mutex_t *lock,
-                  unsigned caches, bool exact);
+bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
+                           pthread_mutex_t *lock, unsigned caches, bool exact);
 /* No thread is in a call with the domain any more. statistics: of each cache. */
-void thread_cache_set_close(struct thread_cache_set *set, struct cache_stats *(*stats)(struct thread_cache_set *, unsigned));
+void thread_cache_set_close(struct thread_cache_set *set,
+                            struct cache_stats *(*stats)(struct thread_cache_set *, unsigned));
 
 /* The calling thread's part, if it has one; made if need be. NULL: it has none; no memory. */
 struct thread_cache *thread_cache_find(struct thread_cache_set *set);
@@ -130,8 +132,8 @@ static inline struct tls_view *tls_view_of(uint64_t serial)
     return &tls_views[serial % TLS_VIEWS];
 }
 
-/* A domain's TLS view, read with the fewest instructions: on x86 relative to the thread's segment, if
- * the compiler has pointers of that kind. Sanitizers would not understand them. */
+/* A domain's TLS view, read with the fewest instructions: on x86 relative to the thread's segment,
+ * if the compiler has pointers of that kind. Sanitizers would not understand them. */
 #if defined(__SEG_FS) && defined(__LP64__) && !defined(BARRIER_TSAN) && !defined(THREAD_CACHE_ASAN)
 typedef const struct tls_view __seg_fs *tls_view_pointer;
 
@@ -187,9 +189,11 @@ static inline uint32_t *thread_cache_slot(uint32_t *slots, uint32_t mask, uint32
     return (uint32_t *)((char *)slots + (hash & mask));
 }
 
-/* Remembers that an entry, which has a pin slot, served a request at this address. check: as a pin slot's.
+/* Remembers that an entry, which has a pin slot, served a request at this address. check: as a pin
+ * slot's.
  */
-void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number, uint32_t check);
+void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
+                           uint32_t check);
 
 /* Counts a hit. */
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
@@ -198,7 +202,8 @@ bool thread_cache_is_usual(struct thread_cache *tcache, unsigned cache, struct c
 
 /* Over all threads, with the lock held: the pins of an entry. */
 uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number);
-/* Has any thread used it since thread_cache_clear_used()? A use at the same time may count as before it. */
+/* Has any thread used it since thread_cache_clear_used()? A use at the same time may count as
+ * before it. */
 bool thread_cache_was_used(const struct thread_cache_set *set, uint32_t number);
 void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number);
 

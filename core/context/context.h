@@ -38,12 +38,12 @@ struct hmreg {
     uint64_t epoch;
     struct settings settings;
     struct runtime runtimes[HMREG_IFACE_COUNT];
-    bool vendors;              /* a runtime is present besides the system's */
-    struct monitor *monitor;   /* watches host memory for all caches */
-    struct stats_page stats_page;        /* where their counters are shown */
-    struct quota quota;        /* what they may hold together */
-    pthread_mutex_t sets_lock; /* the list of them, and who visits one */
-    pthread_cond_t sets_left;  /* a visitor has gone */
+    bool vendors;                 /* a runtime is present besides the system's */
+    struct monitor *monitor;      /* watches host memory for all caches */
+    struct stats_page stats_page; /* where their counters are shown */
+    struct quota quota;           /* what they may hold together */
+    pthread_mutex_t sets_lock;    /* the list of them, and who visits one */
+    pthread_cond_t sets_left;     /* a visitor has gone */
     struct cache_set *sets;
     atomic_uint domains;
     pthread_mutex_t lock; /* owned; never held across a vendor's call */

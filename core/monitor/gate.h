@@ -37,7 +37,7 @@ enum change_source {
 
 struct gate {
     atomic_uint state;
-    atomic_uint sources;        /* enum change_source bits: whose changes concern the domain */
+    atomic_uint sources;      /* enum change_source bits: whose changes concern the domain */
     _Atomic uint32_t library; /* whose notices do */
     atomic_bool taken;
 };
@@ -65,7 +65,8 @@ void gates_mark_pending(enum change_source source, uint32_t library);
 void gates_begin_reading(void);
 void gates_end_reading(void);
 
-static inline bool gate_listens_to(const struct gate *gate, enum change_source source, uint32_t library)
+static inline bool gate_listens_to(const struct gate *gate, enum change_source source,
+                                   uint32_t library)
 {
     if (source == CHANGE_NOTICE)
         return atomic_load(&gate->library) == library;

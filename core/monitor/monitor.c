@@ -250,8 +250,7 @@ bool monitor_tidy(struct monitor *monitor)
 
 bool monitor_sync(const struct monitor *monitor)
 {
-    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD ||
-           userfault_sync(monitor->userfault);
+    return monitor_kind(monitor) != HMREG_MONITOR_USERFAULTFD || userfault_sync(monitor->userfault);
 }
 
 bool monitor_is_read(const struct monitor *monitor)

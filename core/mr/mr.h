@@ -32,7 +32,7 @@ struct mr_more {
 struct hmreg_mr {
     struct hmreg_domain *domain;
     atomic_uint sequence;   /* of a cached one: odd while threads may remember it (hot.h) */
-    uint32_t slot_offset;          /* of hmreg_mr_get()'s: as slots have it (hot.h); 0: explicit */
+    uint32_t slot_offset;   /* of hmreg_mr_get()'s: as slots have it (hot.h); 0: explicit */
     struct itree_node node; /* from the first range's address, as long as all of them */
     struct provider_mr made;
     struct mr_more *more; /* NULL: one range, registered as it was asked for, and nothing else */
@@ -115,8 +115,8 @@ void mr_settle(const struct hmreg_mr *mr);
 /* The provider's part, with desc and key as they are now. */
 struct provider_mr mr_now(const struct hmreg_mr *mr);
 
-/* The memory changed: tells the provider, which may forbid access at once. It takes no lock and calls
- * nothing, so it is called under the lock of the domain's caches. */
+/* The memory changed: tells the provider, which may forbid access at once. It takes no lock and
+ * calls nothing, so it is called under the lock of the domain's caches. */
 void mr_revoke(struct hmreg_mr *mr);
 
 /* -EAGAIN while a registration of a region with remote access is not complete. */

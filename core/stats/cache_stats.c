@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See statistics.h. All counts are relaxed: each is right by itself, and none orders anything. A row
- * that is given back is added to the block under the lock, so that a sum never misses it or has it
- * twice.
+ * See statistics.h. All counts are relaxed: each is right by itself, and none orders anything. A
+ * row that is given back is added to the block under the lock, so that a sum never misses it or has
+ * it twice.
  */
 #include "core/stats/cache_stats.h"
 
@@ -23,13 +23,15 @@ static struct stats_block *shown_book(struct cache_stats *stats)
     return stats->block == &stats->own ? NULL : stats->block;
 }
 
-void cache_stats_open(struct cache_stats *stats, struct stats_page *stats_page, const struct stats_domain *domain,
-                 enum hmreg_iface iface, int device)
+void cache_stats_open(struct cache_stats *stats, struct stats_page *stats_page,
+                      const struct stats_domain *domain, enum hmreg_iface iface, int device)
 {
     struct stats_block *shown = stats_page_block(stats_page, domain, iface, device);
 
-    *stats = (struct cache_stats){
-        .iface = iface, .device = device, .stats_page = stats_page, .block = shown ? shown : &stats->own};
+    *stats = (struct cache_stats){.iface = iface,
+                                  .device = device,
+                                  .stats_page = stats_page,
+                                  .block = shown ? shown : &stats->own};
     pthread_mutex_init(&stats->lock, NULL);
 }
 

@@ -2,7 +2,8 @@
  *
  * What one cache did, counted: without locks of its own, and without cost to hits, each of which
  * is counted in a row that only its thread writes. Sums are exact while no thread counts. The
- * counts are on a stats page that other processes may see (stats_page.h), or in the statistics's own rows.
+ * counts are on a stats page that other processes may see (stats_page.h), or in the statistics's
+ * own rows.
  */
 #ifndef HMREG_CORE_STATS_CACHE_STATS_H
 #define HMREG_CORE_STATS_CACHE_STATS_H
@@ -23,15 +24,15 @@ struct cache_stats {
     int device; /* -1: host memory */
     struct stats_page *stats_page;
     struct stats_block *block; /* of the stats page, or its own */
-    pthread_mutex_t lock;    /* the rows; never held by a hit */
+    pthread_mutex_t lock;      /* the rows; never held by a hit */
     struct cache_stats_row *rows;
     atomic_uint untimed; /* registrations to let pass before one is timed */
     struct stats_block own;
 };
 
 /* The statistics of an iface's device's cache (-1: of host memory), shown with its domain. */
-void cache_stats_open(struct cache_stats *stats, struct stats_page *stats_page, const struct stats_domain *domain,
-                 enum hmreg_iface iface, int device);
+void cache_stats_open(struct cache_stats *stats, struct stats_page *stats_page,
+                      const struct stats_domain *domain, enum hmreg_iface iface, int device);
 void cache_stats_close(struct cache_stats *stats); /* every row was given back */
 
 /* Counts n more (or fewer) of what happened. */
@@ -69,8 +70,8 @@ uint64_t cache_stats_start(struct cache_stats *stats);
 void cache_stats_done(struct cache_stats *stats, uint64_t start);
 void cache_stats_took(struct cache_stats *stats, uint64_t ns);
 
-/* A row for the calling thread's hits, which it counts with cache_stats_hit() and, when it ends or the
- * cache does, gives back (any thread may, when it is used no more). NULL: no memory; use
+/* A row for the calling thread's hits, which it counts with cache_stats_hit() and, when it ends or
+ * the cache does, gives back (any thread may, when it is used no more). NULL: no memory; use
  * cache_stats_add(). */
 struct cache_stats_row *cache_stats_join(struct cache_stats *stats);
 void cache_stats_leave(struct cache_stats *stats, struct cache_stats_row *row);

@@ -78,7 +78,7 @@ struct stats_domain {
 };
 
 #define STATS_DOMAINS 32
-#define STATS_BLOCKS   192
+#define STATS_BLOCKS  192
 #define STATS_ROWS    1024
 
 struct stats_header {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats page.h. A place is taken and given back under the stats page's lock. Readers know no lock: what a
- * place stands for is changed while its sequence is odd, or, of a row, while the row is free.
+ * See stats page.h. A place is taken and given back under the stats page's lock. Readers know no
+ * lock: what a place stands for is changed while its sequence is odd, or, of a row, while the row
+ * is free.
  */
 #include "core/stats/stats_page.h"
 
@@ -192,8 +193,8 @@ static struct stats_row *free_row(struct stats_layout *page, const struct stats_
                       block ? STATS_ROWS : 0, &page->header.lost_rows);
 }
 
-struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char *provider, const char *fabric,
-                                  uint32_t flags)
+struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char *provider,
+                                       const char *fabric, uint32_t flags)
 {
     struct stats_domain *domain;
 
@@ -222,8 +223,9 @@ static void clear_book(struct stats_block *block)
         atomic_store_explicit(&block->times[i], 0, memory_order_relaxed);
 }
 
-struct stats_block *stats_page_block(struct stats_page *stats_page, const struct stats_domain *domain,
-                              enum hmreg_iface iface, int device)
+struct stats_block *stats_page_block(struct stats_page *stats_page,
+                                     const struct stats_domain *domain, enum hmreg_iface iface,
+                                     int device)
 {
     struct stats_block *block;
 
@@ -264,7 +266,8 @@ struct stats_row *stats_page_row(struct stats_page *stats_page, const struct sta
 
 /* ---- given back ------------------------------------------------------------------------- */
 
-static void end_place(struct stats_page *stats_page, _Atomic uint32_t *sequence, _Atomic uint32_t *owner)
+static void end_place(struct stats_page *stats_page, _Atomic uint32_t *sequence,
+                      _Atomic uint32_t *owner)
 {
     pthread_mutex_lock(&stats_page->lock);
     stats_page_begin_change(sequence);

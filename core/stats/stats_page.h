@@ -34,10 +34,11 @@ void stats_page_show_monitor(struct stats_page *stats_page, enum hmreg_monitor m
 void stats_page_close(struct stats_page *stats_page);
 
 /* Places on it. Each gives NULL where there is none, which the page says. */
-struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char *provider, const char *fabric,
-                                  uint32_t flags);
-struct stats_block *stats_page_block(struct stats_page *stats_page, const struct stats_domain *domain,
-                              enum hmreg_iface iface, int device);
+struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char *provider,
+                                       const char *fabric, uint32_t flags);
+struct stats_block *stats_page_block(struct stats_page *stats_page,
+                                     const struct stats_domain *domain, enum hmreg_iface iface,
+                                     int device);
 struct stats_row *stats_page_row(struct stats_page *stats_page, const struct stats_block *block);
 
 /* Gives one back; NULL: one that there was none for. */

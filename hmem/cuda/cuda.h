@@ -96,7 +96,7 @@ int cuda_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, b
 /* What the runtime says about a range. */
 struct cuda_span {
     struct cuda_lookup first; /* at the range's start */
-    uint64_t base, end;     /* the allocation, or the mapped pieces under the range */
+    uint64_t base, end;       /* the allocation, or the mapped pieces under the range */
     uint32_t segments;
     uint64_t identity;
     struct cuda_piece piece; /* the first */

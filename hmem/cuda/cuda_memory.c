@@ -23,9 +23,9 @@ static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cu
 {
     bool by_dst = dst->sort >= CUDA_MANAGED && (has_place(dst) || !has_place(src));
     struct cuda_lookup side = by_dst                      ? *dst
-                            : src->sort >= CUDA_MANAGED ? *src
-                            : dst->sort == CUDA_HOST    ? *dst
-                                                        : *src;
+                              : src->sort >= CUDA_MANAGED ? *src
+                              : dst->sort == CUDA_HOST    ? *dst
+                                                          : *src;
 
     if (side.sort == CUDA_VIRTUAL && !has_place(&side))
         side.device = 0;
@@ -167,7 +167,7 @@ int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
     int rc = cuda_lookup(self, (uintptr_t)addr, &at);
 
     if (!rc && at.sort == CUDA_UNKNOWN)
-        return hmreg_fail(-EFAULT, "CUDA does not know %p any more: its context may have been reset",
-                          addr);
+        return hmreg_fail(-EFAULT,
+                          "CUDA does not know %p any more: its context may have been reset", addr);
     return said(rc ? rc : free_in(self, &at, addr, kind));
 }

@@ -24,7 +24,8 @@ static uint64_t spread(uint64_t x)
 }
 
 /* Buffer ids count up from 1, so the top bit keeps the two sorts of identity apart. */
-static uint64_t blend(uint64_t identity, const struct cuda_lookup *at, const struct cuda_piece *piece)
+static uint64_t blend(uint64_t identity, const struct cuda_lookup *at,
+                      const struct cuda_piece *piece)
 {
     const uint64_t parts[] = {at->id, piece->block, piece->base, piece->size};
 

@@ -33,10 +33,10 @@ extern "C" {
 /* ---- vocabulary ------------------------------------------------------------------------- */
 
 /* Errors that <errno.h> lacks; the values are libfabric's (FI_ETOOSMALL ...). */
-#define HMREG_ETOOSMALL 257 /* the buffer is too small; the needed size was written */
+#define HMREG_ETOOSMALL   257 /* the buffer is too small; the needed size was written */
 #define HMREG_EOPBADSTATE 258 /* not in this state: enabled already, or not yet bound */
-#define HMREG_EBADFLAGS 260 /* a flag this call or this domain does not know */
-#define HMREG_ENOKEY 266    /* the requested key is in use */
+#define HMREG_EBADFLAGS   260 /* a flag this call or this domain does not know */
+#define HMREG_ENOKEY      266 /* the requested key is in use */
 
 /* The interface memory was allocated with. Values are libfabric's enum fi_hmem_iface. */
 enum hmreg_iface {
@@ -45,7 +45,7 @@ enum hmreg_iface {
     HMREG_IFACE_ROCR = 2,
     HMREG_IFACE_ZE = 3,
 };
-#define HMREG_IFACE_COUNT 4
+#define HMREG_IFACE_COUNT      4
 #define HMREG_IFACE_BIT(iface) (1u << (iface))
 
 /* What sort of memory a range is. */
@@ -67,42 +67,44 @@ enum hmreg_path {
 #define HMREG_PATH_COUNT 5
 
 /* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
-#define HMREG_READ (UINT64_C(1) << 8)          /* the result buffer of an RMA read we start */
-#define HMREG_WRITE (UINT64_C(1) << 9)         /* the source of an RMA write we start */
-#define HMREG_RECV (UINT64_C(1) << 10)         /* a receive buffer */
-#define HMREG_SEND (UINT64_C(1) << 11)         /* a send buffer */
-#define HMREG_REMOTE_READ (UINT64_C(1) << 12)  /* peers may read it */
-#define HMREG_REMOTE_WRITE (UINT64_C(1) << 13) /* peers may write it */
-#define HMREG_ACCESS_LOCAL (HMREG_READ | HMREG_WRITE | HMREG_RECV | HMREG_SEND)
+#define HMREG_READ          (UINT64_C(1) << 8)  /* the result buffer of an RMA read we start */
+#define HMREG_WRITE         (UINT64_C(1) << 9)  /* the source of an RMA write we start */
+#define HMREG_RECV          (UINT64_C(1) << 10) /* a receive buffer */
+#define HMREG_SEND          (UINT64_C(1) << 11) /* a send buffer */
+#define HMREG_REMOTE_READ   (UINT64_C(1) << 12) /* peers may read it */
+#define HMREG_REMOTE_WRITE  (UINT64_C(1) << 13) /* peers may write it */
+#define HMREG_ACCESS_LOCAL  (HMREG_READ | HMREG_WRITE | HMREG_RECV | HMREG_SEND)
 #define HMREG_ACCESS_REMOTE (HMREG_REMOTE_READ | HMREG_REMOTE_WRITE)
-#define HMREG_ACCESS_ALL (HMREG_ACCESS_LOCAL | HMREG_ACCESS_REMOTE)
+#define HMREG_ACCESS_ALL    (HMREG_ACCESS_LOCAL | HMREG_ACCESS_REMOTE)
 
 /* What a domain asks of registrations. Values are libfabric's FI_MR_*. */
-#define HMREG_MR_BASIC (1u << 0)      /* the old name of VIRT_ADDR, ALLOCATED and PROV_KEY */
-#define HMREG_MR_SCALABLE (1u << 1)   /* the old name of no bit at all */
-#define HMREG_MR_LOCAL (1u << 2)      /* local buffers must be registered as well */
-#define HMREG_MR_RAW (1u << 3)        /* keys travel raw and are mapped at the peer */
-#define HMREG_MR_VIRT_ADDR (1u << 4)  /* peers address by virtual address, not from 0 */
-#define HMREG_MR_ALLOCATED (1u << 5)  /* pages must exist when registered */
-#define HMREG_MR_PROV_KEY (1u << 6)   /* the provider chooses keys */
-#define HMREG_MR_MMU_NOTIFY (1u << 7) /* refresh before pages that came later are used */
-#define HMREG_MR_RMA_EVENT (1u << 8)  /* regions with counters start disabled */
-#define HMREG_MR_ENDPOINT (1u << 9)   /* regions are bound to an endpoint and enabled */
-#define HMREG_MR_HMEM (1u << 10)      /* device memory must be registered, with its iface */
+#define HMREG_MR_BASIC      (1u << 0)  /* the old name of VIRT_ADDR, ALLOCATED and PROV_KEY */
+#define HMREG_MR_SCALABLE   (1u << 1)  /* the old name of no bit at all */
+#define HMREG_MR_LOCAL      (1u << 2)  /* local buffers must be registered as well */
+#define HMREG_MR_RAW        (1u << 3)  /* keys travel raw and are mapped at the peer */
+#define HMREG_MR_VIRT_ADDR  (1u << 4)  /* peers address by virtual address, not from 0 */
+#define HMREG_MR_ALLOCATED  (1u << 5)  /* pages must exist when registered */
+#define HMREG_MR_PROV_KEY   (1u << 6)  /* the provider chooses keys */
+#define HMREG_MR_MMU_NOTIFY (1u << 7)  /* refresh before pages that came later are used */
+#define HMREG_MR_RMA_EVENT  (1u << 8)  /* regions with counters start disabled */
+#define HMREG_MR_ENDPOINT   (1u << 9)  /* regions are bound to an endpoint and enabled */
+#define HMREG_MR_HMEM       (1u << 10) /* device memory must be registered, with its iface */
 
 /* Flags of a registration. Values are libfabric's FI_MR_DMABUF, FI_HMEM_*, FI_RMA_*. */
-#define HMREG_MR_DMABUF (UINT64_C(1) << 40)         /* attr->dmabuf names the memory, not attr->iov */
-#define HMREG_HMEM_HOST_ALLOC (UINT64_C(1) << 45)  /* caller's claim: host memory of a device runtime */
-#define HMREG_HMEM_DEVICE_ONLY (UINT64_C(1) << 46) /* caller's claim: only the device can touch it */
-#define HMREG_RMA_PMEM (UINT64_C(1) << 49)          /* persistent memory, to be written durably */
-#define HMREG_RMA_EVENT (UINT64_C(1) << 56)         /* counters will be bound to it */
+#define HMREG_MR_DMABUF (UINT64_C(1) << 40) /* attr->dmabuf names the memory, not attr->iov */
+#define HMREG_HMEM_HOST_ALLOC                                                                      \
+    (UINT64_C(1) << 45) /* caller's claim: host memory of a device runtime */
+#define HMREG_HMEM_DEVICE_ONLY                                                                     \
+    (UINT64_C(1) << 46)                     /* caller's claim: only the device can touch it */
+#define HMREG_RMA_PMEM  (UINT64_C(1) << 49) /* persistent memory, to be written durably */
+#define HMREG_RMA_EVENT (UINT64_C(1) << 56) /* counters will be bound to it */
 
 /* A flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
 #define HMREG_REG_MR (UINT64_C(1) << 59)
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* "this region has no such key" */
-#define HMREG_LIMIT_NONE UINT64_MAX   /* "no limit", where a limit is asked for */
-#define HMREG_DEVICE_ANY (-1)         /* "whatever device the memory is on" */
+#define HMREG_LIMIT_NONE   UINT64_MAX /* "no limit", where a limit is asked for */
+#define HMREG_DEVICE_ANY   (-1)       /* "whatever device the memory is on" */
 
 struct hmreg;        /* the library, opened: runtimes found, devices, monitor */
 struct hmreg_domain; /* what memory is registered with */
@@ -177,16 +179,15 @@ struct hmreg_config {
  * A runtime that is absent or broken is no error; hmreg_runtime_query() says why.
  * -EINVAL: out is NULL, config's size, ifaces or monitor is none of the accepted values, or an
  *   environment variable has a wrong value: HMREG_IFACES (comma-separated iface names),
- *   FI_MR_CACHE_MONITOR (userfaultfd, memhooks, import, disabled), FI_MR_CUDA_CACHE_MONITOR_ENABLED,
- *   FI_MR_ROCR_CACHE_MONITOR_ENABLED, FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1),
- *   HMREG_CACHE_CHECK (always or notice, or a list such as system=notice,cuda=always),
- *   FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT, HMREG_CACHE_MAX_SIZE
- *   (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts),
- *   HMREG_LOG (off, error, warn, info, debug: what stderr gets of the log).
- * -EOPNOTSUPP: memhooks are asked for, and the code of this program's libc, or of what stands
- *   before it, cannot be hooked; the sentence names the function and the reason.
- * -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does not permit or have it.
- * -ENOMEM, -EAGAIN, -EMFILE: the system's.
+ *   FI_MR_CACHE_MONITOR (userfaultfd, memhooks, import, disabled),
+ * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
+ * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
+ * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
+ * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts), HMREG_LOG (off,
+ * error, warn, info, debug: what stderr gets of the log). -EOPNOTSUPP: memhooks are asked for, and
+ * the code of this program's libc, or of what stands before it, cannot be hooked; the sentence
+ * names the function and the reason. -EPERM, -ENOSYS: userfaultfd was asked for and the kernel does
+ * not permit or have it. -ENOMEM, -EAGAIN, -EMFILE: the system's.
  */
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
 
@@ -213,12 +214,12 @@ int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out);
 /* ---- runtimes and devices --------------------------------------------------------------- */
 
 struct hmreg_runtime_info {
-    size_t size;         /* sizeof(struct hmreg_runtime_info) */
-    int present;         /* 1: usable; 0: see why */
-    int devices;         /* how many devices; 0 is possible for a usable runtime */
-    char version[48];    /* the runtime's own version, "" where unknown */
-    char library[128];   /* the file it was loaded from */
-    char why[256];       /* why it is not usable, or what it lacks; "" where nothing */
+    size_t size;       /* sizeof(struct hmreg_runtime_info) */
+    int present;       /* 1: usable; 0: see why */
+    int devices;       /* how many devices; 0 is possible for a usable runtime */
+    char version[48];  /* the runtime's own version, "" where unknown */
+    char library[128]; /* the file it was loaded from */
+    char why[256];     /* why it is not usable, or what it lacks; "" where nothing */
 };
 
 /* One iface's runtime. -EINVAL: an argument is NULL, or no such iface. */
@@ -231,14 +232,14 @@ struct hmreg_pci {
 };
 
 #define HMREG_DEVICE_SIMULATED (1u << 0) /* a test's fake, not hardware */
-#define HMREG_DEVICE_DMABUF (1u << 1)    /* the runtime says its memory exports as dmabuf */
+#define HMREG_DEVICE_DMABUF    (1u << 1) /* the runtime says its memory exports as dmabuf */
 
 struct hmreg_device_info {
-    size_t size;       /* sizeof(struct hmreg_device_info) */
-    char name[64];     /* the vendor's name for it */
-    uint32_t flags;    /* HMREG_DEVICE_* */
+    size_t size;    /* sizeof(struct hmreg_device_info) */
+    char name[64];  /* the vendor's name for it */
+    uint32_t flags; /* HMREG_DEVICE_* */
     struct hmreg_pci pci;
-    uint64_t memory;   /* bytes of memory on it, 0: unknown */
+    uint64_t memory; /* bytes of memory on it, 0: unknown */
 };
 
 /* Device index of an iface, 0-based in the vendor's order. -EINVAL: an argument is NULL or no
@@ -250,7 +251,7 @@ int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
 
 #define HMREG_MEM_CPU_ACCESS (1u << 0) /* the CPU can load and store at host_addr */
 #define HMREG_MEM_EXPORTABLE (1u << 1) /* hmreg_export_dmabuf() is expected to succeed */
-#define HMREG_MEM_SIMULATED (1u << 2)  /* on a test's fake device */
+#define HMREG_MEM_SIMULATED  (1u << 2) /* on a test's fake device */
 
 struct hmreg_mem_info {
     size_t size; /* sizeof(struct hmreg_mem_info) */
@@ -310,8 +311,8 @@ int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len);
  * -EINVAL: an argument is NULL, len 0, no such iface or kind. -ENODEV: the runtime is absent or
  * has no such device. -EOPNOTSUPP: the vendor has no such kind. -ENOMEM: none left.
  */
-int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
-                    enum hmreg_mem_kind kind, size_t len, void **out);
+int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device, enum hmreg_mem_kind kind,
+                    size_t len, void **out);
 
 /* Frees what hmreg_mem_alloc() gave, from any thread. NULL is accepted. -EINVAL: not from
  * there, or freed already. -ENODEV: its runtime has shut down, and the memory went with it.
@@ -321,40 +322,40 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 
 /* ---- domains ---------------------------------------------------------------------------- */
 
-#define HMREG_DOMAIN_EXACT (1u << 0)    /* get() returns regions of exactly the range asked */
+#define HMREG_DOMAIN_EXACT    (1u << 0) /* get() returns regions of exactly the range asked */
 #define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() registers each time, put() deregisters */
 
 /* What a hit makes sure of before it is one. */
 enum hmreg_check {
     HMREG_CHECK_DEFAULT = 0, /* the environment's choice, else always */
-    HMREG_CHECK_ALWAYS = 1,  /* asks at each hit: the device's runtime for the memory's identity, the
-                                kernel whether host memory is just changing */
-    HMREG_CHECK_NOTICE = 2,  /* asks nobody: serves what it has had no notice against. Of host memory
-                                the monitor gives notice before munmap(2) or its like returns; of
-                                device memory the application must, by hmreg_invalidate(), before it
-                                frees any that may be cached */
+    HMREG_CHECK_ALWAYS = 1, /* asks at each hit: the device's runtime for the memory's identity, the
+                               kernel whether host memory is just changing */
+    HMREG_CHECK_NOTICE = 2, /* asks nobody: serves what it has had no notice against. Of host memory
+                               the monitor gives notice before munmap(2) or its like returns; of
+                               device memory the application must, by hmreg_invalidate(), before it
+                               frees any that may be cached */
 };
 
 struct hmreg_domain_config {
-    size_t size;             /* sizeof(struct hmreg_domain_config) */
-    uint32_t flags;          /* HMREG_DOMAIN_* */
+    size_t size;                                 /* sizeof(struct hmreg_domain_config) */
+    uint32_t flags;                              /* HMREG_DOMAIN_* */
     enum hmreg_path order[HMREG_PATH_COUNT - 1]; /* paths for device memory, best first, ended by
                                 HMREG_PATH_NONE; all zero: dmabuf, peermem, mapped */
-    uint64_t max_regions;    /* cached regions per cache, in use or not; 0: FI_MR_CACHE_MAX_COUNT,
-                                else 4096; HMREG_LIMIT_NONE: no limit */
-    uint64_t max_bytes;      /* cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of the
-                                machine's memory; HMREG_LIMIT_NONE: no limit */
+    uint64_t max_regions; /* cached regions per cache, in use or not; 0: FI_MR_CACHE_MAX_COUNT,
+                             else 4096; HMREG_LIMIT_NONE: no limit */
+    uint64_t max_bytes;   /* cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of the
+                             machine's memory; HMREG_LIMIT_NONE: no limit */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* for memory of each iface */
 };
 
 struct hmreg_domain_info {
-    size_t size;         /* sizeof(struct hmreg_domain_info) */
-    char provider[32];   /* "ofi", "verbs", "loopback" */
-    char fabric[64];     /* what is below: "tcp;ofi_rxm", "mlx5_0" */
-    uint32_t mr_mode;    /* HMREG_MR_* the domain demands; the layer meets them for its caller */
-    uint32_t key_size;   /* bytes of a key */
-    uint32_t iov_limit;  /* ranges one region can have */
-    uint64_t max_len;    /* longest region, bytes */
+    size_t size;        /* sizeof(struct hmreg_domain_info) */
+    char provider[32];  /* "ofi", "verbs", "loopback" */
+    char fabric[64];    /* what is below: "tcp;ofi_rxm", "mlx5_0" */
+    uint32_t mr_mode;   /* HMREG_MR_* the domain demands; the layer meets them for its caller */
+    uint32_t key_size;  /* bytes of a key */
+    uint32_t iov_limit; /* ranges one region can have */
+    uint64_t max_len;   /* longest region, bytes */
     uint64_t max_regions, max_bytes; /* the cache's limits */
 };
 
@@ -377,34 +378,34 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
 
 /* Memory named by a descriptor the caller exported, as FI_MR_DMABUF has it. */
 struct hmreg_mr_dmabuf {
-    int fd;           /* borrowed for the call; 0 is valid */
-    uint64_t offset;  /* where the region begins in it */
+    int fd;          /* borrowed for the call; 0 is valid */
+    uint64_t offset; /* where the region begins in it */
     size_t len;
-    void *base_addr;  /* the address of the descriptor's start: peers of a domain with
-                         HMREG_MR_VIRT_ADDR name base_addr + offset; NULL: from 0 */
+    void *base_addr; /* the address of the descriptor's start: peers of a domain with
+                        HMREG_MR_VIRT_ADDR name base_addr + offset; NULL: from 0 */
 };
 
 /* The attributes of fi_mr_attr and kfi_mr_attr, and what hmreg adds. */
 struct hmreg_segment;
 struct hmreg_mr_attr {
-    size_t size;              /* sizeof(struct hmreg_mr_attr) */
-    const struct iovec *iov;  /* the ranges that form one region, in this order */
+    size_t size;             /* sizeof(struct hmreg_mr_attr) */
+    const struct iovec *iov; /* the ranges that form one region, in this order */
     size_t iov_count;
-    uint64_t access;          /* HMREG_READ ... HMREG_REMOTE_WRITE, at least one */
-    uint64_t offset;          /* reserved, 0 */
-    uint64_t requested_key;   /* where the domain lets the caller choose keys */
-    void *context;            /* the caller's own; hmreg_mr_context() gives it back */
-    size_t auth_key_size;     /* bytes at auth_key, 0: the domain's */
+    uint64_t access;        /* HMREG_READ ... HMREG_REMOTE_WRITE, at least one */
+    uint64_t offset;        /* reserved, 0 */
+    uint64_t requested_key; /* where the domain lets the caller choose keys */
+    void *context;          /* the caller's own; hmreg_mr_context() gives it back */
+    size_t auth_key_size;   /* bytes at auth_key, 0: the domain's */
     const uint8_t *auth_key;
-    int claim_iface;          /* 1: iface and device below are the caller's claim, checked
-                                 against what is found; 0: found */
+    int claim_iface; /* 1: iface and device below are the caller's claim, checked
+                        against what is found; 0: found */
     enum hmreg_iface iface;
-    int device;               /* HMREG_DEVICE_ANY: not claimed */
+    int device; /* HMREG_DEVICE_ANY: not claimed */
     /* The fields above are those of the first version; a caller's size may end here. */
     const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_MR_DMABUF, else NULL */
-    void *hmem_data;          /* libfabric's: handed on to it where it knows the field, else NULL */
-    size_t page_size;         /* libfabric's hint, bytes: handed on likewise, else ignored; 0 or a
-                                 power of two */
+    void *hmem_data;  /* libfabric's: handed on to it where it knows the field, else NULL */
+    size_t page_size; /* libfabric's hint, bytes: handed on likewise, else ignored; 0 or a
+                         power of two */
     const struct hmreg_segment *segments; /* instead of iov: as of hmreg_mr_regsgl(), or NULL */
     size_t segment_count;
 };
@@ -435,8 +436,8 @@ int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint
 int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
                   uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                   struct hmreg_mr **mr, void *context);
-int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
-                     uint64_t flags, struct hmreg_mr **mr);
+int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
+                     struct hmreg_mr **mr);
 
 /* A piece of a scatter-gather region: host or device memory by address, or a dmabuf's range. */
 struct hmreg_segment {
@@ -448,7 +449,7 @@ struct hmreg_segment {
 };
 #define HMREG_SEGMENT_MEMORY 0
 #define HMREG_SEGMENT_DMABUF 1
-#define HMREG_SEGMENTS_MAX 64
+#define HMREG_SEGMENTS_MAX   64
 
 /*
  * Registers up to HMREG_SEGMENTS_MAX segments as one region, as kfi_mr_regsgl() does. Where the
@@ -461,9 +462,9 @@ struct hmreg_segment {
  * hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the sentence names both), an unknown kind.
  * Nothing stays registered after an error.
  */
-int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments,
-                    size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
-                    uint64_t flags, struct hmreg_mr **mr, void *context);
+int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
+                    uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                    struct hmreg_mr **mr, void *context);
 
 struct hmreg_segment_info {
     size_t size;         /* sizeof(struct hmreg_segment_info) */
@@ -555,17 +556,17 @@ void *hmreg_mr_native(const struct hmreg_mr *mr);
 void *hmreg_mr_context(const struct hmreg_mr *mr);
 
 struct hmreg_mr_info {
-    size_t size;       /* sizeof(struct hmreg_mr_info) */
+    size_t size; /* sizeof(struct hmreg_mr_info) */
     enum hmreg_iface iface;
-    int device;        /* -1 for host memory */
+    int device; /* -1 for host memory */
     enum hmreg_path path;
-    uint64_t addr;     /* first range: the caller's address; a cached region may begin before it */
-    uint64_t len;      /* all ranges together */
+    uint64_t addr; /* first range: the caller's address; a cached region may begin before it */
+    uint64_t len;  /* all ranges together */
     uint64_t access;
-    uint64_t identity; /* the allocation's, as in hmreg_mem_info */
+    uint64_t identity;   /* the allocation's, as in hmreg_mem_info */
     uint64_t local_addr; /* the address to pass to the fabric's local operations for addr: equal to
                           addr but for path mapped, where it is the mapping's */
-    int cached;        /* 1: from hmreg_mr_get() and remembered */
+    int cached;          /* 1: from hmreg_mr_get() and remembered */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */
@@ -583,7 +584,7 @@ struct hmreg_reason {
 };
 
 struct hmreg_explanation {
-    size_t size;          /* sizeof(struct hmreg_explanation) */
+    size_t size; /* sizeof(struct hmreg_explanation) */
     enum hmreg_iface iface;
     int device;
     enum hmreg_path path; /* the one taken, HMREG_PATH_NONE if none was */
@@ -627,19 +628,19 @@ int hmreg_domain_progress(struct hmreg_domain *domain);
 #define HMREG_STATS_TIMES 40
 
 /*
- * Changes the limits of each of a domain's caches, as hmreg_domain_config has them; HMREG_LIMIT_NONE:
- * none; 0: nothing is remembered from now on. Regions above them that no get holds go at once, first
- * those that no get has found lately; those in use stay, and count. -EINVAL: domain is NULL, or it was opened
- * without a cache.
+ * Changes the limits of each of a domain's caches, as hmreg_domain_config has them;
+ * HMREG_LIMIT_NONE: none; 0: nothing is remembered from now on. Regions above them that no get
+ * holds go at once, first those that no get has found lately; those in use stay, and count.
+ * -EINVAL: domain is NULL, or it was opened without a cache.
  */
 int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes);
 
 /*
  * The same for all caches of a library together; at first HMREG_CACHE_MAX_COUNT and
- * HMREG_CACHE_MAX_SIZE of the environment, else none. A get that would exceed them evicts of its own
- * cache, then of its domain's others, then of other domains. This call, and a get on another domain,
- * deregister nothing of a domain: what they evict there, the domain's own next call deregisters.
- * -EINVAL: lib is NULL.
+ * HMREG_CACHE_MAX_SIZE of the environment, else none. A get that would exceed them evicts of its
+ * own cache, then of its domain's others, then of other domains. This call, and a get on another
+ * domain, deregister nothing of a domain: what they evict there, the domain's own next call
+ * deregisters. -EINVAL: lib is NULL.
  */
 int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes);
 
@@ -667,7 +668,7 @@ struct hmreg_stats {
     uint64_t reg_longest_ns; /* the longest of them */
     uint64_t reg_times[HMREG_STATS_TIMES]; /* how many took from 2^n to 2^(n+1) ns; longer ones are
                                 the last's. Of registrations shorter than 1 us one in 16 is timed */
-    uint64_t wrong_puts;     /* of regions that no get held; found with HMREG_DEBUG=puts only */
+    uint64_t wrong_puts; /* of regions that no get held; found with HMREG_DEBUG=puts only */
 };
 
 /* Sums over the domain's caches. -EINVAL: an argument is NULL or out->size is too small. */
@@ -688,17 +689,17 @@ enum hmreg_entry_state {
 
 /* One region of hmreg_mr_get(). */
 struct hmreg_entry_info {
-    size_t size;           /* the library's sizeof(struct hmreg_entry_info) */
+    size_t size; /* the library's sizeof(struct hmreg_entry_info) */
     enum hmreg_iface iface;
-    int device;            /* -1: host memory */
-    enum hmreg_path path;  /* HMREG_PATH_NONE: not registered yet */
+    int device;           /* -1: host memory */
+    enum hmreg_path path; /* HMREG_PATH_NONE: not registered yet */
     enum hmreg_entry_state state;
-    uint64_t addr, len;    /* what it covers */
+    uint64_t addr, len; /* what it covers */
     uint64_t access;
-    uint64_t identity;     /* the allocation's, as in hmreg_mem_info */
-    uint64_t key;          /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
-    uint64_t pins;         /* gets not yet put, and threads that wait for it; of a moment */
-    int unused;            /* 1: no get since eviction last considered it: it may go next */
+    uint64_t identity; /* the allocation's, as in hmreg_mem_info */
+    uint64_t key;      /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
+    uint64_t pins;     /* gets not yet put, and threads that wait for it; of a moment */
+    int unused;        /* 1: no get since eviction last considered it: it may go next */
 };
 
 /*
@@ -733,10 +734,10 @@ int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t siz
 void hmreg_remote_close(struct hmreg_remote *remote);
 
 struct hmreg_remote_info {
-    size_t size;     /* sizeof(struct hmreg_remote_info) */
-    uint64_t len;    /* bytes of the region */
-    uint64_t access; /* the remote rights it grants */
-    uint32_t segments; /* pieces with an address of their own */
+    size_t size;            /* sizeof(struct hmreg_remote_info) */
+    uint64_t len;           /* bytes of the region */
+    uint64_t access;        /* the remote rights it grants */
+    uint32_t segments;      /* pieces with an address of their own */
     enum hmreg_iface iface; /* of the memory at the peer */
 };
 

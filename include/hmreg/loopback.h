@@ -16,13 +16,13 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct hmreg_loopback_config {
-    size_t size;        /* sizeof(struct hmreg_loopback_config) */
-    uint32_t mr_mode;   /* HMREG_MR_*: any combination; BASIC and SCALABLE each alone */
-    uint32_t key_size;  /* bytes of a key, 1 to 8; 0: 8; with HMREG_MR_RAW always 16, of which the
-                           caller chooses 8 */
-    uint32_t iov_limit; /* ranges of one region, 1 to 64; 0: 64 */
-    uint64_t max_len;   /* longest region; 0: no limit */
-    size_t auth_key_size;    /* bytes at auth_key, at most 64; 0: none */
+    size_t size;          /* sizeof(struct hmreg_loopback_config) */
+    uint32_t mr_mode;     /* HMREG_MR_*: any combination; BASIC and SCALABLE each alone */
+    uint32_t key_size;    /* bytes of a key, 1 to 8; 0: 8; with HMREG_MR_RAW always 16, of which the
+                             caller chooses 8 */
+    uint32_t iov_limit;   /* ranges of one region, 1 to 64; 0: 64 */
+    uint64_t max_len;     /* longest region; 0: no limit */
+    size_t auth_key_size; /* bytes at auth_key, at most 64; 0: none */
     const uint8_t *auth_key; /* of this domain's peers: regions without a key of their own admit
                                 domains with this one only */
 };
@@ -80,9 +80,10 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
  * -EINVAL: an argument is NULL, len is 0, remote is not a loopback one, or desc is missing, not
  * of an open region, or its region does not cover the range or grant the access.
  * Errors found by the peer, nothing was changed: -EKEYREJECTED: no region has this key (it may
- * have been closed, may not be enabled yet, or the key is raw and was not mapped). -EACCES: the region does not grant this access, or asks for
- * another authorization key than our domain's. -ERANGE: outside it.
- * -EFAULT: its pages there were never refreshed (HMREG_MR_MMU_NOTIFY). -EHOSTUNREACH: the peer's process or domain is gone. -EIO, -EFAULT: copying failed.
+ * have been closed, may not be enabled yet, or the key is raw and was not mapped). -EACCES: the
+ * region does not grant this access, or asks for another authorization key than our domain's.
+ * -ERANGE: outside it. -EFAULT: its pages there were never refreshed (HMREG_MR_MMU_NOTIFY).
+ * -EHOSTUNREACH: the peer's process or domain is gone. -EIO, -EFAULT: copying failed.
  */
 int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
                          uint64_t raddr, uint64_t key);

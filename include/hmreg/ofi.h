@@ -37,9 +37,9 @@ extern "C" {
  * config->max_bytes (that 0 is hmreg's default as well).
  *
  * FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT and FI_MR_ENDPOINT ask for hmreg_mr_refresh(), hmreg_mr_bind()
- * (with the struct fid of an endpoint or counter) and hmreg_mr_enable() of the caller. A domain that
- * was bound to an event queue with FI_REG_MR is opened with HMREG_OFI_ASYNC; libfabric 2 has no such
- * queue.
+ * (with the struct fid of an endpoint or counter) and hmreg_mr_enable() of the caller. A domain
+ * that was bound to an event queue with FI_REG_MR is opened with HMREG_OFI_ASYNC; libfabric 2 has
+ * no such queue.
  *
  * -EINVAL: lib, domain, info or out is NULL, domain is none, or info lacks its fabric or domain
  * attributes. -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode this layer does not know;

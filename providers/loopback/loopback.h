@@ -24,8 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOOPBACK_AUTH_MAX 64
-#define LOOPBACK_RAW_BYTES 16
+#define LOOPBACK_AUTH_MAX     64
+#define LOOPBACK_RAW_BYTES    16
 #define LOOPBACK_COUNTERS_MAX 8 /* counters one region can be bound to */
 
 struct wire_server;
@@ -48,7 +48,7 @@ struct loopback {
     uint64_t max_key;
     uint64_t serial;
     struct loopback_auth auth;
-    unsigned users; /* threads that found it in the list */
+    unsigned users;       /* threads that found it in the list */
     pthread_mutex_t lock; /* everything below; never held while copying */
     pthread_cond_t idle;  /* a region's last access under way has ended */
     void *by_key;         /* tsearch(3) tree of struct region: those that peers may reach */
@@ -56,7 +56,7 @@ struct loopback {
     void *by_desc;        /* the same by address: all of them */
     void *mapped;         /* tree of struct mapped_key */
     unsigned mapped_count;
-    uint64_t next_key;    /* the provider's choice */
+    uint64_t next_key; /* the provider's choice */
     uint64_t next_mapped;
     struct hmreg_loopback_eq *eq;
     struct wire_server *server;
@@ -93,7 +93,7 @@ struct hmreg_loopback_eq {
 /* ---- regions (loopback_region.c) -------------------------------------------------------- */
 
 struct region {
-    uint64_t key; /* first: the tree compares it; HMREG_KEY_NOTAVAIL: peers cannot reach it */
+    uint64_t key;    /* first: the tree compares it; HMREG_KEY_NOTAVAIL: peers cannot reach it */
     uint64_t secret; /* the other half of a raw key */
     uint64_t access, flags;
     struct loopback_auth auth;
@@ -102,9 +102,9 @@ struct region {
     atomic_bool revoked;     /* a cached region whose memory changed: another may be there now */
     bool enabled;
     bool refreshing;
-    bool pending;            /* registered, its event not read yet: it is in the queue */
+    bool pending; /* registered, its event not read yet: it is in the queue */
     struct region *next_event;
-    void *context;           /* of its event */
+    void *context; /* of its event */
     struct hmreg_loopback_ep *ep;
     struct hmreg_loopback_counter *counters[LOOPBACK_COUNTERS_MAX];
     struct pages *pages; /* count of them; NULL: all pages are taken to be there */
@@ -114,8 +114,8 @@ struct region {
 
 /* One access a peer asks for. */
 struct loopback_access {
-    bool write;   /* into the region */
-    bool last;    /* the last piece: counters count it */
+    bool write; /* into the region */
+    bool last;  /* the last piece: counters count it */
     uint64_t key;
     uint64_t secret; /* 0 where the initiator's domain has no raw keys */
     uint64_t addr;   /* as the target domain's mr_mode has it */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The table of regions. An access is looked up by key, then checked in this order: raw key's
- * secret, state (enabled, complete, not refreshing, not revoked), authorization key, right, bounds, pages.
- * Only then are bytes copied, with the region marked busy and no lock held. Closing a region
+ * secret, state (enabled, complete, not refreshing, not revoked), authorization key, right, bounds,
+ * pages. Only then are bytes copied, with the region marked busy and no lock held. Closing a region
  * takes it out of the table first, then waits for accesses under way: after close no byte of it
  * changes.
  */
@@ -237,8 +237,8 @@ int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uin
     }
     memcpy(key, &region->key, 8);
     memcpy(key + 8, &region->secret, 8);
-    *base = loopback->mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->iov[0].iov_base
-                                                   : 0;
+    *base =
+        loopback->mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->iov[0].iov_base : 0;
     *size = LOOPBACK_RAW_BYTES;
     return 0;
 }
@@ -268,8 +268,9 @@ static int tie_counter(struct loopback *loopback, struct region *region,
     struct hmreg_loopback_counter **place = NULL;
 
     if (flags != HMREG_REMOTE_WRITE)
-        return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for a counter they are "
-                                            "HMREG_REMOTE_WRITE",
+        return hmreg_fail(-HMREG_EBADFLAGS,
+                          "flags are %#" PRIx64 "; for a counter they are "
+                          "HMREG_REMOTE_WRITE",
                           flags);
     if ((loopback->mr_mode & HMREG_MR_RMA_EVENT) && !(region->flags & HMREG_RMA_EVENT))
         return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
@@ -367,8 +368,7 @@ static size_t range_of(const struct region *region, uint64_t addr, uint64_t len)
 static int check_parts(const struct region *region, const struct iovec *iov, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (range_of(region, (uint64_t)(uintptr_t)iov[i].iov_base, iov[i].iov_len) ==
-            region->count)
+        if (range_of(region, (uint64_t)(uintptr_t)iov[i].iov_base, iov[i].iov_len) == region->count)
             return hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
     return 0;
 }
@@ -530,17 +530,18 @@ static int explain_denial(int rc, const struct loopback_access *access)
 
     switch (rc) {
     case -EKEYREJECTED:
-        return hmreg_fail(rc, "the peer has no region with key %#" PRIx64
-                              " that is enabled (any more)",
+        return hmreg_fail(rc,
+                          "the peer has no region with key %#" PRIx64 " that is enabled (any more)",
                           access->key);
     case -EACCES:
         return hmreg_fail(rc, "the peer's region grants no remote %s to us", verb);
     case -EFAULT:
-        return hmreg_fail(rc, "the peer's region was not refreshed since its pages at %#" PRIx64
-                              " came",
-                          access->addr);
+        return hmreg_fail(
+            rc, "the peer's region was not refreshed since its pages at %#" PRIx64 " came",
+            access->addr);
     default:
-        return hmreg_fail(rc, "a %s of %" PRIu64 " bytes at %#" PRIx64 " is outside the peer's region",
+        return hmreg_fail(rc,
+                          "a %s of %" PRIu64 " bytes at %#" PRIx64 " is outside the peer's region",
                           verb, access->len, access->addr);
     }
 }

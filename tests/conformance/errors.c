@@ -103,8 +103,8 @@ static void begin(void)
     vendors_reset();
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &fixture.domain));
-    assert_ok(
-        hmreg_mr_reg(fixture.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target, NULL));
+    assert_ok(hmreg_mr_reg(fixture.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target,
+                           NULL));
     way = fixture_peer(&fixture, target);
 }
 
@@ -521,8 +521,10 @@ static void runtime_query__wrong_arguments__inval(void **state)
     assert_fails(hmreg_runtime_query(NULL, HMREG_IFACE_CUDA, &info), -EINVAL, "lib is NULL");
     assert_fails(hmreg_runtime_query(fixture.lib, HMREG_IFACE_CUDA, NULL), -EINVAL, "out is NULL");
     assert_fails(hmreg_runtime_query(fixture.lib, HMREG_IFACE_COUNT, &info), -EINVAL, "iface is 4");
-    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL, "iface is 4");
-    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL,
+                 "iface is 4");
+    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL,
+                 "out is NULL");
     end();
 }
 
@@ -633,8 +635,9 @@ static void regsgl__errors_of_reg__the_same(void **state)
     segment.u.memory.iov_len = 8;
     assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 256, 0, &mr, NULL),
                  -EKEYREJECTED, "too large");
-    assert_fails(hmreg_mr_regsgl(fixture.domain, &segment, 1, HMREG_REMOTE_READ, 0, 1, 0, &mr, NULL),
-                 -HMREG_ENOKEY, "in use");
+    assert_fails(
+        hmreg_mr_regsgl(fixture.domain, &segment, 1, HMREG_REMOTE_READ, 0, 1, 0, &mr, NULL),
+        -HMREG_ENOKEY, "in use");
     assert_null(mr);
     assert_ok(hmreg_domain_close(domain));
     end();

@@ -31,7 +31,7 @@ static inline void fixture_open(struct fixture *fixture, uint32_t mr_mode)
     fixture->bytes = 8 * (size_t)sysconf(_SC_PAGESIZE);
     /* Far from where anybody else's mappings go, so that what is unmapped stays so. */
     fixture->memory = mmap((void *)0x7e9000000000, fixture->bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(fixture->memory, MAP_FAILED);
     madvise(fixture->memory, fixture->bytes, MADV_NOHUGEPAGE);
 }
@@ -47,14 +47,14 @@ static inline struct hmreg_mr *fixture_reg(struct fixture *fixture, uint64_t key
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory, fixture->bytes, HMREG_ACCESS_ALL, 0, key, flags,
-                           &mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory, fixture->bytes, HMREG_ACCESS_ALL, 0,
+                           key, flags, &mr, NULL));
     return mr;
 }
 
 /* A peer in this process, by the token. */
 static inline struct hmreg_remote *fixture_peer_on(struct hmreg_domain *domain,
-                                               const struct hmreg_mr *mr)
+                                                   const struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote = NULL;
     uint8_t token[4096];

@@ -57,8 +57,8 @@ static void judge_key(const struct model *model, const struct model_reg *reg,
 
 struct verdict model_reg(const struct model *model, const struct model_reg *reg)
 {
-    uint64_t known = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_PMEM |
-                     HMREG_RMA_EVENT;
+    uint64_t known =
+        HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_PMEM | HMREG_RMA_EVENT;
     struct verdict verdict = {.count = 0};
 
     if (!reg->count || reg->count > model->iov_limit)
@@ -189,8 +189,7 @@ struct verdict model_bind_ep(const struct model *model, int slot, uint64_t flags
     return verdict;
 }
 
-struct verdict model_bind_counter(const struct model *model, int slot, int counter,
-                                  uint64_t flags)
+struct verdict model_bind_counter(const struct model *model, int slot, int counter, uint64_t flags)
 {
     const struct model_region *region = &model->regions[slot];
     struct verdict verdict = {.count = 0};

@@ -12,11 +12,11 @@
 #include <hmreg/loopback.h>
 #include <stdbool.h>
 
-#define MODEL_REGIONS 12
-#define MODEL_OBJECTS 3   /* endpoints, and as many counters */
-#define MODEL_MAPPED 6
-#define MODEL_PAGES 16
-#define MODEL_RANGES 4
+#define MODEL_REGIONS           12
+#define MODEL_OBJECTS           3 /* endpoints, and as many counters */
+#define MODEL_MAPPED            6
+#define MODEL_PAGES             16
+#define MODEL_RANGES            4
 #define MODEL_SLOTS_OF_COUNTERS 8 /* counters one region can have */
 
 /* Errors that a call may answer. */
@@ -36,10 +36,10 @@ struct model_region {
     size_t count;
     uint64_t access, flags, key;
     bool enabled, pending;
-    bool foreign;                      /* registered with an authorization key nobody has */
-    int ep;                            /* -1: none */
+    bool foreign; /* registered with an authorization key nobody has */
+    int ep;       /* -1: none */
     bool counters[MODEL_OBJECTS];
-    bool known[MODEL_PAGES];           /* pages of the arena it knows to be there */
+    bool known[MODEL_PAGES]; /* pages of the arena it knows to be there */
 };
 
 struct model {
@@ -55,7 +55,7 @@ struct model {
     uint64_t counts[MODEL_OBJECTS];
     int queue[MODEL_REGIONS]; /* regions whose events were not read, oldest first */
     int queued;
-    int mapped[MODEL_MAPPED]; /* the region whose raw key it is; -1: unused slot */
+    int mapped[MODEL_MAPPED];                /* the region whose raw key it is; -1: unused slot */
     uint64_t mapped_secret_of[MODEL_MAPPED]; /* registrations are numbered: which one */
     uint64_t serial[MODEL_REGIONS];          /* number of the registration in a slot */
     uint64_t last_serial;
@@ -73,10 +73,10 @@ struct model_reg {
 struct model_rma {
     bool write;
     int region;
-    bool raw_mapped;   /* the key was mapped (HMREG_MR_RAW) */
-    uint64_t addr;     /* relative to the arena in HMREG_MR_VIRT_ADDR, else to the region */
+    bool raw_mapped; /* the key was mapped (HMREG_MR_RAW) */
+    uint64_t addr;   /* relative to the arena in HMREG_MR_VIRT_ADDR, else to the region */
     uint64_t len;
-    int desc;          /* region whose desc is passed, -1: NULL */
+    int desc;                 /* region whose desc is passed, -1: NULL */
     struct model_range local; /* in the arena; len 0: outside of it */
 };
 
@@ -88,8 +88,7 @@ void model_reg_done(struct model *model, int slot, const struct model_reg *reg, 
 struct verdict model_close(const struct model *model, int slot);
 void model_close_done(struct model *model, int slot);
 struct verdict model_bind_ep(const struct model *model, int slot, uint64_t flags);
-struct verdict model_bind_counter(const struct model *model, int slot, int counter,
-                                  uint64_t flags);
+struct verdict model_bind_counter(const struct model *model, int slot, int counter, uint64_t flags);
 struct verdict model_enable(const struct model *model, int slot);
 struct verdict model_refresh(const struct model *model, int slot, const struct model_range *part,
                              uint64_t flags);

@@ -217,8 +217,8 @@ static void allocated__memory_that_is_not_mapped__efault(void **state)
 
     fixture_open(&fixture, HMREG_MR_ALLOCATED);
     munmap(fixture.memory, fixture.bytes);
-    assert_fails(hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_SEND, 0, 0, 0, &mr, NULL), -EFAULT,
-                 "nothing is mapped");
+    assert_fails(hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EFAULT, "nothing is mapped");
     assert_null(mr);
     fixture_close(&fixture);
 }
@@ -364,9 +364,13 @@ static void basic__with_another_bit__inval(void **state)
 static void auth_key__of_another__acces(void **state)
 {
     struct iovec iov;
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov = &iov, .iov_count = 1,
-                                 .access = HMREG_ACCESS_REMOTE, .requested_key = 5,
-                                 .auth_key_size = 4, .auth_key = (const uint8_t *)"ours"};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .requested_key = 5,
+                                 .auth_key_size = 4,
+                                 .auth_key = (const uint8_t *)"ours"};
     struct hmreg_remote *remote;
     struct hmreg_mr *mr;
     struct fixture fixture;
@@ -401,7 +405,8 @@ static void event_queue__region_is_complete_when_its_event_is_read(void **state)
     assert_ok(hmreg_domain_bind(fixture.domain, eq, HMREG_REG_MR));
     assert_fails(hmreg_domain_bind(fixture.domain, eq, HMREG_REG_MR), -EBUSY, "already");
     assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EAGAIN, "no registration");
-    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &mr, &context));
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &mr, &context));
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_fails(hmreg_mr_pack(mr, token, &size), -EAGAIN, "not complete");
     assert_fails(hmreg_loopback_eq_close(eq), -EBUSY, "regions");
@@ -426,8 +431,9 @@ static void event_queue__no_event_after_an_error_or_a_close(void **state)
     assert_ok(hmreg_domain_bind(fixture.domain, eq, HMREG_REG_MR));
     first = fixture_reg(&fixture, 5, 0);
     second = fixture_reg(&fixture, 6, 0);
-    assert_fails(hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &none, NULL),
-                 -HMREG_ENOKEY, "in use");
+    assert_fails(
+        hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 5, 0, &none, NULL),
+        -HMREG_ENOKEY, "in use");
     assert_null(none);
     assert_ok(hmreg_mr_close(first));
     assert_ok(hmreg_loopback_eq_read(eq, &event, 0));
@@ -450,7 +456,7 @@ TEST_MAIN(TEST(endpoint__region_starts_disabled_and_works_once_bound_and_enabled
           TEST(raw__key_used_unmapped__keyrejected), TEST(raw__guessed_secret__keyrejected),
           TEST(raw__token_opened_on_a_domain_without_the_mode__exdev),
           TEST(raw_calls__without_the_mode__carry_the_key_itself),
-          TEST(basic_and_scalable__mean_what_the_manual_says),
-          TEST(basic__with_another_bit__inval), TEST(auth_key__of_another__acces),
+          TEST(basic_and_scalable__mean_what_the_manual_says), TEST(basic__with_another_bit__inval),
+          TEST(auth_key__of_another__acces),
           TEST(event_queue__region_is_complete_when_its_event_is_read),
           TEST(event_queue__no_event_after_an_error_or_a_close))

@@ -32,7 +32,8 @@ static void open_fixture(struct fixture *fixture, unsigned variant)
     fixture->info.size = sizeof(fixture->info);
     assert_ok(hmreg_domain_query(domain, &fixture->info));
     assert_ok(hmreg_mr_reg(domain, memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &fixture->mr, memory));
-    assert_ok(hmreg_mr_reg(domain, memory + 1, 16, HMREG_ACCESS_LOCAL, 0, 0, 0, &fixture->local, NULL));
+    assert_ok(
+        hmreg_mr_reg(domain, memory + 1, 16, HMREG_ACCESS_LOCAL, 0, 0, 0, &fixture->local, NULL));
     fixture->token_size = sizeof(fixture->token);
     assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->token_size));
     assert_ok(hmreg_remote_open(domain, fixture->token, fixture->token_size, &fixture->remote));
@@ -131,7 +132,8 @@ static void check_out_since(struct fixture *fixture, size_t least, size_t known,
     assert_memory_equal(out.bytes + least, before.bytes + least, sizeof(out) - least);
 }
 
-static void check_out(struct fixture *fixture, size_t known, int (*ask)(struct fixture *fixture, void *out))
+static void check_out(struct fixture *fixture, size_t known,
+                      int (*ask)(struct fixture *fixture, void *out))
 {
     check_out_since(fixture, known, known, ask);
 }
@@ -270,7 +272,8 @@ static void check_pack(struct fixture *fixture)
     assert_int_equal(size, 1);
     for (size_t room = 0; room < needed; room++) {
         size = room;
-        assert_fails(hmreg_mr_pack(fixture->mr, room ? small : NULL, &size), -HMREG_ETOOSMALL, "takes");
+        assert_fails(hmreg_mr_pack(fixture->mr, room ? small : NULL, &size), -HMREG_ETOOSMALL,
+                     "takes");
         assert_int_equal(size, needed);
     }
     for (size_t i = 0; i < sizeof(small); i++)
@@ -296,15 +299,16 @@ static void check_remote_open(struct fixture *fixture)
     struct hmreg_remote *remote = (void *)1;
 
     assert_fails(hmreg_remote_open(domain, NULL, 8, &remote), -EINVAL, "token");
-    assert_fails(hmreg_remote_open(domain, fixture->token, fixture->token_size, NULL), -EINVAL, "remote");
+    assert_fails(hmreg_remote_open(domain, fixture->token, fixture->token_size, NULL), -EINVAL,
+                 "remote");
     assert_fails(hmreg_remote_open(domain, fixture->token, 0, &remote), -EBADMSG, "token");
-    assert_fails(hmreg_remote_open(domain, fixture->token, fixture->token_size - 1, &remote), -EBADMSG,
-                 "token");
+    assert_fails(hmreg_remote_open(domain, fixture->token, fixture->token_size - 1, &remote),
+                 -EBADMSG, "token");
     assert_fails(hmreg_remote_open(domain, fixture->token, SIZE_MAX, &remote), -EBADMSG, "token");
     for (size_t i = 0; i < fixture->token_size; i++) {
         fixture->token[i] ^= 0x40;
-        assert_fails(hmreg_remote_open(domain, fixture->token, fixture->token_size, &remote), -EBADMSG,
-                     "token");
+        assert_fails(hmreg_remote_open(domain, fixture->token, fixture->token_size, &remote),
+                     -EBADMSG, "token");
         fixture->token[i] ^= 0x40;
     }
     assert_ptr_equal(remote, (void *)1);
@@ -328,7 +332,8 @@ static void check_remote_addr(struct fixture *fixture)
     assert_fails(hmreg_remote_addr(fixture->remote, BYTES - 1, 2, &addr, &key), -ERANGE, "outside");
     assert_fails(hmreg_remote_addr(fixture->remote, 0, BYTES + 1, &addr, &key), -ERANGE, "outside");
     assert_fails(hmreg_remote_addr(fixture->remote, 1, SIZE_MAX, &addr, &key), -ERANGE, "outside");
-    assert_fails(hmreg_remote_addr(fixture->remote, UINT64_MAX, 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(fixture->remote, UINT64_MAX, 1, &addr, &key), -ERANGE,
+                 "outside");
     assert_fails(hmreg_remote_addr(fixture->remote, UINT64_MAX, SIZE_MAX, &addr, &key), -ERANGE,
                  "outside");
     assert_int_equal(addr, 77);

@@ -163,7 +163,8 @@ static void pmem__written_bytes__are_synced_before_the_write_is_done(void **stat
 /* ---- HMREG_MR_LOCAL and HMREG_MR_HMEM --------------------------------------------------- */
 
 /* A read of the region into local memory, with or without a region of its own. */
-static int read_into(struct fixture *fixture, struct hmreg_remote *remote, void *local, bool registered)
+static int read_into(struct fixture *fixture, struct hmreg_remote *remote, void *local,
+                     bool registered)
 {
     struct hmreg_mr *mr = NULL;
     uint64_t addr, key;
@@ -279,8 +280,8 @@ static void event__read_by_another_thread__region_is_in_its_variable(void **stat
     assert_ok(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_REG_MR));
     assert_int_equal(pthread_create(&thread, NULL, read_events, reader), 0);
     for (int i = 0; i < EVENTS; i++)
-        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, 64, HMREG_SEND, 0, 0, 0, &reader->slots[i],
-                               &reader->slots[i]));
+        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, 64, HMREG_SEND, 0, 0, 0,
+                               &reader->slots[i], &reader->slots[i]));
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&reader->wrong), 0);
     for (int i = 0; i < EVENTS; i++)
@@ -336,7 +337,8 @@ static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **s
     fixture_open(&fixture, HMREG_MR_MMU_NOTIFY);
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
     held.mr = NULL;
-    assert_ok(hmreg_mr_reg(fixture.domain, device, 64, HMREG_ACCESS_REMOTE, 0, 5, 0, &held.mr, NULL));
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, device, 64, HMREG_ACCESS_REMOTE, 0, 5, 0, &held.mr, NULL));
     held.remote = fixture_peer(&fixture, held.mr);
     pthread_barrier_init(&held.in, NULL, 2);
     pthread_barrier_init(&held.out, NULL, 2);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define OPS_PER_EPISODE 4000
-#define STRANGER_KEY (UINT64_MAX - 7) /* nobody registers with it */
+#define STRANGER_KEY    (UINT64_MAX - 7) /* nobody registers with it */
 
 static struct {
     uint64_t random;
@@ -126,8 +126,9 @@ static uint64_t random_key(void)
 
 static uint64_t random_flags(void)
 {
-    static const uint64_t some[] = {HMREG_RMA_PMEM, HMREG_HMEM_DEVICE_ONLY, HMREG_HMEM_HOST_ALLOC,
-                                    HMREG_MR_DMABUF, 1, UINT64_C(1) << 63};
+    static const uint64_t some[] = {
+        HMREG_RMA_PMEM,   HMREG_HMEM_DEVICE_ONLY, HMREG_HMEM_HOST_ALLOC, HMREG_MR_DMABUF, 1,
+        UINT64_C(1) << 63};
 
     if (once_in(20))
         return some[below(6)];
@@ -176,9 +177,13 @@ static int call_regsgl(const struct model_reg *reg, const struct iovec *iov, str
 static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *context)
 {
     struct iovec iov[MODEL_RANGES + 2];
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov = iov, .iov_count = reg->count,
-                                 .access = reg->access, .offset = reg->offset,
-                                 .requested_key = reg->key, .context = context,
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = iov,
+                                 .iov_count = reg->count,
+                                 .access = reg->access,
+                                 .offset = reg->offset,
+                                 .requested_key = reg->key,
+                                 .context = context,
                                  .claim_iface = once_in(2)};
 
     for (size_t i = 0; i < reg->count; i++)
@@ -479,8 +484,8 @@ static void pick_place(struct model_rma *rma)
         total += region->ranges[i].len;
     if (!once_in(6) && rma->len > region->ranges[index].len - offset)
         rma->len = region->ranges[index].len - offset;
-    rma->addr = offset + (t.model.mr_mode & HMREG_MR_VIRT_ADDR ? region->ranges[index].offset
-                                                               : total);
+    rma->addr =
+        offset + (t.model.mr_mode & HMREG_MR_VIRT_ADDR ? region->ranges[index].offset : total);
 }
 
 /* Would the RMA's two sides share a byte? Only asked where the target grants it. */
@@ -670,9 +675,9 @@ static void end(void)
 static void one_op(void)
 {
     static void (*const ops[])(void) = {
-        op_reg,  op_reg, op_reg,     op_close,   op_close, op_objects, op_bind,   op_bind,
-        op_bind, op_map, op_pack, op_enable,  op_enable,  op_event, op_event,   op_refresh, op_rma,
-        op_rma,  op_rma, op_rma,     op_rma,     op_rma,   touch_page, drop_page,
+        op_reg,  op_reg, op_reg,  op_close,  op_close,  op_objects, op_bind,    op_bind,
+        op_bind, op_map, op_pack, op_enable, op_enable, op_event,   op_event,   op_refresh,
+        op_rma,  op_rma, op_rma,  op_rma,    op_rma,    op_rma,     touch_page, drop_page,
     };
 
     ops[below(sizeof(ops) / sizeof(ops[0]))]();

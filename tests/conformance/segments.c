@@ -85,7 +85,8 @@ static void regsgl__dmabufs__are_pieces_with_neighbours_untouched(void **state)
     fixture_open(&fixture, HMREG_MR_VIRT_ADDR);
     segments[0] = of_dmabuf(fd, 4100, 10);
     segments[1] = of_dmabuf(fd, 9, 10);
-    assert_ok(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
+    assert_ok(
+        hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
     close(fd);
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
@@ -151,11 +152,11 @@ static void regsgl__host_and_dmabuf_mixed__inval(void **state)
     fixture_open(&fixture, 0);
     segments[0] = of_memory(fixture.memory, 10);
     segments[1] = of_dmabuf(fd, 0, 10);
-    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "one region has one iface and kind");
+    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EINVAL, "one region has one iface and kind");
     segments[1].kind = 7;
-    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "segments[1].kind is 7");
+    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EINVAL, "segments[1].kind is 7");
     assert_null(mr);
     close(fd);
     fixture_close(&fixture);
@@ -180,10 +181,12 @@ static void regsgl__a_piece_fails__nothing_stays(void **state)
     fixture_open(&fixture, 0);
     segments[0] = of_dmabuf(fd, 0, 10);
     segments[1] = of_dmabuf(read_only, 0, 10);
-    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL),
-                 -EOPNOTSUPP, "cannot be mapped");
+    assert_fails(
+        hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL),
+        -EOPNOTSUPP, "cannot be mapped");
     assert_null(mr);
-    assert_ok(hmreg_mr_regsgl(fixture.domain, segments, 1, HMREG_ACCESS_REMOTE, 0, 9, 0, &again, NULL));
+    assert_ok(
+        hmreg_mr_regsgl(fixture.domain, segments, 1, HMREG_ACCESS_REMOTE, 0, 9, 0, &again, NULL));
     assert_ok(hmreg_mr_close(again));
     close(read_only);
     close(fd);
@@ -222,7 +225,8 @@ static void regattr__callers_dmabuf__is_mapped_where_the_fabric_imports_none(voi
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
     close(dmabuf.fd);
-    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF, "descriptor");
+    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF,
+                 "descriptor");
     fixture_close(&fixture);
 }
 

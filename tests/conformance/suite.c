@@ -109,7 +109,8 @@ static unsigned char *pages(void)
 
 static bool run_in(struct row *row, struct hmreg *lib, uint32_t mr_mode, suite_body *body)
 {
-    struct suite_fixture fixture = {.fabric = fabric, .lib = lib, .info = {.size = sizeof(fixture.info)}};
+    struct suite_fixture fixture = {
+        .fabric = fabric, .lib = lib, .info = {.size = sizeof(fixture.info)}};
 
     row->under_way = mr_mode;
     if (!fabric->open(&fixture, mr_mode))
@@ -201,7 +202,8 @@ struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_reg(fixture->domain, addr, len, access, 0, suite_key(fixture, key), 0, &mr, NULL));
+    assert_ok(
+        hmreg_mr_reg(fixture->domain, addr, len, access, 0, suite_key(fixture, key), 0, &mr, NULL));
     suite_ready(fixture, fixture->domain, mr);
     return mr;
 }
@@ -256,16 +258,17 @@ int suite_rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool w
     struct hmreg_mr *local = NULL;
     int rc;
 
-    assert_ok(
-        hmreg_mr_reg(fixture->peer, fixture->local, len, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
+    assert_ok(hmreg_mr_reg(fixture->peer, fixture->local, len, HMREG_READ | HMREG_WRITE, 0, 0, 0,
+                           &local, NULL));
     suite_ready(fixture, fixture->peer, local);
-    rc = fixture->fabric->rma(fixture, remote, write, fixture->local, len, hmreg_mr_desc(local), addr, key);
+    rc = fixture->fabric->rma(fixture, remote, write, fixture->local, len, hmreg_mr_desc(local),
+                              addr, key);
     suite_close(fixture, local);
     return rc;
 }
 
-int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t offset,
-               size_t len)
+int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
+               uint64_t offset, size_t len)
 {
     uint64_t addr = 0, key = 0;
     int rc = hmreg_remote_addr(remote, offset, len, &addr, &key);
@@ -290,8 +293,8 @@ void suite_await(struct suite_fixture *fixture, const void *at, const void *expe
     assert_memory_equal(at, expected, len);
 }
 
-void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
-               const unsigned char *at)
+void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
+               size_t len, const unsigned char *at)
 {
     unsigned char before = at[-1], after = at[len];
 
@@ -303,8 +306,8 @@ void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint6
     assert_int_equal(at[len], after);
 }
 
-void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
-               const unsigned char *at)
+void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
+               size_t len, const unsigned char *at)
 {
     memset(fixture->local, 0, len + 1);
     assert_ok(suite_move(fixture, remote, false, offset, len));
@@ -312,8 +315,8 @@ void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint6
     assert_int_equal(fixture->local[len], 0);
 }
 
-void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
-                  uint64_t key, size_t len, int code)
+void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
+                  uint64_t addr, uint64_t key, size_t len, int code)
 {
     unsigned char *before = malloc(SUITE_BYTES);
     int rc;
@@ -342,7 +345,8 @@ void suite_told(struct suite_fixture *fixture, int rc, int code)
                          rc ? "never ends" : "succeeds");
 }
 
-void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, int code)
+void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
+                     int code)
 {
     uint64_t addr = 0, key = 0;
 

@@ -59,12 +59,12 @@ struct suite_fabric {
                size_t len, void *desc, uint64_t addr, uint64_t key);
     /* Adds amount to the 8 bytes at addr; fetch: what they were is the first of words, which desc
      * is of. -EOPNOTSUPP, or NULL: there are no such operations. */
-    int (*add)(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
-               uint64_t addr, uint64_t key);
+    int (*add)(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc,
+               uint64_t amount, uint64_t addr, uint64_t key);
     /* A message from the initiator's memory to the target's. -EOPNOTSUPP, or NULL: there are none
      * of this kind. */
-    int (*message)(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc, void *to,
-                   void *to_desc, size_t len);
+    int (*message)(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc,
+                   void *to, void *to_desc, size_t len);
     /* Makes the way to the target usable again after a refusal. */
     void (*recover)(struct suite_fixture *fixture);
     /* Another initiator in place of ours, the target as it is; NULL: a refusal ends the target's
@@ -156,21 +156,22 @@ struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmre
 int suite_rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
               uint64_t key, size_t len);
 /* The same by offset. */
-int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t offset,
-               size_t len);
+int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
+               uint64_t offset, size_t len);
 /* A pattern travels there, and nothing else changes: at is where the offset lies in memory. */
-void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
-               const unsigned char *at);
-void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset, size_t len,
-               const unsigned char *at);
+void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
+               size_t len, const unsigned char *at);
+void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
+               size_t len, const unsigned char *at);
 /* Gives the fabric time until these bytes are at the target. */
 void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len);
 /* The access fails, with code where the fabric tells, and no byte moves. */
-void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, uint64_t addr,
-                  uint64_t key, size_t len, int code);
+void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
+                  uint64_t addr, uint64_t key, size_t len, int code);
 /* How the initiator learned of a refusal: rc is what its operation came to. */
 void suite_told(struct suite_fixture *fixture, int rc, int code);
 /* The same at offset 0 of the remote. */
-void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, int code);
+void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
+                     int code);
 
 #endif

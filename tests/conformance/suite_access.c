@@ -52,9 +52,9 @@ CASE(rights__none_or_unknown__inval)
 
         if (right & HMREG_ACCESS_ALL)
             continue;
-        assert_fails(
-            hmreg_mr_reg(fixture->domain, fixture->memory, 8, HMREG_SEND | right, 0, 0, 0, &mr, NULL),
-            -EINVAL, "access has unknown bits");
+        assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, HMREG_SEND | right, 0, 0, 0,
+                                  &mr, NULL),
+                     -EINVAL, "access has unknown bits");
     }
     assert_ptr_equal(mr, (void *)1);
     suite_refused(fixture, fixture->memory, 8, UINT64_C(1) << 50, 0, 1, 0);
@@ -89,7 +89,8 @@ CASE(range__before_the_start__denied)
 /* The initiator's side: rights of the region whose desc goes with the operation. */
 CASE(local_rights__of_the_initiators_region)
 {
-    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, 5), *local = NULL;
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, 5),
+                    *local = NULL;
     struct hmreg_remote *remote = suite_peer(fixture, mr);
     uint64_t addr, key;
     int rc;
@@ -97,7 +98,8 @@ CASE(local_rights__of_the_initiators_region)
     assert_ok(hmreg_remote_addr(remote, 0, 8, &addr, &key));
     assert_ok(hmreg_mr_reg(fixture->peer, fixture->local, 8, HMREG_READ, 0, 0, 0, &local, NULL));
     suite_ready(fixture, fixture->peer, local);
-    rc = fixture->fabric->rma(fixture, remote, true, fixture->local, 8, hmreg_mr_desc(local), addr, key);
+    rc = fixture->fabric->rma(fixture, remote, true, fixture->local, 8, hmreg_mr_desc(local), addr,
+                              key);
     if (fixture->fabric->thorough && suite_has(fixture, HMREG_MR_LOCAL | HMREG_MR_HMEM))
         assert_int_equal(rc, -EINVAL);
     else

@@ -36,8 +36,8 @@ CASE(async__event_brings_the_callers_context)
 
     if (!begin(fixture, &domain))
         return;
-    assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0, suite_key(fixture, KEY), 0,
-                           &mr, &mr));
+    assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0,
+                           suite_key(fixture, KEY), 0, &mr, &mr));
     assert_non_null(mr);
     assert_ptr_equal(await_event(fixture), &mr);
     assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0));
@@ -56,8 +56,8 @@ CASE(async__error__no_event)
         return;
     assert_fails(hmreg_mr_reg(domain, fixture->memory, 64, 0, 0, 0, 0, &none, &none), -EINVAL,
                  "access");
-    assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0, suite_key(fixture, KEY), 0,
-                           &mr, &mr));
+    assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0,
+                           suite_key(fixture, KEY), 0, &mr, &mr));
     if (!suite_has(fixture, HMREG_MR_PROV_KEY))
         assert_fails(
             hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0, KEY, 0, &none, &none),

@@ -68,7 +68,8 @@ CASE(attr__of_a_newer_caller__taken_unless_it_says_more)
     newer.a.attr.size = sizeof(newer.a.attr) + sizeof(newer.later);
     assert_ok(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &mr));
     newer.later[3] = 1;
-    assert_fails(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &none), -EINVAL, "does not know");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &none), -EINVAL,
+                 "does not know");
     newer.a.attr.size = 8;
     assert_fails(hmreg_mr_regattr(fixture->domain, &newer.a.attr, 0, &none), -EINVAL, "size of");
     assert_null(none);
@@ -203,16 +204,19 @@ CASE(dmabuf__wrong_attributes__refused)
     unsigned char *view;
 
     begin_dmabuf(fixture, &dmabuf, &attr, &view);
-    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), -EINVAL, "lacks HMREG_MR_DMABUF");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), -EINVAL,
+                 "lacks HMREG_MR_DMABUF");
     attr.iov = &iov;
-    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "iov is set");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+                 "iov is set");
     attr.iov = NULL;
     attr.dmabuf = NULL;
     assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
                  "dmabuf is NULL");
     attr.dmabuf = &dmabuf;
     dmabuf.len = 0;
-    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+                 "len is 0");
     dmabuf.len = SIZE_MAX;
     assert_fails(hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL, "wraps");
     munmap(view, DMABUF_BYTES);

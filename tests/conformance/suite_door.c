@@ -10,8 +10,8 @@ CASE(reg__length_zero__inval)
 {
     struct hmreg_mr *mr = untouched;
 
-    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 0, ACCESS, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "len is 0");
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 0, ACCESS, 0, 0, 0, &mr, NULL),
+                 -EINVAL, "len is 0");
     assert_ptr_equal(mr, untouched);
     suite_refused(fixture, fixture->memory, 0, ACCESS, 0, 1, 0);
 }
@@ -24,8 +24,8 @@ CASE(reg__null_arguments__inval)
                  "domain is NULL");
     assert_fails(hmreg_mr_reg(fixture->domain, NULL, 8, ACCESS, 0, 0, 0, &mr, NULL), -EINVAL,
                  "addr is NULL");
-    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0, 0, NULL, NULL), -EINVAL,
-                 "mr is NULL");
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0, 0, NULL, NULL),
+                 -EINVAL, "mr is NULL");
     assert_fails(hmreg_mr_regv(fixture->domain, NULL, 1, ACCESS, 0, 0, 0, &mr, NULL), -EINVAL,
                  "iov is NULL");
     assert_fails(hmreg_mr_regattr(fixture->domain, NULL, 0, &mr), -EINVAL, "attr is NULL");
@@ -38,8 +38,9 @@ CASE(reg__range_that_wraps__inval)
 {
     struct hmreg_mr *mr = untouched;
 
-    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, SIZE_MAX, ACCESS, 0, 0, 0, &mr, NULL),
-                 -EINVAL, "wraps");
+    assert_fails(
+        hmreg_mr_reg(fixture->domain, fixture->memory, SIZE_MAX, ACCESS, 0, 0, 0, &mr, NULL),
+        -EINVAL, "wraps");
     assert_ptr_equal(mr, untouched);
     suite_refused(fixture, fixture->memory, SIZE_MAX, ACCESS, 0, 1, 0);
 }
@@ -48,8 +49,8 @@ CASE(reg__offset__inval)
 {
     struct hmreg_mr *mr = untouched;
 
-    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 1, 0, 0, &mr, NULL), -EINVAL,
-                 "offset is 1");
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 1, 0, 0, &mr, NULL),
+                 -EINVAL, "offset is 1");
     assert_ptr_equal(mr, untouched);
     suite_refused(fixture, fixture->memory, 8, ACCESS, 1, 1, 0);
 }
@@ -63,8 +64,8 @@ CASE(regv__no_range_or_too_many__inval)
         iov[i] = (struct iovec){fixture->memory + 16 * i, 16};
     assert_fails(hmreg_mr_regv(fixture->domain, iov, 0, ACCESS, 0, 0, 0, &mr, NULL), -EINVAL,
                  "count is 0");
-    assert_fails(hmreg_mr_regv(fixture->domain, iov, (size_t)fixture->info.iov_limit + 1, ACCESS, 0, 0, 0,
-                               &mr, NULL),
+    assert_fails(hmreg_mr_regv(fixture->domain, iov, (size_t)fixture->info.iov_limit + 1, ACCESS, 0,
+                               0, 0, &mr, NULL),
                  -EINVAL, "takes 1 to");
     if (fixture->info.iov_limit > 1) {
         iov[1].iov_len = 0;
@@ -91,8 +92,9 @@ CASE(flags__unknown__ebadflags)
 
         if (known_flag(flag))
             continue;
-        assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0, flag, &mr, NULL),
-                     -HMREG_EBADFLAGS, "flags has unknown bits");
+        assert_fails(
+            hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0, flag, &mr, NULL),
+            -HMREG_EBADFLAGS, "flags has unknown bits");
     }
     assert_ptr_equal(mr, untouched);
     suite_refused(fixture, fixture->memory, 8, ACCESS, 0, 1, 1u << 3);
@@ -102,12 +104,12 @@ CASE(flags__claims_that_host_memory_does_not_keep__inval)
 {
     struct hmreg_mr *mr = untouched;
 
-    assert_fails(
-        hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0, HMREG_HMEM_DEVICE_ONLY, &mr, NULL),
-        -EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is");
-    assert_fails(
-        hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0, HMREG_HMEM_HOST_ALLOC, &mr, NULL),
-        -EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is");
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0,
+                              HMREG_HMEM_DEVICE_ONLY, &mr, NULL),
+                 -EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is");
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, 0,
+                              HMREG_HMEM_HOST_ALLOC, &mr, NULL),
+                 -EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is");
     assert_ptr_equal(mr, untouched);
     suite_refused(fixture, fixture->memory, 8, ACCESS, 0, 1, HMREG_HMEM_DEVICE_ONLY);
 }
@@ -120,8 +122,8 @@ CASE(error__leaves_key_and_domain_as_they_were)
 
     assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, key, 1, &mr, NULL),
                  -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, key, HMREG_HMEM_DEVICE_ONLY,
-                              &mr, NULL),
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ACCESS, 0, key,
+                              HMREG_HMEM_DEVICE_ONLY, &mr, NULL),
                  -EINVAL, "kind");
     mr = suite_reg(fixture, fixture->memory, 8, ACCESS, 7);
     suite_close(fixture, mr);

@@ -14,7 +14,8 @@ CASE(requested_key__is_the_regions_key)
     struct hmreg_mr *mr = NULL;
 
     if (suite_has(fixture, HMREG_MR_PROV_KEY)) {
-        assert_fails(reg(fixture, HMREG_REMOTE_READ, KEY, &mr), -EKEYREJECTED, "chooses keys itself");
+        assert_fails(reg(fixture, HMREG_REMOTE_READ, KEY, &mr), -EKEYREJECTED,
+                     "chooses keys itself");
         assert_null(mr);
         suite_impossible("the provider chooses keys (HMREG_MR_PROV_KEY): EKEYREJECTED");
         return;
@@ -33,7 +34,8 @@ CASE(requested_key__in_use__enokey)
         return;
     }
     assert_ok(reg(fixture, HMREG_REMOTE_READ, KEY, &first));
-    assert_fails(reg(fixture, HMREG_REMOTE_WRITE, KEY, &second), -HMREG_ENOKEY, "requested_key 0x4d");
+    assert_fails(reg(fixture, HMREG_REMOTE_WRITE, KEY, &second), -HMREG_ENOKEY,
+                 "requested_key 0x4d");
     assert_ptr_equal(second, (void *)1);
     suite_refused(fixture, fixture->memory, 64, HMREG_REMOTE_WRITE, 0, KEY, 0);
     assert_ok(hmreg_mr_close(first));
@@ -94,7 +96,8 @@ CASE(key__of_a_region_without_remote_access__is_none)
         assert_fails(hmreg_mr_pack(local[i], raw, &size), -EACCES, "remote access");
         assert_fails(hmreg_mr_raw_attr(local[i], NULL, raw, &size, 0), -EACCES, "remote access");
     }
-    if (fixture->fabric->native(fixture, fixture->memory, 64, HMREG_SEND, 0, key, 0) == -HMREG_ENOKEY)
+    if (fixture->fabric->native(fixture, fixture->memory, 64, HMREG_SEND, 0, key, 0) ==
+        -HMREG_ENOKEY)
         suite_supplied("the fabric wants unique keys of these too");
     for (int i = 0; i < 4; i++)
         assert_ok(hmreg_mr_close(local[i]));

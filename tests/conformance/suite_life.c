@@ -19,7 +19,8 @@ CASE(close__peer_that_comes_later__is_denied)
 CASE(close__peer_that_comes_later__others_are_served)
 {
     struct hmreg_mr *gone = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 101, 64, HMREG_ACCESS_REMOTE, KEY + 1);
+    struct hmreg_mr *mr =
+        suite_reg(fixture, fixture->memory + 101, 64, HMREG_ACCESS_REMOTE, KEY + 1);
     struct hmreg_remote *late = suite_peer(fixture, gone), *remote = suite_peer(fixture, mr);
 
     suite_close(fixture, gone);

@@ -84,7 +84,8 @@ static void counter_close(void *counter)
 
 static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
 {
-    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = fixture->info.mr_mode};
+    struct hmreg_loopback_config config = {.size = sizeof(config),
+                                           .mr_mode = fixture->info.mr_mode};
     struct hmreg_loopback_eq *eq = NULL;
 
     assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, out));

@@ -99,8 +99,8 @@ CASE(allocated__memory_without_the_right__as_the_mode_says)
                      -EFAULT, "read-only");
     assert_null(mr);
     suite_refused(fixture, fixture->memory, SUITE_BYTES, HMREG_REMOTE_WRITE, 0, 1, 0);
-    mr =
-        suite_reg(fixture, fixture->memory, SUITE_BYTES, HMREG_SEND | HMREG_WRITE | HMREG_REMOTE_READ, KEY);
+    mr = suite_reg(fixture, fixture->memory, SUITE_BYTES,
+                   HMREG_SEND | HMREG_WRITE | HMREG_REMOTE_READ, KEY);
     suite_close(fixture, mr);
     assert_int_equal(mprotect(part, page, PROT_READ | PROT_WRITE), 0);
 }

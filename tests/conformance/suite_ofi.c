@@ -152,9 +152,10 @@ static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
     }
     open_side(&pair->initiator);
     connect_sides(pair);
-    assert_ok(hmreg_domain_open_ofi(fixture->lib, pair->target.domain, info, NULL, &fixture->domain));
-    assert_ok(hmreg_domain_open_ofi(fixture->lib, pair->initiator.domain, pair->initiator.info, NULL,
-                                    &fixture->peer));
+    assert_ok(
+        hmreg_domain_open_ofi(fixture->lib, pair->target.domain, info, NULL, &fixture->domain));
+    assert_ok(hmreg_domain_open_ofi(fixture->lib, pair->initiator.domain, pair->initiator.info,
+                                    NULL, &fixture->peer));
     fixture->own = pair;
     return true;
 }
@@ -300,8 +301,8 @@ static int await_message(struct suite_fixture *fixture)
     return got == 1 ? 0 : (int)got;
 }
 
-static int message(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc, void *to,
-                   void *to_desc, size_t len)
+static int message(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc,
+                   void *to, void *to_desc, size_t len)
 {
     struct operation op = {.post = tagged ? post_tagged : post_send,
                            .local = (void *)(uintptr_t)from,
@@ -339,8 +340,8 @@ static ssize_t post_add(const struct pair *pair, const struct operation *op)
 
 /* net says that it has atomic operations, and then has none; udp reports one that fetches before
  * the answer is there, and crashes when it comes. */
-static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
-               uint64_t addr, uint64_t key)
+static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc,
+               uint64_t amount, uint64_t addr, uint64_t key)
 {
     const struct operation op = {fetch ? post_fetch_add : post_add, words, 8, desc, addr, key};
     struct pair *pair = fixture->own;

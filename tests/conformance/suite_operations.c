@@ -16,9 +16,10 @@ static int send_message(struct suite_fixture *fixture, bool tagged, uint64_t fro
 
     memset(fixture->local, tagged ? 't' : 'm', BYTES);
     assert_ok(hmreg_mr_reg(fixture->peer, fixture->local, BYTES, from, 0, 0, 0, &source, NULL));
-    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory + 8, BYTES, to, 0, 0, 0, &target, NULL));
-    rc = fixture->fabric->message(fixture, tagged, fixture->local, hmreg_mr_desc(source), fixture->memory + 8,
-                              hmreg_mr_desc(target), BYTES);
+    assert_ok(
+        hmreg_mr_reg(fixture->domain, fixture->memory + 8, BYTES, to, 0, 0, 0, &target, NULL));
+    rc = fixture->fabric->message(fixture, tagged, fixture->local, hmreg_mr_desc(source),
+                                  fixture->memory + 8, hmreg_mr_desc(target), BYTES);
     assert_ok(hmreg_mr_close(source));
     assert_ok(hmreg_mr_close(target));
     return rc;
@@ -27,8 +28,8 @@ static int send_message(struct suite_fixture *fixture, bool tagged, uint64_t fro
 CASE(message__rights_to_send_and_to_receive__serve_it)
 {
     for (int tagged = 0; tagged < 2; tagged++) {
-        int rc =
-            fixture->fabric->message ? send_message(fixture, tagged, HMREG_SEND, HMREG_RECV) : -EOPNOTSUPP;
+        int rc = fixture->fabric->message ? send_message(fixture, tagged, HMREG_SEND, HMREG_RECV)
+                                          : -EOPNOTSUPP;
 
         if (rc == -EOPNOTSUPP) {
             if (!tagged)
@@ -69,11 +70,11 @@ static int add(struct suite_fixture *fixture, bool fetch, uint64_t access)
 
     memcpy(fixture->memory + 64, &start, sizeof(start));
     assert_ok(hmreg_remote_addr(remote, 0, 8, &addr, &key));
-    assert_ok(
-        hmreg_mr_reg(fixture->peer, fixture->local, 16, HMREG_READ | HMREG_WRITE, 0, 0, 0, &local, NULL));
+    assert_ok(hmreg_mr_reg(fixture->peer, fixture->local, 16, HMREG_READ | HMREG_WRITE, 0, 0, 0,
+                           &local, NULL));
     suite_ready(fixture, fixture->peer, local);
-    rc = fixture->fabric->add(fixture, fetch, (uint64_t *)(void *)fixture->local, hmreg_mr_desc(local), AMOUNT,
-                          addr, key);
+    rc = fixture->fabric->add(fixture, fetch, (uint64_t *)(void *)fixture->local,
+                              hmreg_mr_desc(local), AMOUNT, addr, key);
     if (!rc && (access & HMREG_REMOTE_WRITE))
         suite_await(fixture, fixture->memory + 64, &sum, sizeof(sum));
     suite_close(fixture, local);

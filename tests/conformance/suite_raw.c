@@ -15,7 +15,8 @@ CASE(raw_attr__tells_size_base_and_key)
     assert_true(size >= 8 && size <= sizeof(raw));
     assert_int_equal(base, 1); /* outputs change on success only */
     assert_ok(hmreg_mr_raw_attr(mr, &base, raw, &size, 0));
-    assert_true(base == (suite_has(fixture, HMREG_MR_VIRT_ADDR) ? (uintptr_t)fixture->memory + 7 : 0));
+    assert_true(base ==
+                (suite_has(fixture, HMREG_MR_VIRT_ADDR) ? (uintptr_t)fixture->memory + 7 : 0));
     for (int i = 0; i < 8; i++)
         plain |= (uint64_t)raw[i] << 8 * i;
     if (suite_has(fixture, HMREG_MR_RAW))
@@ -57,7 +58,8 @@ CASE(map_raw__wrong_arguments__refused)
     uint64_t key = 1;
 
     assert_fails(hmreg_mr_map_raw(NULL, 0, raw, 8, &key, 0), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_mr_map_raw(fixture->domain, 0, NULL, 8, &key, 0), -EINVAL, "raw_key is NULL");
+    assert_fails(hmreg_mr_map_raw(fixture->domain, 0, NULL, 8, &key, 0), -EINVAL,
+                 "raw_key is NULL");
     assert_fails(hmreg_mr_map_raw(fixture->domain, 0, raw, 8, NULL, 0), -EINVAL, "key is NULL");
     assert_fails(hmreg_mr_map_raw(fixture->domain, 0, raw, 3, &key, 0), -EINVAL, "key_size is 3");
     assert_fails(hmreg_mr_map_raw(fixture->domain, 0, raw, 8, &key, 1), -HMREG_EBADFLAGS, "flags");

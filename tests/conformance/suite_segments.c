@@ -45,14 +45,15 @@ CASE(regv__ranges_form_one_region)
     struct hmreg_mr *mr = NULL;
 
     if (fixture->info.iov_limit < 2) {
-        assert_fails(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL),
-                     -EINVAL, "takes 1 to 1 ranges");
+        assert_fails(
+            hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL),
+            -EINVAL, "takes 1 to 1 ranges");
         suite_impossible("the fabric takes one range a region: EINVAL; hmreg_mr_regsgl() takes "
                          "more");
         return;
     }
-    assert_ok(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, suite_key(fixture, KEY), 0,
-                            &mr, NULL));
+    assert_ok(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0,
+                            suite_key(fixture, KEY), 0, &mr, NULL));
     check_offsets(fixture, mr);
 }
 
@@ -62,8 +63,8 @@ CASE(regsgl__host_segments_form_one_region)
                                         of_memory(fixture->memory + 100, 50)};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(fixture, KEY),
-                              0, &mr, NULL));
+    assert_ok(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                              suite_key(fixture, KEY), 0, &mr, NULL));
     if (fixture->info.iov_limit < 2)
         suite_supplied("a registration for each segment");
     check_offsets(fixture, mr);
@@ -104,8 +105,8 @@ CASE(regsgl__dmabuf_segments_form_one_region)
 
     segments[0] = of_dmabuf(fd, 4100, 10);
     segments[1] = of_dmabuf(fd, 9, 10);
-    rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, suite_key(fixture, KEY), 0,
-                         &mr, NULL);
+    rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                         suite_key(fixture, KEY), 0, &mr, NULL);
     close(fd);
     if (rc) {
         assert_int_equal(rc, -EOPNOTSUPP);
@@ -134,15 +135,15 @@ CASE(regsgl__unlike_segments__inval_with_the_reason)
 
     assert_int_equal(ftruncate(fd, 4096), 0);
     segments[1] = of_dmabuf(fd, 0, 10);
-    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "one region has one iface and kind");
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EINVAL, "one region has one iface and kind");
     segments[1].kind = 7;
-    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "segments[1].kind is 7");
-    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 0, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "count is 0");
-    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, HMREG_SEGMENTS_MAX + 1, HMREG_SEND, 0, 0, 0,
-                                 &mr, NULL),
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EINVAL, "segments[1].kind is 7");
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 0, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EINVAL, "count is 0");
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, HMREG_SEGMENTS_MAX + 1, HMREG_SEND, 0,
+                                 0, 0, &mr, NULL),
                  -EINVAL, "count is 65");
     assert_null(mr);
     close(fd);

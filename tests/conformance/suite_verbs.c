@@ -80,8 +80,8 @@ static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool 
 }
 
 /* All that verbs has fetch. */
-static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc, uint64_t amount,
-               uint64_t addr, uint64_t key)
+static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc,
+               uint64_t amount, uint64_t addr, uint64_t key)
 {
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -90,8 +90,8 @@ static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], voi
     return has_atomics(fixture->own) ? post(fixture, &wr, sge_of(words, 8, desc)) : -EOPNOTSUPP;
 }
 
-static int message(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc, void *to,
-                   void *to_desc, size_t len)
+static int message(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc,
+                   void *to, void *to_desc, size_t len)
 {
     struct ibv_sge sge = sge_of(to, len, to_desc);
     struct ibv_recv_wr *bad, receive = {.sg_list = &sge, .num_sge = 1};

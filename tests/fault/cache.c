@@ -334,7 +334,7 @@ static int without_userfaultfd(int errnum)
     struct fixture fixture;
 
     if (!fixture_filter_userfaultfd(SECCOMP_RET_ERRNO | (unsigned)errnum,
-                                SECCOMP_RET_ERRNO | (unsigned)errnum))
+                                    SECCOMP_RET_ERRNO | (unsigned)errnum))
         return 77;
     if (hmreg_open(&config, &lib) != -errnum || lib)
         return 1;

@@ -20,16 +20,16 @@ struct kind {
     size_t len;
     enum hmreg_iface iface;
     enum hmreg_mem_kind kind;
-    int device;          /* -1: none */
-    unsigned segments;   /* physical ones under the range */
-    bool exportable;     /* as the query promises */
-    int export_code;     /* 0: a descriptor, whose bytes are the range's */
+    int device;        /* -1: none */
+    unsigned segments; /* physical ones under the range */
+    bool exportable;   /* as the query promises */
+    int export_code;   /* 0: a descriptor, whose bytes are the range's */
     const char *export_says;
     enum hmreg_path path; /* on a fabric that maps descriptors; NONE: refused */
-    const char *refusal; /* words of it */
-    unsigned pieces;     /* registrations it takes; 0: one */
-    uint64_t local_addr; /* where the fabric reaches it; 0: not compared */
-    bool uncached;       /* nobody can tell whether it is still the same memory */
+    const char *refusal;  /* words of it */
+    unsigned pieces;      /* registrations it takes; 0: one */
+    uint64_t local_addr;  /* where the fabric reaches it; 0: not compared */
+    bool uncached;        /* nobody can tell whether it is still the same memory */
 };
 
 extern bool kind_is_real; /* the runtime is no fake */

@@ -138,8 +138,8 @@ static void open_way(struct fixture *fixture)
     struct order order = {.size = sizeof(order.token)};
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(
-        hmreg_mr_reg(fixture->domain, place, sizeof(place), HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture->domain, place, sizeof(place), HMREG_ACCESS_REMOTE, 0, 0, 0, &mr,
+                           NULL));
     assert_ok(hmreg_mr_pack(mr, order.token, &order.size));
     if (fixture->peer)
         tell_peer(fixture, &order);
@@ -179,7 +179,8 @@ static struct hmreg_stats close_fixture(struct fixture *fixture)
 }
 
 /* Writes through the region as a peer does, and looks for the bytes by the vendor's own copy. */
-static void write_and_look(struct fixture *fixture, struct hmreg_mr *mr, char *memory, size_t offset)
+static void write_and_look(struct fixture *fixture, struct hmreg_mr *mr, char *memory,
+                           size_t offset)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct order order = {.key = hmreg_mr_key(mr)};
@@ -191,7 +192,8 @@ static void write_and_look(struct fixture *fixture, struct hmreg_mr *mr, char *m
     if (fixture->peer)
         tell_peer(fixture, &order);
     else
-        assert_ok(hmreg_loopback_write(fixture->remote, order.text, TEXT, NULL, order.addr, order.key));
+        assert_ok(
+            hmreg_loopback_write(fixture->remote, order.text, TEXT, NULL, order.addr, order.key));
     assert_ok(hmreg_copy(fixture->lib, in, memory + offset, TEXT));
     assert_string_equal(in, order.text);
 }
@@ -200,8 +202,8 @@ static struct hmreg_mr *get_region(struct fixture *fixture, unsigned slot)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(
-        hmreg_mr_get(fixture->domain, fixture->memory[slot], fixture->len[slot], HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_get(fixture->domain, fixture->memory[slot], fixture->len[slot],
+                           HMREG_ACCESS_REMOTE, &mr));
     return mr;
 }
 
@@ -246,7 +248,8 @@ static void go_through(const struct reuse *reuse, unsigned times, bool another_p
         renew(&fixture, slot);
         hmreg_mr_put(get_region(&fixture, slot)); /* a miss; and a hit on the same */
         mr = get_region(&fixture, slot);
-        write_and_look(&fixture, mr, fixture.memory[slot], draw(&fixture, (unsigned)fixture.len[slot] - TEXT));
+        write_and_look(&fixture, mr, fixture.memory[slot],
+                       draw(&fixture, (unsigned)fixture.len[slot] - TEXT));
         hmreg_mr_put(mr);
     }
     stats = close_fixture(&fixture);

@@ -2,8 +2,8 @@
  *
  * The cache with many threads at once, and what must be true whatever their order: a region that
  * is given out covers the memory as it is now, with exactly the rights asked for, and stays until
- * its last put; limits hold at every moment; the oracles balance. (sequence.c knows more, but has one
- * thread at a time.)
+ * its last put; limits hold at every moment; the oracles balance. (sequence.c knows more, but has
+ * one thread at a time.)
  *
  * Memory is in slots. A get takes part in its slots until its region is put, by whatever thread; a
  * change takes one alone. A slot that is unmapped belongs to the thread that maps it next, which

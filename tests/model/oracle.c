@@ -56,8 +56,8 @@ static struct {
 /* ---- entries ---------------------------------------------------------------------------- */
 
 #define each(entry)                                                                                \
-    struct entry *entry = oracle.entries;                                                            \
-    entry < oracle.entries + oracle.count;                                                             \
+    struct entry *entry = oracle.entries;                                                          \
+    entry < oracle.entries + oracle.count;                                                         \
     entry++
 
 static struct entry *find(uint64_t key)
@@ -178,8 +178,8 @@ static void judge_second_chance(unsigned area)
     }
     if (first && spared && first->area == spared->area)
         oracle_fail("region %" PRIu64 " was evicted, which was just used, and region %" PRIu64
-                  ", which was not, stayed",
-                  first->key, spared->key);
+                    ", which was not, stayed",
+                    first->key, spared->key);
 }
 
 /* Where those that were deregistered surely were there and are as many as were evicted, they are
@@ -262,7 +262,7 @@ static void judge_squeeze(unsigned area, uint64_t evictions)
     if (evictions > needed && oracle.max.bytes >= UNLIMITED && oracle.all_max.bytes >= UNLIMITED &&
         !oracle.untold && !oracle.meanwhile)
         oracle_fail("%" PRIu64 " regions were evicted for all limits, where %" PRIu64 " would do",
-                  evictions, needed);
+                    evictions, needed);
     end_untold();
     evicted_anywhere(evictions);
 }
@@ -283,7 +283,7 @@ static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
     if (oracle.max.bytes >= UNLIMITED && !oracle.meanwhile &&
         evictions > most.regions + 1 - oracle.max.regions)
         oracle_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
-                  most.regions + 1 - oracle.max.regions);
+                    most.regions + 1 - oracle.max.regions);
     evicted(area, evictions);
 }
 
@@ -302,22 +302,22 @@ static void judge_region(const struct oracle_want *want, const struct pinned *re
 
     if (region->start > want->start || region->end < want->end)
         oracle_fail("[%#" PRIx64 ", %#" PRIx64 ") was asked for, the region is [%#" PRIx64
-                  ", %#" PRIx64 ")",
-                  want->start, want->end, region->start, region->end);
+                    ", %#" PRIx64 ")",
+                    want->start, want->end, region->start, region->end);
     if (oracle.exact && (region->start != want->start || region->end != want->end))
         oracle_fail("the region is larger than the range, in a domain that is exact");
     if (region->access != want->access)
         oracle_fail("rights %#" PRIx64 " were asked for, the region has %#" PRIx64, want->access,
-                  region->access);
+                    region->access);
     if (region->iface != area->iface || (region->device != area->device && want->area))
         oracle_fail("the region is of %s's device %d", hmreg_iface_name(region->iface),
-                  region->device);
+                    region->device);
     for (uint64_t at = want->start & ~(uint64_t)(world_page() - 1); at < want->end;
          at += world_page())
         if (pinned_tag(region, at) != world_tag(area, at))
             oracle_fail("stale: the page at %#" PRIx64 " has tag %" PRIu64 ", region %" PRIu64
-                      " was registered when it had %" PRIu64,
-                      at, world_tag(area, at), region->key, pinned_tag(region, at));
+                        " was registered when it had %" PRIu64,
+                        at, world_tag(area, at), region->key, pinned_tag(region, at));
 }
 
 static void judge_hit(const struct oracle_want *want, const struct oracle_seen *seen)
@@ -342,7 +342,7 @@ static void judge_miss(const struct oracle_want *want)
     for (each(entry))
         if (serves(entry, want) && entry->state == LIVE && entry->right)
             oracle_fail("registered, though region %" PRIu64 " is cached, right and covers it",
-                      entry->key);
+                        entry->key);
 }
 
 /* What others hold is found out by evicting: then there may be no room all the same. But what is
@@ -415,7 +415,7 @@ static void judge_left(const struct oracle_want *want)
     for (each(entry))
         if (entry->key && entry->state == DEAD && !entry->pins)
             oracle_fail("region %" PRIu64 " is dead, nobody holds it, and it has not ended",
-                      entry->key);
+                        entry->key);
 }
 
 void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
@@ -525,7 +525,8 @@ void oracle_flushed(bool busy)
     oracle_settle();
     for (each(entry))
         if (entry->key && !entry->pins && !busy)
-            oracle_fail("region %" PRIu64 " is left after a flush, and nobody holds it", entry->key);
+            oracle_fail("region %" PRIu64 " is left after a flush, and nobody holds it",
+                        entry->key);
 }
 
 void oracle_deregistered(const struct pinned *region)
@@ -546,7 +547,7 @@ void oracle_settle(void)
             oracle_fail("region %" PRIu64 " was deregistered, and is held", entry->key);
         if (entry->state == LIVE && entry->right)
             oracle_fail("region %" PRIu64 " was deregistered, and others were to go first",
-                      entry->key);
+                        entry->key);
         *entry = (struct entry){.key = 0};
     }
     oracle.gone_count = 0;

@@ -33,13 +33,14 @@ static void allocate(struct fixture *fixture)
 {
     static const unsigned char zero[BYTES];
 
-    assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device, HMREG_MEM_DEVICE, BYTES,
-                              (void **)&fixture->memory));
+    assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device,
+                              HMREG_MEM_DEVICE, BYTES, (void **)&fixture->memory));
     assert_ok(hmreg_copy(fixture->fabric.lib, fixture->memory, zero, BYTES));
 }
 
 /* Runs the test on each device's memory. */
-static void on_each_device(const struct endpoint_hints *hints, void (*test)(struct fixture *fixture))
+static void on_each_device(const struct endpoint_hints *hints,
+                           void (*test)(struct fixture *fixture))
 {
     struct fixture fixture = {.mr = NULL};
     int tested = 0;
@@ -73,7 +74,8 @@ static void assert_only(struct fixture *fixture, size_t offset, size_t len, unsi
 
         if (bytes[i] != wanted)
             fail_msg("%s device %d: byte %zu is %#x, not %#x; the peer wrote %zu bytes at %zu",
-                     hmreg_iface_name(fixture->iface), fixture->device, i, bytes[i], wanted, len, offset);
+                     hmreg_iface_name(fixture->iface), fixture->device, i, bytes[i], wanted, len,
+                     offset);
     }
 }
 
@@ -117,8 +119,8 @@ static bool can_be_reached(struct fixture *fixture)
 
 static int reg(struct fixture *fixture)
 {
-    return hmreg_mr_reg(fixture->fabric.domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0, &fixture->mr,
-                        NULL);
+    return hmreg_mr_reg(fixture->fabric.domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0,
+                        &fixture->mr, NULL);
 }
 
 static const struct hmreg_reason *reason(const struct hmreg_explanation *why, enum hmreg_path path)
@@ -179,8 +181,8 @@ static void write_part(struct fixture *fixture)
 {
     if (!can_be_reached(fixture))
         return;
-    assert_ok(hmreg_mr_reg(fixture->fabric.domain, fixture->memory + 70001, 9999, HMREG_ACCESS_ALL, 0, 0, 0,
-                           &fixture->mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture->fabric.domain, fixture->memory + 70001, 9999, HMREG_ACCESS_ALL,
+                           0, 0, 0, &fixture->mr, NULL));
     assert_ok(peer_take_region(&fixture->fabric, fixture->mr));
     assert_fails(peer_write(&fixture->fabric, 9998, 2, 1), -ERANGE, "outside the region");
     assert_ok(peer_write(&fixture->fabric, 0, 9999, 6));
@@ -288,8 +290,8 @@ static void use_pinned(struct fixture *fixture)
     struct hmreg_mr_info info = {.size = sizeof(info)};
     unsigned char *pinned = NULL;
 
-    assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device, HMREG_MEM_HOST_PINNED, 9000,
-                              (void **)&pinned));
+    assert_ok(hmreg_mem_alloc(fixture->fabric.lib, fixture->iface, fixture->device,
+                              HMREG_MEM_HOST_PINNED, 9000, (void **)&pinned));
     memset(pinned, 0, 9000);
     assert_ok(hmreg_mr_reg(fixture->fabric.domain, pinned + 1, 8000, HMREG_ACCESS_ALL, 0, 0, 0,
                            &fixture->mr, NULL));

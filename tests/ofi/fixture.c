@@ -45,8 +45,8 @@ void fixture_assert_only(const struct fixture *fixture, size_t offset, size_t le
         unsigned char wanted = inside ? fabric_byte(seed, i - offset) : 0;
 
         if (fixture->memory[i] != wanted)
-            fail_msg("byte %zu is %#x, not %#x; the peer wrote %zu bytes at %zu", i, fixture->memory[i],
-                     wanted, len, offset);
+            fail_msg("byte %zu is %#x, not %#x; the peer wrote %zu bytes at %zu", i,
+                     fixture->memory[i], wanted, len, offset);
     }
 }
 

@@ -26,8 +26,10 @@ static void rma__region_from_get__exact_bytes(void **state)
     struct fixture fixture;
 
     fixture_open(&fixture, NULL, HMREG_ACCESS_ALL);
-    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, FIXTURE_BYTES, HMREG_ACCESS_ALL, &first));
-    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, FIXTURE_BYTES, HMREG_ACCESS_ALL, &second));
+    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, FIXTURE_BYTES, HMREG_ACCESS_ALL,
+                           &first));
+    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, FIXTURE_BYTES, HMREG_ACCESS_ALL,
+                           &second));
     assert_ok(peer_take_region(&fixture.fabric, first));
     fixture_write_and_read(&fixture);
     assert_ok(peer_take_region(&fixture.fabric, second));
@@ -64,7 +66,8 @@ static void rma__outside_the_region__range(void **state)
     struct fixture fixture;
 
     fixture_open(&fixture, NULL, HMREG_ACCESS_ALL);
-    assert_fails(peer_write(&fixture.fabric, FIXTURE_BYTES - 4, 5, 1), -ERANGE, "outside the region");
+    assert_fails(peer_write(&fixture.fabric, FIXTURE_BYTES - 4, 5, 1), -ERANGE,
+                 "outside the region");
     fixture_assert_only(&fixture, 0, 0, 0);
     fixture_close(&fixture);
 }
@@ -141,12 +144,12 @@ static void reg__regions_without_remote_access__share_no_key(void **state)
 
     fixture_open_lonely(&fixture);
     for (int i = 0; i < 20; i++) {
-        assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_LOCAL, 0, 0, 0,
-                               &mrs[i], NULL));
+        assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_LOCAL, 0, 0,
+                               0, &mrs[i], NULL));
         assert_int_equal(hmreg_mr_key(mrs[i]), HMREG_KEY_NOTAVAIL);
     }
-    assert_ok(
-        hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_ALL, 0, 0, 0, &fixture.mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_ALL, 0, 0, 0,
+                           &fixture.mr, NULL));
     assert_int_equal(hmreg_mr_key(fixture.mr),
                      fixture_key(&fixture, 1) ? 0 : fi_mr_key(hmreg_mr_native(fixture.mr)));
     for (int i = 0; i < 20; i++)

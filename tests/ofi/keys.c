@@ -14,16 +14,16 @@ static void reg__key_in_use__enokey(void **state)
     struct fixture fixture;
 
     fixture_open_lonely(&fixture);
-    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY, 0,
-                           &first, NULL));
+    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0,
+                           FIXTURE_KEY, 0, &first, NULL));
     assert_int_equal(hmreg_mr_key(first), FIXTURE_KEY);
-    assert_fails(hmreg_mr_reg(fixture.fabric.domain, fixture.memory + 10, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY,
-                              0, &second, NULL),
+    assert_fails(hmreg_mr_reg(fixture.fabric.domain, fixture.memory + 10, 10, HMREG_REMOTE_READ, 0,
+                              FIXTURE_KEY, 0, &second, NULL),
                  -HMREG_ENOKEY, "in use");
     assert_ptr_equal(second, (void *)1);
     assert_ok(hmreg_mr_close(first));
-    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory + 10, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY, 0,
-                           &second, NULL));
+    assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory + 10, 10, HMREG_REMOTE_READ, 0,
+                           FIXTURE_KEY, 0, &second, NULL));
     fixture.mr = second;
     fixture_close(&fixture);
 }
@@ -36,11 +36,11 @@ static void reg__key_known_to_the_fabric_only__enokey(void **state)
     struct fixture fixture;
 
     fixture_open_lonely(&fixture);
-    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ, 0,
-                               FIXTURE_KEY, 0, &foreign, NULL),
+    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ,
+                               0, FIXTURE_KEY, 0, &foreign, NULL),
                      0);
-    assert_fails(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0, FIXTURE_KEY, 0,
-                              &mr, NULL),
+    assert_fails(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0,
+                              FIXTURE_KEY, 0, &mr, NULL),
                  -HMREG_ENOKEY, "fi_mr_regattr");
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_int_equal(hmreg_last_error()->vendor_code, -HMREG_ENOKEY);
@@ -60,8 +60,8 @@ static void get__key_known_to_the_fabric_only__another_key(void **state)
     fixture_open_lonely(&fixture);
     assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, &mr));
     next = hmreg_mr_key(mr) + 1;
-    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ, 0, next,
-                               0, &foreign, NULL),
+    assert_int_equal(fi_mr_reg(fixture.fabric.endpoint.domain, fixture.memory, 10, FI_REMOTE_READ,
+                               0, next, 0, &foreign, NULL),
                      0);
     hmreg_mr_put(mr);
     assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 9, HMREG_REMOTE_WRITE, &mr));

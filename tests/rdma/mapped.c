@@ -144,9 +144,9 @@ static void intrude(uint64_t access, uint64_t offset)
 
     open_fabric(&fixture);
     open_target(&fixture, access);
-    assert_int_not_equal(
-        peer_intrude(&fixture.fabric, first_addr(&fixture) + offset, hmreg_mr_key(fixture.target.mr), 64, 1),
-        0);
+    assert_int_not_equal(peer_intrude(&fixture.fabric, first_addr(&fixture) + offset,
+                                      hmreg_mr_key(fixture.target.mr), 64, 1),
+                         0);
     target_assert_expected(&fixture.bench, &fixture.target);
     close_target(&fixture);
     close_fabric(&fixture);
@@ -179,9 +179,9 @@ static void fail_alloc(struct fixture *fixture)
     void *memory = (void *)1;
 
     softgpu_fail(SOFTGPU_OP_ALLOC, ENOMEM);
-    assert_fails(
-        hmreg_mem_alloc(fixture->fabric.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &memory),
-        -ENOMEM, "");
+    assert_fails(hmreg_mem_alloc(fixture->fabric.lib, device_iface(), 0, HMREG_MEM_DEVICE,
+                                 TARGET_ROOM, &memory),
+                 -ENOMEM, "");
     assert_ptr_equal(memory, (void *)1);
 }
 
@@ -242,8 +242,8 @@ static void hold_target(struct fixture *fixture)
     struct hmreg_mr *mr;
 
     target_alloc(&fixture->bench, &fixture->target);
-    assert_ok(
-        hmreg_mr_get(fixture->bench.domain, fixture->target.memory, TARGET_ROOM, HMREG_ACCESS_ALL, &mr));
+    assert_ok(hmreg_mr_get(fixture->bench.domain, fixture->target.memory, TARGET_ROOM,
+                           HMREG_ACCESS_ALL, &mr));
 }
 
 /* A process of its own: a runtime that a parent has used works in no child. */
@@ -298,8 +298,8 @@ static void killed__nothing_is_left(void **state)
 static int try_as_child(struct fixture *fixture)
 {
     struct hmreg_mr *mr = NULL;
-    int code = hmreg_mr_reg(fixture->fabric.domain, fixture->target.memory, 64, HMREG_ACCESS_ALL, 0, 0, 0,
-                            &mr, NULL);
+    int code = hmreg_mr_reg(fixture->fabric.domain, fixture->target.memory, 64, HMREG_ACCESS_ALL, 0,
+                            0, 0, &mr, NULL);
 
     return code == -EPERM && !mr && hmreg_mr_close(fixture->target.mr) == -EPERM ? 0 : 1;
 }

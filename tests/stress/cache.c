@@ -50,8 +50,8 @@ static struct worker workers[THREADS];
 static void run(struct fixture *fixture, void *(*body)(void *))
 {
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] =
-            (struct worker){.fixture = fixture, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
+        workers[i] = (struct worker){
+            .fixture = fixture, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -145,7 +145,8 @@ static void reuse__host_memory_among_threads__never_a_stale_hit(void **state)
     assert_int_equal(all.wrong, 0);
     assert_true(all.reuses >= 12000 * length);
     assert_true(fixture_stats(&fixture).hits > 0);
-    assert_int_equal(fixture_stats(&fixture).hits + fixture_stats(&fixture).misses + fixture_stats(&fixture).uncached,
+    assert_int_equal(fixture_stats(&fixture).hits + fixture_stats(&fixture).misses +
+                         fixture_stats(&fixture).uncached,
                      all.gets);
     fixture_close(&fixture);
 }

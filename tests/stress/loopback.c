@@ -49,7 +49,8 @@ static void open_fixture(struct fixture *fixture)
     assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, NULL, &fixture->initiator));
     reg(fixture);
     assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->size));
-    assert_ok(hmreg_remote_open(fixture->initiator, fixture->token, fixture->size, &fixture->remote));
+    assert_ok(
+        hmreg_remote_open(fixture->initiator, fixture->token, fixture->size, &fixture->remote));
 }
 
 static void close_fixture(struct fixture *fixture)

@@ -47,7 +47,8 @@ enum hmreg_monitor fixture_monitor(void)
     return HMREG_MONITOR_MEMHOOKS;
 }
 
-void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor, const struct hmreg_domain_config *config)
+void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
+                  const struct hmreg_domain_config *config)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = monitor};
     int rc = hmreg_open(&library, &fixture->lib);

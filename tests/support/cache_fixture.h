@@ -27,7 +27,7 @@ enum hmreg_monitor fixture_monitor(void);
 
 /* Skips the test where this machine does not permit the monitor. */
 void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
-              const struct hmreg_domain_config *config);
+                  const struct hmreg_domain_config *config);
 /* With memhooks. */
 void fixture_open_hooked(struct fixture *fixture);
 void fixture_close(struct fixture *fixture);

@@ -45,13 +45,12 @@ struct ibv_pd *fake_verbs_reset(void)
 {
     device = (struct ibv_device){
         .node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "fake0"};
-    fake_verbs = (struct fake_verbs){.limits = {.max_mr_size = 1u << 30,
-                                                .max_mr = 4711,
-                                                .atomic_cap = IBV_ATOMIC_HCA},
-                                     .takes = IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND,
-                                     .dmabuf_probe = EBADF,
-                                     .ex_probe = EBADF,
-                                     .fd = -1};
+    fake_verbs = (struct fake_verbs){
+        .limits = {.max_mr_size = 1u << 30, .max_mr = 4711, .atomic_cap = IBV_ATOMIC_HCA},
+        .takes = IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND,
+        .dmabuf_probe = EBADF,
+        .ex_probe = EBADF,
+        .fd = -1};
     return &pd;
 }
 

@@ -118,8 +118,8 @@ void script_open(struct script_fixture *fixture, const struct provider_caps *cap
     vendors_reset();
     script = (struct script){.times = -1};
     assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(hmreg_domain_create(fixture->lib, &script_ops, caps ? caps : &script_caps, NULL, config,
-                                  &fixture->domain));
+    assert_ok(hmreg_domain_create(fixture->lib, &script_ops, caps ? caps : &script_caps, NULL,
+                                  config, &fixture->domain));
     for (int i = 0; i < 2; i++) {
         fixture->memory[i] = vendor_memory(HMREG_IFACE_CUDA, i, HMREG_MEM_DEVICE, FIXTURE_BYTES);
         memset(vendor_view(fixture->memory[i]), 'a' + i, FIXTURE_BYTES);

@@ -14,7 +14,7 @@
 
 #define SCRIPT_CALLS  512
 #define SCRIPT_RANGES 64
-#define FIXTURE_BYTES     (3 * 65536)
+#define FIXTURE_BYTES (3 * 65536)
 
 struct script_call {
     enum hmreg_path path;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * What hmreg stats makes of files that are not what they say: of other formats, cut short, made to
- * mislead, made at random. Seen through tools/stats/stats_view.c itself, and, where the words matter,
- * through the command with this process as the one that has the file.
+ * mislead, made at random. Seen through tools/stats/stats_view.c itself, and, where the words
+ * matter, through the command with this process as the one that has the file.
  */
 #include "tests/tools/tool.h"
 
@@ -258,7 +258,8 @@ static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **s
     uint64_t before = 0;
 
     stats_page_open(&board, true, HMREG_MONITOR_IMPORT);
-    cache_stats_open(&ledger, &board, stats_page_domain(&board, "test", "test", 0), HMREG_IFACE_ZE, 0);
+    cache_stats_open(&ledger, &board, stats_page_domain(&board, "test", "test", 0), HMREG_IFACE_ZE,
+                     0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
     for (int i = 0; i < 300; i++) {

@@ -16,7 +16,8 @@
 
 static char memory[64][LEN];
 
-static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions, uint64_t max_bytes)
+static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions,
+                         uint64_t max_bytes)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .max_regions = max_regions, .max_bytes = max_bytes};
@@ -255,8 +256,8 @@ static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
     atomic_store(&counter.reg_code, -EINVAL);
     atomic_store(&counter.reg_times, -1);
     for (size_t len = LEN; len <= 8 * LEN; len += LEN)
-        assert_fails(hmreg_mr_get(fixture.domain, memory[20], len, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
-                     "asked to fail");
+        assert_fails(hmreg_mr_get(fixture.domain, memory[20], len, HMREG_ACCESS_REMOTE, &mr),
+                     -EINVAL, "asked to fail");
     atomic_store(&counter.reg_times, 0);
     touch(&fixture, 8);
     assert_int_equal(fixture_stats(&fixture).hits, 8);
@@ -560,7 +561,8 @@ static void put__from_another_thread(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture, 0, 0, 0);
-    assert_int_equal(pthread_create(&thread, NULL, put_it, fixture_get(&fixture, memory[0], LEN)), 0);
+    assert_int_equal(pthread_create(&thread, NULL, put_it, fixture_get(&fixture, memory[0], LEN)),
+                     0);
     pthread_join(thread, NULL);
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     fixture_close(&fixture);
@@ -615,7 +617,8 @@ static void get__wrong_arguments__refused_before_the_fabric(void **state)
     assert_fails(hmreg_mr_get(fixture.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
     assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, 0, &mr), -EINVAL, "access is 0");
     assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, 1, &mr), -EINVAL, "unknown bits");
-    assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, HMREG_SEND, NULL), -EINVAL, "mr is NULL");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, LEN, HMREG_SEND, NULL), -EINVAL,
+                 "mr is NULL");
     assert_fails(hmreg_mr_get(fixture.domain, (void *)4096, (1ull << 40) + 1, HMREG_SEND, &mr),
                  -EMSGSIZE, "longer than");
     assert_fails(hmreg_invalidate(NULL, memory, LEN), -EINVAL, "lib is NULL");

@@ -36,7 +36,8 @@ static uint64_t key_of(const struct fixture *fixture, const struct vendor_claim 
     return fixture_key(fixture, (void *)(uintptr_t)claimed->addr, LEN);
 }
 
-static struct hmreg_mr *get_claimed(const struct fixture *fixture, const struct vendor_claim *claimed)
+static struct hmreg_mr *get_claimed(const struct fixture *fixture,
+                                    const struct vendor_claim *claimed)
 {
     return fixture_get(fixture, (void *)(uintptr_t)claimed->addr, LEN);
 }
@@ -343,9 +344,9 @@ static void get__vendor_cannot_say__the_entry_goes_and_the_reason_comes(void **s
     assert_int_equal(key_of(&fixture, memory), 1);
     cuda->identity_code = -EIO;
     cuda->resolve_code = -EIO;
-    assert_fails(
-        hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN, HMREG_ACCESS_REMOTE, &mr),
-        -EIO, "resolve of cuda failed");
+    assert_fails(hmreg_mr_get(fixture.domain, (void *)(uintptr_t)memory->addr, LEN,
+                              HMREG_ACCESS_REMOTE, &mr),
+                 -EIO, "resolve of cuda failed");
     assert_null(mr);
     assert_int_equal(hmreg_last_error()->vendor_code, 999);
     assert_int_equal(fixture_stats(&fixture).regions, 0);

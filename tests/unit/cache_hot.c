@@ -180,7 +180,8 @@ static void table__more_requests_than_it_has_slots__grows(void **state)
 
 static uint64_t hits_by_table(const struct fixture *fixture)
 {
-    const struct thread_cache *tcache = atomic_load(&fixture->domain->caches->pool.thread_caches.first);
+    const struct thread_cache *tcache =
+        atomic_load(&fixture->domain->caches->pool.thread_caches.first);
 
     return atomic_load(tcache->view.hits);
 }
@@ -258,13 +259,15 @@ static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **st
 
     open_fixture(&fixture, 0);
     fixture_key(&fixture, memory[0], LEN);
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "len");
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
-                 "wraps");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
+                 "len");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_ACCESS_REMOTE, &mr),
+                 -EINVAL, "wraps");
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | 1, &mr), -EINVAL,
-                 "unknown bits");
-    assert_fails(hmreg_mr_get(fixture.domain, NULL, LEN, HMREG_ACCESS_REMOTE, &mr), -EINVAL, "NULL");
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | 1, &mr),
+                 -EINVAL, "unknown bits");
+    assert_fails(hmreg_mr_get(fixture.domain, NULL, LEN, HMREG_ACCESS_REMOTE, &mr), -EINVAL,
+                 "NULL");
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE, NULL), -EINVAL,
                  "mr is NULL");
     assert_null(mr);
@@ -289,8 +292,9 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
     remembered ^= atomic_load(&mr->sequence); /* what it is now, without a region */
     mr = NULL;
     assert_true(remembered);
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE ^ remembered, &mr),
-                 -EINVAL, "unknown bits");
+    assert_fails(
+        hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE ^ remembered, &mr),
+        -EINVAL, "unknown bits");
     assert_null(mr);
     fixture_close(&fixture);
 }
@@ -309,7 +313,8 @@ static void sequence__all_used_while_it_lives__not_remembered_again(void **state
     fixture_key(&fixture, memory[0], LEN);
     worn = fixture_get(&fixture, memory[1], LEN);
     hmreg_mr_put(worn);
-    atomic_store(&worn->sequence, ~(THREAD_CACHE_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
+    atomic_store(&worn->sequence,
+                 ~(THREAD_CACHE_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
     for (unsigned i = 2; i < FULL; i++)
         fixture_key(&fixture, memory[i], LEN);
     fixture_key(&fixture, memory[FULL], LEN); /* 0 goes, 1 leaves the threads' tables */
@@ -391,7 +396,9 @@ static void thread_after_thread__one_part_for_all(void **state)
     open_fixture(&fixture, 0);
     for (int i = 0; i < 50; i++)
         on_a_thread(get_and_put, &fixture);
-    for (struct thread_cache *tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first); tcache; tcache = tcache->next)
+    for (struct thread_cache *tcache =
+             atomic_load(&fixture.domain->caches->pool.thread_caches.first);
+         tcache; tcache = tcache->next)
         parts++;
     assert_int_equal(parts, 1);
     assert_int_equal(fixture_stats(&fixture).hits, 50 * HELD - 3);
@@ -460,7 +467,8 @@ static int without_membarrier(void)
     if (!fixture.domain->caches->pool.thread_caches.fenced)
         return 1;
     for (unsigned i = 0; i < 40; i++)
-        if (fixture_key(&fixture, memory[i], LEN) != i + 1 || fixture_key(&fixture, memory[i], LEN) != i + 1)
+        if (fixture_key(&fixture, memory[i], LEN) != i + 1 ||
+            fixture_key(&fixture, memory[i], LEN) != i + 1)
             return 2;
     if (fixture_stats(&fixture).hits != 40 || atomic_load(&counter.most) != 5)
         return 3;

@@ -89,7 +89,8 @@ static void set_limits__raised__more_is_remembered(void **state)
 #define THOUSANDS 3000
 
 /* Regions of a page each, up to the limit of bytes, then one of all of it. */
-static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *place, bool one_is_held)
+static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *place,
+                                                bool one_is_held)
 {
     size_t page = fixture_page();
     struct hmreg_domain_config config = {

@@ -76,9 +76,10 @@ static void range_that_wraps__einval(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture, NULL);
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_SEND, &mr), -EINVAL, "wraps");
-    assert_fails(hmreg_mr_get(fixture.domain, (void *)(UINTPTR_MAX - 10), 11, HMREG_SEND, &mr), -EINVAL,
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], SIZE_MAX, HMREG_SEND, &mr), -EINVAL,
                  "wraps");
+    assert_fails(hmreg_mr_get(fixture.domain, (void *)(UINTPTR_MAX - 10), 11, HMREG_SEND, &mr),
+                 -EINVAL, "wraps");
     assert_fails(hmreg_invalidate(fixture.lib, (void *)(UINTPTR_MAX - 10), 12), -EINVAL, "wraps");
     assert_null(mr);
     fixture_close(&fixture);
@@ -215,7 +216,7 @@ static void pinned_after_free__later_calls__deregister(void **state)
     assert_int_equal(fixture_stats(&fixture).regions, 1);
     for (int i = 0; i < 100000 && atomic_load(&counter.regions) > 1; i++)
         fixture_key(&fixture, kept,
-                LEN); /* eight a call, once the reaper has found out that they are dead */
+                    LEN); /* eight a call, once the reaper has found out that they are dead */
     assert_int_equal(atomic_load(&counter.regions), 1);
     fixture_close(&fixture);
     munmap(kept, fixture_page());

@@ -36,7 +36,8 @@ static void fail_reg(int code, int times)
     atomic_store(&counter.reg_times, times);
 }
 
-static struct hmreg_stats stats_of(const struct fixture *fixture, enum hmreg_iface iface, int device)
+static struct hmreg_stats stats_of(const struct fixture *fixture, enum hmreg_iface iface,
+                                   int device)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
@@ -140,7 +141,8 @@ static void cache_stats__each_cache__its_own_and_the_domain_the_sum(void **state
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).misses, 1);
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).hits, 1);
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 0).misses, 0);
-    assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, -1).misses, 1); /* whatever device pinned it */
+    assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, -1).misses,
+                     1); /* whatever device pinned it */
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, 0).misses, 0);
     assert_int_equal(fixture_stats(&fixture).misses, 12);
     assert_int_equal(fixture_stats(&fixture).regions_max, 12);
@@ -156,7 +158,8 @@ static void cache_stats__no_such_cache__refused(void **state)
     assert_fails(hmreg_cache_stats(fixture.domain, 9, 0, &stats), -EINVAL, "iface is 9");
     assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, 2, &stats), -ENODEV,
                  "cuda has no device 2");
-    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, -2, &stats), -ENODEV, "device -2");
+    assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_CUDA, -2, &stats), -ENODEV,
+                 "device -2");
     assert_fails(hmreg_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, 1, &stats), -ENODEV,
                  "for system memory");
     assert_int_equal(stats.hits, 77);

@@ -37,8 +37,8 @@ static void *get_it(void *arg)
 {
     struct getter *getter = arg;
 
-    getter->rc = hmreg_mr_get(getter->fixture->domain, getter->addr, getter->len, HMREG_ACCESS_REMOTE,
-                              &getter->mr);
+    getter->rc = hmreg_mr_get(getter->fixture->domain, getter->addr, getter->len,
+                              HMREG_ACCESS_REMOTE, &getter->mr);
     getter->vendor_code = (int)hmreg_last_error()->vendor_code;
     return NULL;
 }
@@ -69,7 +69,7 @@ static void stop_here(const struct provider_request *request)
 }
 
 static void open_fixture(struct fixture *fixture, enum hmreg_monitor monitor,
-                     const struct hmreg_domain_config *config, int stop)
+                         const struct hmreg_domain_config *config, int stop)
 {
     vendors_reset();
     fixture_open(fixture, monitor, config);

@@ -28,11 +28,12 @@ static void open_fixture(struct fixture *fixture, unsigned count)
     vendors[HMREG_IFACE_CUDA].one_by_one = true;
     script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     script.can[HMREG_PATH_PEERMEM][1] = -EOPNOTSUPP;
-    fixture->addr = mmap(NULL, count * fixture->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fixture->addr =
+        mmap(NULL, count * fixture->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(fixture->addr, MAP_FAILED);
     for (unsigned i = 0; i < count; i++) {
-        fixture->claims[i] = vendor_claim(HMREG_IFACE_CUDA, fixture->addr + i * fixture->page, fixture->page,
-                                      HMREG_MEM_DEVICE, 0);
+        fixture->claims[i] = vendor_claim(HMREG_IFACE_CUDA, fixture->addr + i * fixture->page,
+                                          fixture->page, HMREG_MEM_DEVICE, 0);
         fixture->claims[i]->fd = memfd_create("segment", MFD_CLOEXEC);
         assert_int_equal(ftruncate(fixture->claims[i]->fd, (off_t)fixture->page), 0);
         fixture->claims[i]->goes_on = true;
@@ -52,7 +53,8 @@ static void close_fixture(struct fixture *fixture)
 
 static int reg(struct fixture *fixture, struct hmreg_mr **mr)
 {
-    return script_reg(&fixture->script, fixture->addr + 10, fixture->count * fixture->page - 30, mr);
+    return script_reg(&fixture->script, fixture->addr + 10, fixture->count * fixture->page - 30,
+                      mr);
 }
 
 /* ---- split, and how --------------------------------------------------------------------- */
@@ -224,9 +226,9 @@ static void regsgl__a_segment_that_would_split__refused(void **state)
     open_fixture(&fixture, 3);
     segments[0].u.memory = (struct iovec){fixture.addr, 10};
     segments[1].u.memory = (struct iovec){fixture.addr + 20, 2 * fixture.page};
-    assert_reg_fails(
-        hmreg_mr_regsgl(fixture.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5, 0, &mr, NULL),
-        mr, -EOPNOTSUPP, "no path");
+    assert_reg_fails(hmreg_mr_regsgl(fixture.script.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 5,
+                                     0, &mr, NULL),
+                     mr, -EOPNOTSUPP, "no path");
     assert_int_equal(hmreg_last_error()->code, -EOPNOTSUPP);
     close_fixture(&fixture);
 }
@@ -278,14 +280,16 @@ static void get__composite__remembered_until_a_segment_changes(void **state)
 
     open_fixture(&fixture, 3);
     for (int i = 0; i < 2; i++) {
-        assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page, HMREG_REMOTE_READ, &mr));
+        assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page,
+                               HMREG_REMOTE_READ, &mr));
         assert_true(!first || mr == first);
         first = mr;
         hmreg_mr_put(mr);
     }
     assert_int_equal(script.live, 3);
     vendor_renew(fixture.claims[2]);
-    assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page, HMREG_REMOTE_READ, &mr));
+    assert_ok(hmreg_mr_get(fixture.script.domain, fixture.addr, 3 * fixture.page, HMREG_REMOTE_READ,
+                           &mr));
     hmreg_mr_put(mr);
     assert_int_equal(script.live, 3);
     assert_int_equal(script.count, 6);

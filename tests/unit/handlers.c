@@ -287,7 +287,8 @@ static void get_and_unmap(char *other)
 
 static void open_get_and_close(char *other)
 {
-    struct fixture fixture = {watch.fixtures[0].lib, counter_open_more(watch.fixtures[0].lib, NULL)};
+    struct fixture fixture = {watch.fixtures[0].lib,
+                              counter_open_more(watch.fixtures[0].lib, NULL)};
 
     fixture_key(&fixture, inner.memory, 10);
     close_domain(&fixture);
@@ -312,7 +313,8 @@ static void evict(char *other)
 static void open_watched(void)
 {
     fixture_open(&watch.fixtures[0], fixture_monitor(), NULL);
-    watch.fixtures[1] = (struct fixture){watch.fixtures[0].lib, counter_open(watch.fixtures[0].lib, NULL)};
+    watch.fixtures[1] =
+        (struct fixture){watch.fixtures[0].lib, counter_open(watch.fixtures[0].lib, NULL)};
     watch.seen = inner.changes;
     check_all();
 }
@@ -427,7 +429,8 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
     atomic_store(&race.enough, false);
     race.hits = race.stale = 0;
     handle_signals(renew_in_handler);
-    assert_ok(hmreg_domain_flush(watch.fixtures[0].domain)); /* what was seen before it was looked at */
+    assert_ok(
+        hmreg_domain_flush(watch.fixtures[0].domain)); /* what was seen before it was looked at */
     assert_int_equal(pthread_create(&thread, NULL, hit_and_compare, NULL), 0);
     for (unsigned i = 0; i < RENEWALS; i++) {
         moments.at = i % 32;

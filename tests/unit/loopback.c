@@ -160,9 +160,9 @@ static void reg__key_in_use__enokey(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
-    assert_fails(hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 77, 0, &second,
-                              NULL),
-                 -HMREG_ENOKEY, "0x4d");
+    assert_fails(
+        hmreg_mr_reg(fixture.domain, fixture.memory, 1, HMREG_REMOTE_READ, 0, 77, 0, &second, NULL),
+        -HMREG_ENOKEY, "0x4d");
     assert_ptr_equal(second, (void *)1);
     close_fixture(&fixture);
 }
@@ -248,7 +248,8 @@ static void fork__childs_view_of_the_parents_objects__perm(void **state)
         struct hmreg_mr *mr;
         int rc = hmreg_mr_get(fixture.domain, fixture.memory, 1, HMREG_SEND, &mr);
 
-        _exit(rc == -EPERM && hmreg_mr_close(fixture.mr) == -EPERM && hmreg_close(fixture.lib) == -EPERM
+        _exit(rc == -EPERM && hmreg_mr_close(fixture.mr) == -EPERM &&
+                      hmreg_close(fixture.lib) == -EPERM
                   ? 0
                   : 1);
     }
@@ -261,6 +262,6 @@ TEST_MAIN(TEST(rma__by_offset__moves_exact_bytes),
           TEST(rma__by_virtual_address_and_provider_key__moves_exact_bytes),
           TEST(rma__right_not_granted__acces), TEST(rma__outside__range),
           TEST(rma__closed_region__keyrejected), TEST(rma__freed_local_memory__efault),
-          TEST(rma__local_mode_without_desc__inval),
-          TEST(reg__key_in_use__enokey), TEST(close__regions_open__busy),
-          TEST(rma__from_another_process), TEST(fork__childs_view_of_the_parents_objects__perm))
+          TEST(rma__local_mode_without_desc__inval), TEST(reg__key_in_use__enokey),
+          TEST(close__regions_open__busy), TEST(rma__from_another_process),
+          TEST(fork__childs_view_of_the_parents_objects__perm))

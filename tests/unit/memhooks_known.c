@@ -51,7 +51,8 @@ static void map_file(const struct known *known, unsigned number)
     void *at = page_of(known, number);
 
     assert_ptr_equal(
-        mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known->file, 0), at);
+        mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, known->file, 0),
+        at);
 }
 
 /* The same, of which no hook hears. */

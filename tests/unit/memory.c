@@ -412,5 +412,4 @@ TEST_MAIN(TEST(copy__between_any_two_kinds), TEST(copy__bad_arguments__inval_and
           TEST(free__twice_or_never_allocated__inval),
           TEST(free__vendors_call_fails__its_error_and_a_second_chance),
           TEST(free__runtime_has_shut_down__nothing_is_left),
-          TEST(free__context_was_reset__nothing_is_left),
-          TEST(alloc_and_free__four_threads))
+          TEST(free__context_was_reset__nothing_is_left), TEST(alloc_and_free__four_threads))

@@ -603,7 +603,8 @@ static void neighbours__one_without_a_region__neither_is_split(void **state)
     assert_ok(hmreg_invalidate(fixture.lib, memory + 4 * page, page));
     forget(&fixture);
     get_and_put(&fixture, memory, page);
-    assert_in_range(mappings(), before - 4, before + (FIXTURE_SANITIZED ? 16 : 0)); /* malloc's own */
+    assert_in_range(mappings(), before - 4,
+                    before + (FIXTURE_SANITIZED ? 16 : 0)); /* malloc's own */
     assert_true(is_watched(&fixture, memory + 2 * page));
     forget(&fixture);
     assert_false(is_watched(&fixture, memory));
@@ -699,8 +700,9 @@ static void moved__without_a_region_and_nothing_ends__not_watched(void **state)
 
     open_fixture_idle(&fixture, 1000000);
     get_and_put(&fixture, memory, fixture_page());
-    assert_ptr_equal(mremap(memory, fixture_page(), fixture_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
-                     place);
+    assert_ptr_equal(
+        mremap(memory, fixture_page(), fixture_page(), MREMAP_MAYMOVE | MREMAP_FIXED, place),
+        place);
     await_unwatched(place);
     munmap(place, fixture_page());
     fixture_close(&fixture);

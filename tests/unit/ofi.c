@@ -79,10 +79,11 @@ static void open__null_argument__inval(void **state)
                  -EINVAL, "lib");
     assert_fails(hmreg_domain_open_ofi(fixture.lib, NULL, fake_fabric.info, NULL, &domain), -EINVAL,
                  "domain is NULL");
-    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, NULL, NULL, &domain), -EINVAL,
-                 "info is NULL");
-    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
-                 -EINVAL, "out");
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, NULL, NULL, &domain),
+                 -EINVAL, "info is NULL");
+    assert_fails(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
+        -EINVAL, "out");
     assert_ptr_equal(domain, (void *)1);
     end(&fixture);
 }
@@ -106,12 +107,14 @@ static void open__info_without_attributes__inval(void **state)
     begin(&fixture);
     info = *fake_fabric.info;
     info.fabric_attr = NULL;
-    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
-                 -EINVAL, "info->fabric_attr");
+    assert_fails(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
+        -EINVAL, "info->fabric_attr");
     info = *fake_fabric.info;
     info.domain_attr = NULL;
-    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
-                 -EINVAL, "info->domain_attr");
+    assert_fails(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
+        -EINVAL, "info->domain_attr");
     end(&fixture);
 }
 
@@ -562,7 +565,8 @@ static void remote__map_raw_fails__the_fabrics_code(void **state)
     begin_raw(&fixture, &mr);
     size = pack(mr, token, sizeof(token));
     fake_fabric.map_code = -FI_ENOMEM;
-    assert_fails(hmreg_remote_open(fixture.domain, token, size, &remote), -ENOMEM, "fi_mr_map_raw()");
+    assert_fails(hmreg_remote_open(fixture.domain, token, size, &remote), -ENOMEM,
+                 "fi_mr_map_raw()");
     assert_ptr_equal(remote, (void *)1);
     assert_ok(hmreg_mr_close(mr));
     end(&fixture);

@@ -55,7 +55,8 @@ static void begin(struct fixture *fixture, const struct world *world)
     *fixture = (struct fixture){.why = {.size = sizeof(fixture->why)}};
     fixture->memory = vendor_memory(world->iface, 1, HMREG_MEM_DEVICE, BYTES);
     assert_ok(hmreg_open(NULL, &fixture->lib));
-    assert_ok(hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, info, NULL, &fixture->domain));
+    assert_ok(
+        hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, info, NULL, &fixture->domain));
 }
 
 static void end(struct fixture *fixture)
@@ -69,8 +70,8 @@ static void end(struct fixture *fixture)
 
 static int reg(struct fixture *fixture)
 {
-    return hmreg_mr_reg(fixture->domain, fixture->memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &fixture->mr,
-                        NULL);
+    return hmreg_mr_reg(fixture->domain, fixture->memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
+                        &fixture->mr, NULL);
 }
 
 /* Registers, whether it works or not, and says why so. */
@@ -125,8 +126,8 @@ static void imported_by(uint32_t library)
 
     world.library = library;
     begin(&fixture, &world);
-    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &fixture.mr,
-                           &fixture));
+    assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory + PLACE, LEN, HMREG_ACCESS_ALL, 0, 0, 0,
+                           &fixture.mr, &fixture));
     assert_ok(hmreg_explain(fixture.mr, &fixture.why));
     assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
     assert_int_equal(fixture.why.refused, 0);
@@ -178,7 +179,8 @@ static void dmabuf__hmem_in_domain_caps__imported(void **state)
     begin(&fixture, &dmabuf_world);
     fake_fabric.info->caps = FI_RMA;
     fake_fabric.info->domain_attr->caps = FI_HMEM;
-    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
+    assert_ok(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, fixture.memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
     assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
     assert_ok(hmreg_mr_close(mr));
@@ -293,7 +295,8 @@ static void dmabuf__libfabric_without_the_runtime__says_so(void **state)
     fake_fabric.reg_code = -FI_ENOSYS;
     assert_fails(reg(&fixture), -EOPNOTSUPP, "no path to this cuda memory");
     assert_ok(hmreg_explain(NULL, &fixture.why));
-    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
+    assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused",
+                   "without dmabufs or that runtime");
     end(&fixture);
 }
 

@@ -196,7 +196,8 @@ static void refresh__mapped_device_memory__by_the_devices_address(void **state)
     begin(&fixture, FI_MR_MMU_NOTIFY);
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 8192);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
-    assert_ok(hmreg_mr_reg(fixture.domain, device + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, device + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
     part = (struct iovec){device + 100, 7};
@@ -243,10 +244,12 @@ static void flags__only_those_of_the_infos_capabilities(void **state)
     struct fixture fixture;
 
     assert_ok(open_as(&fixture, 0, FI_RMA, 0));
-    assert_fails(hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
-                 -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
-                 -HMREG_EBADFLAGS, "flags");
+    assert_fails(
+        hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
+        -HMREG_EBADFLAGS, "flags");
+    assert_fails(
+        hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
+        -HMREG_EBADFLAGS, "flags");
     assert_int_equal(fake_fabric.regs, 0);
     end(&fixture);
     assert_ok(open_as(&fixture, 0, FI_RMA | FI_RMA_PMEM, 0));
@@ -318,7 +321,8 @@ static void async__event_is_read_before_the_call_returns__region_is_there(void *
     fake_fabric.key = 0x4711;
     fake_fabric.registered = event_comes;
     early.mr = NULL;
-    assert_ok(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
     pthread_join(early.thread, NULL);
     assert_int_equal(early.key, 0x4711);
     assert_ok(hmreg_mr_close(early.mr));
@@ -332,8 +336,8 @@ static void async__failure__output_untouched(void **state)
 
     begin_async(&fixture, 0);
     fake_fabric.reg_code = -FI_EIO;
-    assert_fails(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL), -EIO,
-                 "fi_mr_regattr()");
+    assert_fails(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
+                 -EIO, "fi_mr_regattr()");
     assert_ptr_equal(mr, (void *)1);
     end(&fixture);
 }
@@ -348,7 +352,8 @@ static void async__get_and_composites__opnotsupp(void **state)
     struct fixture fixture;
 
     begin_async(&fixture, 0);
-    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
+                 "event queue");
     assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EOPNOTSUPP, "one by one");
     assert_ptr_equal(mr, (void *)1);
@@ -368,7 +373,8 @@ static void async__an_older_callers_config__is_asynchronous_too(void **state)
     assert_ok(hmreg_domain_close(fixture.domain));
     assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
                                     &fixture.domain));
-    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP, "event queue");
+    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
+                 "event queue");
     end(&fixture);
 }
 
@@ -386,8 +392,8 @@ static void async__libfabric_2__opnotsupp(void **state)
         -EOPNOTSUPP, "HMREG_OFI_ASYNC, but libfabric 2.0 is loaded");
     assert_ptr_equal(domain, (void *)1);
     config.flags = 0;
-    assert_ok(
-        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain));
+    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
+                                    &domain));
     assert_ok(hmreg_domain_close(domain));
     end(&fixture);
 }

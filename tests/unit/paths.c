@@ -31,7 +31,8 @@ static void check_order(const enum hmreg_path *order)
     script_open(&fixture, NULL, &config);
     for (int i = 0; i < 3; i++)
         script.refuse[device_paths[i]][0] = -EOPNOTSUPP;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP, "refused");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP,
+                     "refused");
     assert_ok(hmreg_explain(NULL, &why));
     assert_int_equal(script.count, count);
     assert_int_equal(why.refused, count);
@@ -69,7 +70,8 @@ static void paths__default_order(void **state)
     script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 3; i++)
         script.refuse[device_paths[i]][0] = -EIO;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP, "mapped");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EOPNOTSUPP,
+                     "mapped");
     assert_int_equal(script.count, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(script.calls[i].path, device_paths[i]);
@@ -110,8 +112,8 @@ static void paths__one_devices_refusal__changes_no_others(void **state)
     script_open(&fixture, NULL, NULL);
     script.refuse[HMREG_PATH_DMABUF][0] = -EREMOTE;
     for (int i = 0; i < 4; i++) {
-        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory[i % 2], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0,
-                               &mr[i], NULL));
+        assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory[i % 2], FIXTURE_BYTES, HMREG_SEND, 0,
+                               0, 0, &mr[i], NULL));
         assert_int_equal(script_last()->path, i % 2 ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM);
     }
     script.refuse[HMREG_PATH_DMABUF][0] = 0;
@@ -138,7 +140,8 @@ static void paths__error_that_is_no_refusal__ends_the_search(void **state)
     assert_int_equal(hmreg_last_error()->vendor_code, 4712);
     assert_int_equal(script.count, 2);
     script.fail[HMREG_PATH_PEERMEM] = 0;
-    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr)); /* and its key is free again */
+    assert_ok(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES,
+                         &mr)); /* and its key is free again */
     assert_ok(hmreg_mr_close(mr));
     script_close(&fixture);
 }
@@ -188,9 +191,12 @@ static void domain_explain__foresees_without_registering(void **state)
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_SYSTEM, -1, &why));
     assert_int_equal(why.path, HMREG_PATH_SYSTEM);
     assert_int_equal(why.device, -1);
-    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_SYSTEM, 1, &why), -ENODEV, "device");
-    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 2, &why), -ENODEV, "device 2");
-    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, -1, &why), -ENODEV, "device");
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_SYSTEM, 1, &why), -ENODEV,
+                 "device");
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 2, &why), -ENODEV,
+                 "device 2");
+    assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, -1, &why), -ENODEV,
+                 "device");
     assert_int_equal(script.count, 0);
     script_close(&fixture);
 }
@@ -243,7 +249,8 @@ static int check_descriptor_0(struct script_fixture *fixture)
     int fd;
 
     close(0);
-    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
+    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr,
+                     NULL))
         return 1;
     if (script_last()->dmabuf.fd != 0)
         return 2;
@@ -256,7 +263,8 @@ static int check_descriptor_0(struct script_fixture *fixture)
         return 5; /* closed a second time */
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     close(0);
-    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr, NULL))
+    if (hmreg_mr_reg(fixture->domain, fixture->memory[0], FIXTURE_BYTES, HMREG_SEND, 0, 0, 0, &mr,
+                     NULL))
         return 6;
     if (script_last()->path != HMREG_PATH_MAPPED || fcntl(0, F_GETFD) != -1)
         return 7;
@@ -315,7 +323,8 @@ static void mapped__provider_fails__mappings_are_gone(void **state)
     script_open(&fixture, NULL, NULL);
     script.can[HMREG_PATH_DMABUF][0] = script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     script.fail[HMREG_PATH_MAPPED] = -EIO;
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EIO, "mapped failed");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &mr), mr, -EIO,
+                     "mapped failed");
     assert_false(is_mapped(script_last()->iov[0].iov_base));
     script_close(&fixture);
 }
@@ -370,8 +379,8 @@ static void regv__dmabuf_takes_one_range(void **state)
 
     script_open(&fixture, NULL, NULL);
     assert_ok(hmreg_mr_regv(fixture.domain,
-                            (struct iovec[]){{fixture.memory[0], 8}, {fixture.memory[0] + 64, 8}}, 2,
-                            HMREG_SEND, 0, 0, 0, &mr, NULL));
+                            (struct iovec[]){{fixture.memory[0], 8}, {fixture.memory[0] + 64, 8}},
+                            2, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_explain(mr, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
     assert_string_equal(why.reasons[0].slug, "one-range-only");
@@ -478,7 +487,8 @@ static void managed_memory__follows_only_the_cpu(void **state)
     assert_int_equal(script_last()->first, 'm');
     assert_ok(hmreg_mr_close(mr));
     script.can[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
-    assert_reg_fails(script_reg(&fixture, managed, 10, &mr), mr, -EOPNOTSUPP, "managed memory moves");
+    assert_reg_fails(script_reg(&fixture, managed, 10, &mr), mr, -EOPNOTSUPP,
+                     "managed memory moves");
     assert_ok(hmreg_explain(NULL, &why));
     assert_string_equal(why.reasons[0].slug, "managed-memory-migrates");
     vendor_memory_free(managed);

@@ -34,7 +34,8 @@ static void count_threads(uint64_t key)
     atomic_fetch_add(is_tests_thread ? &on_own : &on_others, 1);
 }
 
-static void open_counted(struct fixture *fixture, bool any_thread, const struct hmreg_domain_config *config)
+static void open_counted(struct fixture *fixture, bool any_thread,
+                         const struct hmreg_domain_config *config)
 {
     struct hmreg_domain *(*open)(struct hmreg *, const struct hmreg_domain_config *) =
         any_thread ? counter_open_served : counter_open;
@@ -317,7 +318,8 @@ struct peer {
     char byte;
 };
 
-static void peer_open(struct peer *peer, const struct fixture *fixture, char *memory, uint32_t mr_mode)
+static void peer_open(struct peer *peer, const struct fixture *fixture, char *memory,
+                      uint32_t mr_mode)
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
     char token[4096];

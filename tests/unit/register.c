@@ -62,8 +62,8 @@ static void claim__agrees_with_the_finding(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
 
-        assert_ok(
-            reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr));
+        assert_ok(reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device,
+                            cases[i].flags, &mr));
         assert_ok(hmreg_mr_close(mr));
     }
     script_close(&fixture);
@@ -84,7 +84,8 @@ static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
         const char *words;
     } cases[] = {
         {fixture.memory[1], HMREG_IFACE_CUDA, 0, 0, "says 0, the memory is on 1"},
-        {fixture.memory[1], HMREG_IFACE_SYSTEM, HMREG_DEVICE_ANY, 0, "says system, the memory is cuda"},
+        {fixture.memory[1], HMREG_IFACE_SYSTEM, HMREG_DEVICE_ANY, 0,
+         "says system, the memory is cuda"},
         {fixture.memory[1], HMREG_IFACE_ZE, 1, 0, "says ze, the memory is cuda"},
         {host, HMREG_IFACE_CUDA, 0, 0, "says cuda, the memory is system"},
         {host, HMREG_IFACE_SYSTEM, 1, 0, "device is 1"},
@@ -104,9 +105,9 @@ static void claim__disagrees_or_cannot_be__inval_before_the_fabric(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
 
-        assert_reg_fails(
-            reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device, cases[i].flags, &mr),
-            mr, -EINVAL, cases[i].words);
+        assert_reg_fails(reg_claim(&fixture, cases[i].addr, cases[i].iface, cases[i].device,
+                                   cases[i].flags, &mr),
+                         mr, -EINVAL, cases[i].words);
     }
     assert_int_equal(script.count, 0);
     script_close(&fixture);
@@ -122,7 +123,8 @@ static void claim__absent_runtime__inval_and_why(void **state)
     script = (struct script){.times = -1};
     vendors[HMREG_IFACE_ZE].open_code = -ENOENT;
     assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &fixture.domain));
+    assert_ok(
+        hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &fixture.domain));
     assert_reg_fails(reg_claim(&fixture, host, HMREG_IFACE_ZE, 0, 0, &mr), mr, -EINVAL,
                      "open of ze failed");
     assert_ok(hmreg_domain_close(fixture.domain));
@@ -145,8 +147,8 @@ static void regv__two_sorts_of_memory__inval(void **state)
 
             if (i == j)
                 continue;
-            assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), mr,
-                             -EINVAL, "iov[1] is");
+            assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                             mr, -EINVAL, "iov[1] is");
         }
     assert_int_equal(script.count, 0);
     script_close(&fixture);
@@ -178,7 +180,8 @@ static void key__without_remote_rights__is_not_taken(void **state)
 
     script_open(&fixture, NULL, NULL);
     for (int i = 0; i < 2; i++)
-        assert_ok(hmreg_mr_reg(fixture.domain, host, 64, HMREG_ACCESS_LOCAL, 0, 5, 0, &mr[i], NULL));
+        assert_ok(
+            hmreg_mr_reg(fixture.domain, host, 64, HMREG_ACCESS_LOCAL, 0, 5, 0, &mr[i], NULL));
     for (int i = 0; i < 2; i++)
         assert_ok(hmreg_mr_close(mr[i]));
     script_close(&fixture);
@@ -282,8 +285,8 @@ static void close__busy__the_region_stays_as_it_was(void **state)
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
     assert_ok(hmreg_mr_query(mr, &info));
     assert_true(is_mapped((void *)(uintptr_t)info.local_addr));
-    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &other), other, -HMREG_ENOKEY,
-                     "0x5");
+    assert_reg_fails(script_reg(&fixture, fixture.memory[0], FIXTURE_BYTES, &other), other,
+                     -HMREG_ENOKEY, "0x5");
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     script.dereg = 0;
     assert_ok(hmreg_mr_close(mr));
@@ -392,11 +395,11 @@ static void domain__fabric_takes_a_thousand_ranges__64_are_offered(void **state)
     assert_int_equal(info.iov_limit, TOKEN_MAX_SEGMENTS);
     for (int i = 0; i <= TOKEN_MAX_SEGMENTS; i++)
         iov[i] = (struct iovec){host[i], 8};
-    assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS + 1, HMREG_ACCESS_REMOTE, 0,
-                                   0, 0, &mr, NULL),
+    assert_reg_fails(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS + 1, HMREG_ACCESS_REMOTE,
+                                   0, 0, 0, &mr, NULL),
                      mr, -EINVAL, "count is 65");
-    assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr,
-                            NULL));
+    assert_ok(hmreg_mr_regv(fixture.domain, iov, TOKEN_MAX_SEGMENTS, HMREG_ACCESS_REMOTE, 0, 0, 0,
+                            &mr, NULL));
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_mr_close(mr));
     script_close(&fixture);

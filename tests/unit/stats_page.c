@@ -35,7 +35,8 @@ static struct stats_layout *page_of(const struct fixture *fixture)
 }
 
 /* The book of a cache of the first domain; NULL: none. */
-static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_iface iface, int device)
+static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_iface iface,
+                                   int device)
 {
     struct stats_layout *page = page_of(fixture);
 
@@ -166,7 +167,8 @@ static void books__of_a_cache_that_ended__the_next_begins_at_zero(void **state)
 
     open_fixture(&fixture);
     other = counter_open_more(fixture.lib, NULL);
-    for (block = page_of(&fixture)->blocks; block->domain != 2 || block->iface || block->device >= 0;)
+    for (block = page_of(&fixture)->blocks;
+         block->domain != 2 || block->iface || block->device >= 0;)
         block++;
     assert_ok(hmreg_mr_get(other, memory[0], LEN, HMREG_SEND, &mr));
     hmreg_mr_put(mr);
@@ -215,7 +217,8 @@ static void rows__none_left__counted_unseen_and_said(void **state)
     struct stats_page stats_page;
 
     stats_page_open(&stats_page, true, HMREG_MONITOR_IMPORT);
-    cache_stats_open(&ledger, &stats_page, stats_page_domain(&stats_page, "test", "test", 0), HMREG_IFACE_ZE, 3);
+    cache_stats_open(&ledger, &stats_page, stats_page_domain(&stats_page, "test", "test", 0),
+                     HMREG_IFACE_ZE, 3);
     for (int i = 0; i < STATS_ROWS + 2; i++) {
         rows[i] = cache_stats_join(&ledger);
         cache_stats_hit(rows[i]->shown);
@@ -246,7 +249,8 @@ static int child(const struct fixture *parents)
 
     if (hmreg_open(&config, &lib))
         return 1;
-    if (!lib->stats_page.page || lib->stats_page.page == page || lib->stats_page.fd == parents->lib->stats_page.fd)
+    if (!lib->stats_page.page || lib->stats_page.page == page ||
+        lib->stats_page.fd == parents->lib->stats_page.fd)
         return 2;
     if (lib->stats_page.page->header.pid != getpid() || page->header.pid == getpid())
         return 3;

@@ -17,8 +17,8 @@ static unsigned at_once(uint64_t base, uint64_t apart, unsigned count)
 
     memset(slots, 0, sizeof(slots));
     for (unsigned i = 0; i < count; i++) {
-        uint32_t *first =
-            thread_cache_slot(slots, sizeof(slots[0]) * (SLOTS - 1), thread_cache_hash(base + i * apart));
+        uint32_t *first = thread_cache_slot(slots, sizeof(slots[0]) * (SLOTS - 1),
+                                            thread_cache_hash(base + i * apart));
         uint32_t *slot = first;
 
         assert_true(first >= slots && first < slots + SLOTS);

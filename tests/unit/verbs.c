@@ -296,8 +296,9 @@ static void reg__longer_than_the_device_takes__msgsize(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture);
-    assert_fails(hmreg_mr_reg(fixture.domain, memory, (1u << 30) + 1, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EMSGSIZE, "1073741824 bytes");
+    assert_fails(
+        hmreg_mr_reg(fixture.domain, memory, (1u << 30) + 1, HMREG_SEND, 0, 0, 0, &mr, NULL),
+        -EMSGSIZE, "1073741824 bytes");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_verbs.regs, 0);
     close_fixture(&fixture);
@@ -327,8 +328,8 @@ static void reg__unmapped__efault_before_the_device_is_asked(void **state)
 
     open_fixture(&fixture);
     munmap(hole + page, page);
-    assert_fails(hmreg_mr_reg(fixture.domain, hole, 2 * page, HMREG_SEND, 0, 0, 0, &mr, NULL), -EFAULT,
-                 "nothing is mapped");
+    assert_fails(hmreg_mr_reg(fixture.domain, hole, 2 * page, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EFAULT, "nothing is mapped");
     assert_int_equal(fake_verbs.regs, 0);
     munmap(hole, page);
     close_fixture(&fixture);
@@ -471,8 +472,8 @@ static void reg__managed_memory__refused(void **state)
 
     open_fixture(&fixture);
     there = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_MANAGED, 4096);
-    assert_fails(hmreg_mr_reg(fixture.domain, there, 4096, HMREG_SEND, 0, 0, 0, &mr, NULL), -EOPNOTSUPP,
-                 "managed memory moves");
+    assert_fails(hmreg_mr_reg(fixture.domain, there, 4096, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EOPNOTSUPP, "managed memory moves");
     assert_int_equal(fake_verbs.regs, 0);
     vendor_memory_free(there);
     close_fixture(&fixture);

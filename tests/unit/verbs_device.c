@@ -69,7 +69,8 @@ static void close_fixture(struct fixture *fixture)
     assert_int_equal(fake_verbs.live, 0);
 }
 
-static int reg(struct fixture *fixture, void *addr, size_t len, uint64_t access, struct hmreg_mr **mr)
+static int reg(struct fixture *fixture, void *addr, size_t len, uint64_t access,
+               struct hmreg_mr **mr)
 {
     return hmreg_mr_reg(fixture->domain, addr, len, access, 0, 0, 0, mr, NULL);
 }
@@ -88,7 +89,8 @@ static struct hmreg_reason refused(struct fixture *fixture, enum hmreg_path path
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = (void *)1;
 
-    assert_fails(reg(fixture, fixture->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP, "no path to this cuda");
+    assert_fails(reg(fixture, fixture->there, BYTES, HMREG_SEND, &mr), -EOPNOTSUPP,
+                 "no path to this cuda");
     assert_ptr_equal(mr, (void *)1);
     assert_ok(hmreg_explain(NULL, &why));
     for (uint32_t i = 0; i < why.refused; i++)
@@ -339,8 +341,8 @@ static void probe__both_calls_say_no__reason_and_remedy(void **state)
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     fake_verbs.ex_probe = EPROTONOSUPPORT;
     open_with(&fixture, 0);
-    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP, EPROTONOSUPPORT,
-                  "5.12 or newer");
+    assert_reason(refused(&fixture, HMREG_PATH_DMABUF), "kernel-too-old", -EOPNOTSUPP,
+                  EPROTONOSUPPORT, "5.12 or newer");
     assert_int_equal(fake_verbs.probes, 1);
     assert_int_equal(fake_verbs.ex_probes, 1);
     assert_int_equal(fake_verbs.regs, 0);
@@ -554,7 +556,8 @@ static void memory_windows__einval_is_busy(void **state)
     assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
     fake_verbs.dereg_result = 0;
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(&fixture, fixture.there, 4096, HMREG_SEND, &mr)); /* no kernel takes it of a dmabuf */
+    assert_ok(
+        reg(&fixture, fixture.there, 4096, HMREG_SEND, &mr)); /* no kernel takes it of a dmabuf */
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
     assert_ok(hmreg_mr_close(mr));
     close_fixture(&fixture);
@@ -618,7 +621,8 @@ static void atomics__device_without__opnotsupp(void **state)
                  "fake0 has no atomic operations");
     assert_ptr_equal(domain, (void *)1);
     config.size = 1; /* says nothing about flags */
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL, "size of");
+    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
+                 "size of");
     open_with(&fixture, 0);
     close_fixture(&fixture);
 }

@@ -82,7 +82,8 @@ static enum view_result check_header(const struct stats_header *header, int pid,
             VIEW_BAD, why,
             "its format is %u with %u bytes, and this command reads format %d with %zu: use "
             "the command of the process's hmreg, %s",
-            header->version, header->size, STATS_PAGE_VERSION, sizeof(struct stats_layout), version);
+            header->version, header->size, STATS_PAGE_VERSION, sizeof(struct stats_layout),
+            version);
     return VIEW_GOOD;
 }
 
@@ -194,7 +195,8 @@ static bool is_sane(const struct view_cache *cache)
 }
 
 /* A cache whose domain has ended meanwhile is not there any more. */
-static enum view_result copy_caches(const struct stats_layout *page, struct view *out, char why[256])
+static enum view_result copy_caches(const struct stats_layout *page, struct view *out,
+                                    char why[256])
 {
     for (unsigned i = 0; i < STATS_BLOCKS; i++) {
         struct view_cache *cache = &out->caches[out->count];

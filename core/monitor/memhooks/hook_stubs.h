@@ -2,8 +2,8 @@
  *
  * Writes a stub for each site (hook_sites.h), and puts the jumps to them there and back. A stub
  * decides in some twenty instructions, without a lock, whether the call may change memory that is
- * watched; only then it calls the hook, with every register saved. Where HOOK_COUNTS_CALLS, the stub
- * of a call that may change what is mapped also counts that it begins and that it is over.
+ * watched; only then it calls the hook, with every register saved. Where HOOK_COUNTS_CALLS, the
+ * stub of a call that may change what is mapped also counts that it begins and that it is over.
  *
  * Stubs and what they read are never unmapped, since a thread may be interrupted in one at any
  * time and go on much later. Nothing of the library's own code runs after hook_stubs_remove().

@@ -454,7 +454,8 @@ static void export__memory_freed_meanwhile__efault(void **state)
 
     assert_ok(bench_resolve(&bench, addr, 10, &range));
     CU(cu.free(addr));
-    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 10, &range, &dmabuf), -EFAULT, "freed");
+    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 10, &range, &dmabuf), -EFAULT,
+                 "freed");
     assert_int_equal(dmabuf.fd, -7);
     bench_end(&bench);
 }
@@ -471,4 +472,5 @@ TEST_MAIN(
     TEST(export__virtual_memory_on_the_host__eopnotsupp),
     TEST(export__device_without_dmabuf__eopnotsupp), TEST(export__descriptor_too_short__eproto),
     TEST(export__vendor_says_not_supported__eopnotsupp),
-    TEST(export__vendor_refuses_several_pieces__exdev), TEST(export__memory_freed_meanwhile__efault))
+    TEST(export__vendor_refuses_several_pieces__exdev),
+    TEST(export__memory_freed_meanwhile__efault))

@@ -200,5 +200,5 @@ TEST_MAIN(TEST(copy__host_and_device__at_odd_places),
           TEST(copy__host_memory__without_the_driver), TEST(copy__no_memory_there__eio),
           TEST(copy__lists__all_destroyed), TEST(alloc__too_much__enomem),
           TEST(alloc__pageable_host_memory__eopnotsupp),
-          TEST(alloc__device_without_shared_memory__eopnotsupp), TEST(free__foreign_memory__its_error),
-          TEST(alloc__and_free__nothing_left))
+          TEST(alloc__device_without_shared_memory__eopnotsupp),
+          TEST(free__foreign_memory__its_error), TEST(alloc__and_free__nothing_left))

@@ -184,7 +184,8 @@ static void kind__memory_of_one_tile__dmabuf(void **state)
 
     bench_set("HMREG_FAKE_ZE_TILES", 2);
     fixture = begin();
-    assert_int_equal(zeDeviceGetSubDevices(fixture.app.devices[1], &count, tiles), ZE_RESULT_SUCCESS);
+    assert_int_equal(zeDeviceGetSubDevices(fixture.app.devices[1], &count, tiles),
+                     ZE_RESULT_SUCCESS);
     assert_int_equal(count, 2);
     addr = app_alloc(&fixture.app, tiles[1], BYTES);
     kind = device_kind(addr, BYTES);
@@ -295,7 +296,8 @@ static struct room room_begin(struct fixture *fixture)
     struct room room = {.fixture = fixture};
     void *addr = NULL;
 
-    assert_int_equal(zeVirtualMemReserve(fixture->app.context, NULL, ROOM, &addr), ZE_RESULT_SUCCESS);
+    assert_int_equal(zeVirtualMemReserve(fixture->app.context, NULL, ROOM, &addr),
+                     ZE_RESULT_SUCCESS);
     room.addr = (uintptr_t)addr;
     return room;
 }
@@ -336,8 +338,9 @@ static void room_end(struct room *room)
     for (unsigned i = 0; i < 4; i++)
         if (room->physical[i])
             unmap_one(room, i);
-    assert_int_equal(zeVirtualMemFree(room->fixture->app.context, (void *)(uintptr_t)room->addr, ROOM),
-                     ZE_RESULT_SUCCESS);
+    assert_int_equal(
+        zeVirtualMemFree(room->fixture->app.context, (void *)(uintptr_t)room->addr, ROOM),
+        ZE_RESULT_SUCCESS);
 }
 
 static void *renew_second(void *arg)

@@ -123,8 +123,8 @@ static void open_fixture(struct fixture *fixture, char *memory)
     char token[4096];
     size_t size = sizeof(token);
 
-    assert_ok(
-        hmreg_mr_reg(fixture->domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0, &fixture->mr, NULL));
+    assert_ok(hmreg_mr_reg(fixture->domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0,
+                           &fixture->mr, NULL));
     assert_ok(hmreg_mr_pack(fixture->mr, token, &size));
     assert_ok(hmreg_remote_open(fixture->domain, token, size, &fixture->remote));
 }
@@ -192,9 +192,9 @@ static void region__over_tiles__refused_with_the_reason(void **state)
     fixture.lib = open_library();
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &config, &fixture.domain));
     memory = alloc(fixture.lib, 0, HMREG_MEM_DEVICE);
-    assert_fails(
-        hmreg_mr_reg(fixture.domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0, &fixture.mr, NULL),
-        -EOPNOTSUPP, "lies on 2 tiles");
+    assert_fails(hmreg_mr_reg(fixture.domain, memory, BYTES, HMREG_ACCESS_REMOTE, 0, 5, 0,
+                              &fixture.mr, NULL),
+                 -EOPNOTSUPP, "lies on 2 tiles");
     assert_null(fixture.mr);
     assert_ok(hmreg_explain(NULL, &why));
     assert_int_equal(why.refused, 1);

@@ -117,11 +117,11 @@ static struct object *object_new(ze_device_handle_t device, enum fake_kind kind,
     if (!alloc)
         return NULL;
     return fake_ze_object(&(struct object){.blocks = {alloc->block},
-                                  .addr = alloc->addr,
-                                  .len = alloc->len,
-                                  .id = alloc->id,
-                                  .device = device,
-                                  .handles = 1});
+                                           .addr = alloc->addr,
+                                           .len = alloc->len,
+                                           .id = alloc->id,
+                                           .device = device,
+                                           .handles = 1});
 }
 
 static bool has_tiles(ze_device_handle_t device)
