@@ -140,12 +140,14 @@ static void *listen_to_events(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
+/* By a client, or for the bell. */
 static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
 {
     struct userfault *userfault = arg;
     struct userfault_client *client;
     struct span piece;
-    bool needed = false;
+    uint64_t own = (uintptr_t)userfault->memory;
+    bool needed = start_addr < own + STACK_BYTES + userfault->page && own < end;
 
     pthread_mutex_lock(&userfault->client_lock);
     for (client = userfault->clients; client && !needed; client = client->next)
@@ -156,8 +158,9 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
 
 /* A page of our own that is always watched: who discards it ends the thread. An eventfd would be
  * one more descriptor that the application may close. The thread's stack is watched with it, which
- * means nothing as long as nobody discards that: so both are one mapping. No guard is below the
- * stack: nothing but this file and watching_note_move() runs on it. */
+ * means nothing as long as nobody discards that: so both are one mapping. MADV_DONTDUMP keeps it
+ * apart from a watched mapping beside it, with which it would be left. No guard is below the stack:
+ * nothing but this file and watching_note_move() runs on it. */
 static int hang_bell(struct userfault *userfault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES + page;
@@ -166,6 +169,7 @@ static int hang_bell(struct userfault *userfault)
 
     if (memory == MAP_FAILED)
         return hmreg_fail_os(errno, "no memory for the monitor");
+    madvise(memory, size, MADV_DONTDUMP);
     rc = uffd_watch(userfault->file.fd, (uintptr_t)memory, (uintptr_t)memory + size);
     if (rc) {
         munmap(memory, size);
@@ -177,9 +181,14 @@ static int hang_bell(struct userfault *userfault)
     return 0;
 }
 
-/* Returns when the thread has read the event, or the descriptor is closed. */
+/* Returns when the thread has read the event, or the descriptor is closed. Watched once more, lest
+ * the program has made its mapping beside the bell like it. */
 static void ring_bell(const struct userfault *userfault)
 {
+    uint64_t at = (uintptr_t)userfault->bell;
+
+    if (owned_fd_is_open(&userfault->file))
+        uffd_watch(userfault->file.fd, at, at + userfault->page);
     madvise(userfault->bell, userfault->page, MADV_DONTNEED);
 }
 
