@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -255,10 +257,71 @@ static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(v
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+/* ---- the monitor's own memory --------------------------------------------------------------- */
+
+/* The only mapping that is watched when no region is: the monitor's own. */
+static char *monitors_own(char **out_end)
+{
+    uint64_t start = 0, end = 0;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+    bool found = false;
+    char line[512];
+
+    assert_non_null(smaps);
+    while (!found && fgets(line, sizeof(line), smaps)) {
+        uint64_t from, to;
+
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2) {
+            start = from;
+            end = to;
+        }
+        found = !strncmp(line, "VmFlags:", 8) && strstr(line, " uw");
+    }
+    fclose(smaps);
+    assert_true(found);
+    *out_end = (char *)(uintptr_t)end;
+    return (char *)(uintptr_t)start;
+}
+
+/* Makes the highest hole that the monitor's own memory fits into, up to a page that may be mapped
+ * anew: the kernel takes it for that. */
+static char *make_hole(size_t size)
+{
+    char *area = mmap(NULL, size + fixture_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(area, MAP_FAILED);
+    munmap(area, size);
+    return area + size;
+}
+
+/* It looks like what has grown beside a region's memory; were it left, its thread could not be told
+ * to end. */
+static void close__after_memory_beside_the_monitors_was_watched_and_left__returns(void **state)
+{
+    char *memory = make_hole(((size_t)128 << 10) + fixture_page());
+    char *start, *end, *again;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    start = monitors_own(&end);
+    munmap(memory, fixture_page());
+    if (end != memory || !fixture_map_at(memory, 1)) {
+        fixture_close(&fixture);
+        test_skip("the kernel has the monitor's own memory elsewhere");
+    }
+    fixture_key(&fixture, memory, fixture_page());
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ptr_equal(monitors_own(&again), start);
+    assert_ptr_equal(again, end);
+    munmap(memory, fixture_page());
+    fixture_close(&fixture);
+}
+
 TEST_MAIN(TEST(exact__by_what_the_kernel_says), TEST(open__call_refused__by_the_device_file),
           TEST(open__filter_kills__not_called_unless_by_name), TEST(open__both_refused__eperm),
           TEST(open__filtered_and_by_name__called),
           TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss),
           TEST(descriptor__closed_by_the_program__noticed_at_the_next_change),
           TEST(child__without_handlers__watches_for_itself),
-          TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing))
+          TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing),
+          TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns))

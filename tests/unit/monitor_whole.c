@@ -586,65 +586,6 @@ static void file__private_and_beside_a_region__not_watched(void **state)
     fixture_close(&fixture);
 }
 
-/* The only mapping that is watched when no region is: the monitor's own. */
-static char *monitors_own(char **out_end)
-{
-    uint64_t start = 0, end = 0;
-    FILE *smaps = fopen("/proc/self/smaps", "re");
-    bool found = false;
-    char line[512];
-
-    assert_non_null(smaps);
-    while (!found && fgets(line, sizeof(line), smaps)) {
-        uint64_t from, to;
-
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2) {
-            start = from;
-            end = to;
-        }
-        found = !strncmp(line, "VmFlags:", 8) && strstr(line, " uw");
-    }
-    fclose(smaps);
-    assert_true(found);
-    *out_end = (char *)(uintptr_t)end;
-    return (char *)(uintptr_t)start;
-}
-
-/* Makes the highest hole that the monitor's own memory fits into, up to a page that may be mapped
- * anew: the kernel takes it for that. */
-static char *make_hole(size_t size)
-{
-    char *area = mmap(NULL, size + fixture_page(), PROT_NONE, ANONYMOUS, -1, 0);
-
-    assert_ptr_not_equal(area, MAP_FAILED);
-    munmap(area, size);
-    return area + size;
-}
-
-/* It looks like what has grown beside a region's memory; were it left, its thread could not be told
- * to end. */
-static void close__after_memory_beside_the_monitors_was_watched_and_left__returns(void **state)
-{
-    char *memory = make_hole(((size_t)128 << 10) + fixture_page());
-    char *start, *end, *again;
-    struct fixture fixture;
-
-    open_fixture(&fixture);
-    start = monitors_own(&end);
-    munmap(memory, fixture_page());
-    if (end != memory || !fixture_map_at(memory, 1)) {
-        fixture_close(&fixture);
-        test_skip("the kernel has the monitor's own memory elsewhere");
-    }
-    get_and_put(&fixture, memory, fixture_page());
-    forget(&fixture);
-    tidy(&fixture);
-    assert_ptr_equal(monitors_own(&again), start);
-    assert_ptr_equal(again, end);
-    munmap(memory, fixture_page());
-    fixture_close(&fixture);
-}
-
 /* Two watched mappings side by side, which the kernel may hold as one. */
 static void neighbours__one_without_a_region__neither_is_split(void **state)
 {
@@ -827,7 +768,6 @@ TEST_MAIN(TEST(huge_pages__a_small_region_in_each__stay),
           TEST(refused__more_than_are_remembered__left_by_the_next),
           TEST(moved__grown_and_unmapped_in_part__rest_left),
           TEST(file__private_and_beside_a_region__not_watched),
-          TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns),
           TEST(neighbours__one_without_a_region__neither_is_split),
           TEST(leave__another_userfaultfd_has_it_by_then__not_undone),
           TEST(large__without_a_region__a_few_stay_watched),
