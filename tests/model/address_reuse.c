@@ -118,19 +118,39 @@ static void by_malloc(unsigned round)
     free(memory);
 }
 
-static char *place; /* two pages, free or the memory itself; and two more */
+static char *place; /* four pages of ours: two and two more */
+static bool place_is_free;
+
+static void find_place(void)
+{
+    place = mmap(NULL, 4 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(place, MAP_FAILED);
+    place_is_free = false;
+}
+
+/* Another thread, which may be a sanitizer's or the library's, may have got what was free: that is
+ * not to be replaced. Then there is another place. */
+static bool map_at(char *at, int protection, bool is_free)
+{
+    int fixed = is_free ? MAP_FIXED_NOREPLACE : MAP_FIXED;
+    char *memory = mmap(at, LEN, protection, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+
+    t.wrong += memory != at && errno != EEXIST;
+    if (memory != at)
+        find_place();
+    return memory == at;
+}
 
 static void by_mmap(unsigned round)
 {
-    char *memory =
-        mmap(place, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-
-    t.wrong += memory != place;
+    if (!map_at(place, PROT_READ | PROT_WRITE, place_is_free))
+        return;
     use(place, LEN);
     tell(place, LEN);
     if (round % 3 == 0)
         madvise(place, LEN, MADV_DONTNEED);
-    if (round % 3 == 1)
+    place_is_free = round % 3 == 1;
+    if (place_is_free)
         munmap(place, LEN);
     /* else the next is mapped over it */
 }
@@ -141,9 +161,9 @@ static void by_mremap(unsigned round)
     char *other = place + 2 * LEN;
     char *to = round % 2 ? place : other, *from = round % 2 ? other : place;
 
-    if (mmap(from, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-        from)
-        t.wrong++;
+    if (!map_at(from, PROT_READ | PROT_WRITE, place_is_free && from == place))
+        return;
+    place_is_free = false;
     use(from, LEN);
     tell(from, LEN);
     tell(to, LEN);
@@ -151,6 +171,7 @@ static void by_mremap(unsigned round)
         t.wrong++;
     use(to, LEN);
     tell(to, LEN);
+    map_at(from, PROT_NONE, true); /* what the next one is moved to, or mapped over */
 }
 
 /* This thread is not the first: its malloc does not use brk. */
@@ -211,13 +232,12 @@ static void open_all(enum hmreg_monitor monitor)
     assert_ok(rc);
     open_ring();
     assert_ok(pinning_open(t.lib, NULL, &t.domain));
-    place = mmap(NULL, 4 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(place, MAP_FAILED);
+    find_place();
 }
 
 static void close_all(void)
 {
-    munmap(place, 4 * LEN);
+    munmap(place + (place_is_free ? LEN : 0), (place_is_free ? 3 : 4) * LEN);
     assert_ok(hmreg_domain_close(t.domain));
     assert_ok(hmreg_close(t.lib));
     ring_close(pinning.ring);
