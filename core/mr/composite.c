@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Composites: several registrations behind one region and one token. hmreg_mr_regsgl() makes one
- * of the caller's segments. A single range of device memory becomes one by itself where no
- * descriptor can name it as a whole (virtual memory of several devices, or whose driver exports
- * one allocation at a time): a piece for each physical segment under it, exactly, so that no part
- * is ever passed off as the whole.
+ * Composites: several registrations behind one region and one token. hmreg_mr_regsgl() creates one
+ * from the caller's segments. A single range of device memory also becomes a composite if no dmabuf
+ * can contain all of it: virtual memory of several devices, or a driver that exports one allocation
+ * at a time. Such a composite has exactly one piece for each physical segment under the range, so
+ * that it never covers only a part of the range.
  */
 #include "core/mr/composite.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-/* Closes the pieces that are open; -EBUSY: some are left. */
+/* Deregisters the pieces that are still registered. -EBUSY: a piece was busy. */
 static int close_pieces(struct hmreg_mr *mr)
 {
     struct mr_more *more = mr->more;
@@ -44,7 +44,7 @@ int composite_destroy(struct hmreg_mr *mr)
     return rc;
 }
 
-/* ---- of pieces that are known ----------------------------------------------------------- */
+/* ---- creation from known pieces --------------------------------------------------------- */
 
 static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
 {
@@ -57,7 +57,7 @@ static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
         request.iov = &composite->iov[i];
         request.count = 1;
         request.dmabuf = composite->dmabufs ? composite->dmabufs[i] : NULL;
-        if (i > 0) /* the caller's key is the first's */
+        if (i > 0) /* the caller's key is for the first piece */
             request.any_key = true;
         rc = region_create_one(mr->domain, &request, &composite->found[i], NULL,
                                &mr->more->pieces[i]);
@@ -114,15 +114,15 @@ free_region:
     return rc;
 }
 
-/* ---- of one range, by the physical memory under it -------------------------------------- */
+/* ---- creation from one range, by its physical segments ---------------------------------- */
 
 static int fail_changed(uint64_t addr)
 {
     return hmreg_fail(-EIO, "the memory at %#" PRIx64 " changed while it was registered", addr);
 }
 
-/* What of [addr, end) lies in one piece: asked about a byte, a vendor tells the extent of the
- * segment that the byte is in. -EXDEV, without a sentence: even that has no borders (tiles). */
+/* Finds the piece at the start of [addr, end). Queried about one byte, a runtime reports the extent
+ * of the segment that contains it. -EXDEV, not recorded: the segment is itself several (tiles). */
 static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, struct iovec *iov,
                       struct resolved *found)
 {
@@ -140,7 +140,7 @@ static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, 
     return rc ? rc : range->segments > 1 ? -EXDEV : 0;
 }
 
-/* The pieces of a range, in their order. */
+/* Finds all pieces of a range, in order. */
 static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
                        struct composite *composite, struct resolved *found)
 {

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Several registrations behind one region.
+ * Composites: regions that consist of several registrations, one for each piece.
  */
 #ifndef HMREG_CORE_MR_COMPOSITE_H
 #define HMREG_CORE_MR_COMPOSITE_H
 
 #include "core/mr/register.h"
 
-/* What a composite is made of. */
+/* The pieces of a composite to be created. */
 struct composite {
-    struct request whole;                   /* but for its ranges */
-    const struct resolved *found;           /* count, one for each piece */
-    struct iovec *iov;                      /* count: what each piece covers */
-    const struct hmreg_mr_dmabuf **dmabufs; /* count: what a piece is in, NULL: memory; or NULL */
+    struct request whole;                   /* the caller's request; its ranges are not used */
+    const struct resolved *found;           /* count: the memory of each piece */
+    struct iovec *iov;                      /* count: the range of each piece */
+    const struct hmreg_mr_dmabuf **dmabufs; /* count: a piece's dmabuf, NULL: memory; or NULL */
     size_t count;
 };
 
-/* A region of several registrations; found is what the region as a whole is. -EOPNOTSUPP: they
- * would complete one by one in a queue of the caller's. */
+/* Registers each piece and creates the region. found: the memory of the region as a whole.
+ * -EOPNOTSUPP: the registrations would complete one by one in the caller's event queue. */
 int composite_create(struct hmreg_domain *domain, const struct composite *composite,
                      const struct resolved *found, struct hmreg_mr **out);
 
-/* One range that no descriptor names as a whole, by the physical segments under it. whole: why,
- * kept with the region. -EXDEV: a segment has no borders either. */
+/* Registers a range that no single dmabuf contains: one piece for each physical segment under it.
+ * whole: why the paths refused the whole range; the region keeps a copy. -EXDEV: the borders of a
+ * segment cannot be found. */
 int composite_split(struct hmreg_domain *domain, const struct request *request,
                     const struct resolved *found, const struct refusals *whole,
                     struct hmreg_mr **out);
 
-/* As region_destroy(). Pieces closed before a busy one stay closed. */
+/* As region_destroy(). Pieces deregistered before a busy one stay deregistered. */
 int composite_destroy(struct hmreg_mr *mr);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Why a region has its path, why a registration had none, and what would be tried: reasons as
- * data, for people and for programs.
+ * Explains why a region has its path, why a registration found none, and which path a registration
+ * would take. The reasons are data, for people and for programs.
  */
 #include "core/mr/explain.h"
 
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the last total refusal of each thread ---------------------------------------------- */
+/* ---- the last registration of each thread that every path refused ----------------------- */
 
-/* Not thread-local itself, as the thread's error is not (error.c). */
+/* A pthread key, not thread-local data, for the reason given in error.c. */
 static pthread_key_t kept_key;
 
 static bool make_key(void)
@@ -25,7 +25,7 @@ static bool make_key(void)
     return pthread_key_create(&kept_key, free) == 0;
 }
 
-/* NULL: none yet, or no memory for it. */
+/* The thread's explanation; make: allocates it if there is none. NULL: none, or no memory. */
 static struct hmreg_explanation *kept(bool make)
 {
     static atomic_int made;
@@ -87,7 +87,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         return rc;
     if (!mr && !last)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
-    /* Each piece took its own path: the first stands for all, unless the whole was tried before. */
+    /* Each piece took its own path. Unless the whole has refusals, explain the first piece. */
     if (mr && mr_pieces(mr) && !mr->more->refused)
         mr = mr_pieces(mr)[0];
     if (mr)
@@ -99,7 +99,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     return 0;
 }
 
-/* A path's outlook on a device, without memory to try it on. */
+/* Would this path work for the device's memory? Nothing is registered. */
 static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The calling thread's last registration that no path could take: kept for hmreg_explain(NULL).
+ * Keeps, for hmreg_explain(NULL), why every path refused the calling thread's last such
+ * registration.
  */
 #ifndef HMREG_CORE_MR_EXPLAIN_H
 #define HMREG_CORE_MR_EXPLAIN_H
 
 #include <hmreg/hmreg.h>
 
-/* Keeps why each path refused, in the place of what was kept before; without memory for it, not. */
+/* Keeps the reasons of each path and replaces the previous ones. Does nothing if out of memory. */
 void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
                   uint32_t count);
 

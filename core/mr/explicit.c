@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Explicit registration: the calls of fi_mr(3) and ibv_reg_mr(3), and the close. All three forms
- * become one request.
+ * Explicit registration and its close: the equivalents of fi_mr(3) and ibv_reg_mr(3). All three
+ * forms of the call fill a struct request.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -110,7 +110,7 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     return 0;
 }
 
-/* What is registered: the attribute's ranges, or its dmabuf's as one. */
+/* Sets the request's ranges: those of the attributes, or the one range of its dmabuf. */
 static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
                         uint64_t flags, struct iovec *in_dmabuf, struct request *request)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See mapping.h. Exporters may refuse mmap (many GPUs' do); whether this one does is found out by
- * trying. CPU access to a dmabuf is bracketed by DMA_BUF_IOCTL_SYNC: the fabric touches the bytes
- * at any time while registered, so the bracket is the region's whole life.
+ * See mapping.h. A dmabuf's exporter may refuse mmap (those of many GPUs do), which only a try
+ * shows. CPU access to a dmabuf must begin and end with DMA_BUF_IOCTL_SYNC. The fabric may access
+ * the memory at any time while it is registered, so access begins at registration and ends at
+ * deregistration.
  */
 #include "core/mr/mapping.h"
 
@@ -26,8 +27,8 @@ static int sync_access(int fd, uint64_t edge)
     return rc ? -errno : 0;
 }
 
-/* A descriptor that is no dmabuf of the kernel's (a simulated one) has no such call: ENOTTY, or
- * EINVAL from some file types. */
+/* A simulated dmabuf is another kind of file, which has no such ioctl: it fails with ENOTTY, or on
+ * some file types with EINVAL. */
 static int begin_access(int fd, int *sync_fd, struct hmreg_reason *why)
 {
     int rc = sync_access(fd, DMA_BUF_SYNC_START);
@@ -67,7 +68,7 @@ int mapping_open(const struct hmreg_dmabuf *dmabuf, struct mapping *out, struct 
         munmap(made.base, len);
         return rc;
     }
-    /* A child must not keep, or touch, a parent's device memory. */
+    /* A forked child must neither keep nor access its parent's device memory. */
     madvise(made.base, len, MADV_DONTFORK);
     made.addr = (uint64_t)(uintptr_t)made.base + (dmabuf->offset - start);
     *out = made;

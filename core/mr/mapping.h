@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A CPU mapping of a dmabuf: how a fabric that moves bytes with the CPU reaches device memory
+ * A CPU mapping of a dmabuf, by which a fabric that moves data with the CPU accesses device memory
  * (path `mapped`).
  */
 #ifndef HMREG_CORE_MR_MAPPING_H
@@ -11,12 +11,12 @@
 struct mapping {
     void *base;    /* NULL: none */
     size_t len;    /* bytes mapped, whole pages */
-    uint64_t addr; /* where the exported range begins in it */
-    int sync_fd;   /* the dmabuf, kept for the end of CPU access; -1: it has no such call */
+    uint64_t addr; /* of the exported range in the mapping */
+    int sync_fd;   /* a duplicate of the dmabuf, to end CPU access; -1: it has no sync ioctl */
 };
 
-/* Maps a dmabuf's range for reading and writing and begins CPU access. The descriptor stays the
- * caller's. Fails as a refusal: -EOPNOTSUPP, -ENOMEM, ... with *why. */
+/* Maps a dmabuf's range for reading and writing and begins CPU access. The caller keeps the
+ * descriptor. A failure (-EOPNOTSUPP, -ENOMEM, ...) fills *why and records no error. */
 int mapping_open(const struct hmreg_dmabuf *dmabuf, struct mapping *out, struct hmreg_reason *why);
 void mapping_close(struct mapping *mapping);
 

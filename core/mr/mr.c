@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a region is from the day it is made, and what can be asked of it.
+ * The state of a region that completion changes, and the accessors of a region: desc, keys, native
+ * object, context, hmreg_mr_query().
  */
 #include "core/mr/mr.h"
 
@@ -10,7 +11,7 @@
 #include <errno.h>
 #include <sched.h>
 
-/* ---- complete or not -------------------------------------------------------------------- */
+/* ---- publication and completion --------------------------------------------------------- */
 
 void mr_publish(struct hmreg_mr *mr)
 {
@@ -83,7 +84,7 @@ int mr_check(const struct hmreg_mr *mr)
     return rc;
 }
 
-/* ---- asking a region -------------------------------------------------------------------- */
+/* ---- accessors -------------------------------------------------------------------------- */
 
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
 {

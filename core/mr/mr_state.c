@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What changes a region after it is registered, and its raw key: bind, enable, refresh, raw_attr,
- * and a peer's map_raw and unmap_key. A composite passes each on to its pieces.
+ * Operations on a registered region: bind, enable, refresh, raw_attr; and map_raw and unmap_key for
+ * a peer's raw key. Binding, enabling and refreshing a composite does so to each of its pieces.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -39,7 +39,8 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
     return rc;
 }
 
-/* A part of the region by the caller's addresses, as the registration below knows it. */
+/* Translates a part of the region from the caller's addresses to the registered ones. False: the
+ * part is not in one range of the region. */
 static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
 {
     uint64_t addr = (uint64_t)(uintptr_t)part->iov_base;
@@ -57,7 +58,7 @@ static bool translate(const struct hmreg_mr *mr, const struct iovec *part, struc
     return false;
 }
 
-/* The registration that has the part; NULL: none. */
+/* The registration (mr or a piece of it) that contains the part. NULL: none. */
 static struct hmreg_mr *owner_of(struct hmreg_mr *mr, const struct iovec *part, struct iovec *out)
 {
     if (!mr_pieces(mr))
@@ -113,7 +114,7 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 
 /* ---- raw keys --------------------------------------------------------------------------- */
 
-/* Where keys are 64 bits the raw key is the key's bytes, the lowest first. */
+/* If keys have 64 bits, the raw key is the key's 8 bytes, little-endian. */
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
     const struct hmreg_domain *domain = mr->domain;

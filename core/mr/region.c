@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See region.h. One registration is tried first; a composite is made only of what one descriptor
- * cannot name.
+ * See region.h. One registration is tried first, and a composite is created only if no single
+ * dmabuf contains the range.
  */
 #include "core/mr/region.h"
 
@@ -31,13 +31,13 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 
     hmreg_error_guard(&guard);
     rc = create_whole_or_split(domain, request, found, out);
-    hmreg_error_unguard(&guard, !rc); /* that the whole was refused is no failure of the call */
+    hmreg_error_unguard(&guard, !rc); /* the refusal of the whole is no failure of the call */
     return rc;
 }
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* Of host memory under its own address, with nothing to remember of it. */
+/* Is it system memory at its own address, without an identity? Such a region needs no mr_more. */
 static bool is_plain(const struct request *request, const struct resolved *found)
 {
     return found->iface == HMREG_IFACE_SYSTEM && found->range.device == -1 &&
@@ -45,7 +45,7 @@ static bool is_plain(const struct request *request, const struct resolved *found
            found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
 }
 
-/* A region made by itself moves in. */
+/* Creates a region and moves its contents into the cache's. */
 static int region_make_whole(struct hmreg_domain *domain, const struct request *request,
                              const struct resolved *found, struct hmreg_mr *mr)
 {

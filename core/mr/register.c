@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See register.h. Paths are tried in the domain's order; each that is refused leaves its reason,
- * and the first that works is taken. Nothing is remembered of a refusal beyond the region it
- * belongs to: one failing device never changes what is tried for another.
+ * See register.h. A registration tries the domain's paths in order, keeps the reason of each that
+ * refuses, and takes the first that works. Only the region keeps its refusals, so a failing device
+ * never changes which paths are tried for another.
  */
 #include "core/mr/register.h"
 
@@ -19,15 +19,15 @@
 
 /* ---- one path --------------------------------------------------------------------------- */
 
-/* One registration on its way. */
+/* A registration in progress. */
 struct attempt {
     struct hmreg_domain *domain;
     const struct request *request;
-    const struct resolved *found; /* request->count of them */
-    struct hmreg_mr *mr;          /* being filled */
-    struct refusals *whole;       /* for a range that several descriptors might name, or NULL */
+    const struct resolved *found; /* request->count: the memory of each range */
+    struct hmreg_mr *mr;          /* the region to fill */
+    struct refusals *whole;       /* out, with -EXDEV: see region_create_one(); or NULL */
     uint64_t key;
-    struct hmreg_reason why; /* of the path being tried; why.code 0: not refused */
+    struct hmreg_reason why; /* why the current path refused; why.code 0: it did not */
 };
 
 static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
@@ -54,7 +54,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
     return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
 }
 
-/* Takes the thread's last error as the reason, where the part that failed is a vendor. */
+/* Makes the thread's last error, which a vendor's runtime reported, the reason of a refusal. */
 static int refuse_as_last_error(struct attempt *attempt, int code, const char *slug)
 {
     const struct hmreg_error *error = hmreg_last_error();
@@ -63,7 +63,7 @@ static int refuse_as_last_error(struct attempt *attempt, int code, const char *s
     return hmreg_refuse(&attempt->why, code, slug, "%s", error->text);
 }
 
-/* A descriptor for a range, given back with unexport(). The caller's own is lent as it is. */
+/* Exports a range as a dmabuf; release it with unexport(). A dmabuf of the caller's is borrowed. */
 static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
 {
     const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
@@ -81,7 +81,7 @@ static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmab
     return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;
 }
 
-/* What was imported or mapped holds its own reference. */
+/* Closes an exported dmabuf: an import or a mapping holds its own reference. */
 static void unexport(const struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
 {
     if (!attempt->request->dmabuf)
@@ -147,8 +147,9 @@ static int try_mapped(struct attempt *attempt)
     return rc;
 }
 
-/* Host memory by the CPU's address, which for registered host memory may differ from the
- * device's. Managed memory moves, so only a fabric that reads it with the CPU follows it. */
+/* Registers host memory by its CPU address, which for memory that a runtime pinned may differ from
+ * the device's. Managed memory migrates, so only a fabric that accesses it with the CPU may
+ * register it. */
 static int try_system(struct attempt *attempt)
 {
     const struct resolved *found = attempt->found;
@@ -172,7 +173,7 @@ static int try_system(struct attempt *attempt)
     return call_provider(attempt, NULL);
 }
 
-/* What its texts hold is read only if there is a code. */
+/* Resets a reason. Its texts are read only if code is not 0, so they are not cleared throughout. */
 static void begin_reason(struct hmreg_reason *why, enum hmreg_path path)
 {
     why->path = path;
@@ -213,7 +214,7 @@ static const enum hmreg_path *candidates(const struct attempt *attempt)
     return attempt->found->range.kind == HMREG_MEM_DEVICE ? attempt->domain->order : host;
 }
 
-/* A caller's descriptor may be of memory whose address we do not have. */
+/* Path peermem needs an address, which a caller's dmabuf may not have in this process. */
 static bool applies(const struct attempt *attempt, enum hmreg_path path)
 {
     return !(attempt->request->dmabuf && path == HMREG_PATH_PEERMEM);
@@ -232,7 +233,7 @@ static int note_refusal(struct attempt *attempt)
     return 0;
 }
 
-/* Was a path refused only because no single descriptor names the range? */
+/* Did a path refuse only because no single dmabuf contains the range? */
 static bool takes_several(const struct attempt *attempt)
 {
     const struct mr_more *more = attempt->mr->more;
@@ -279,7 +280,7 @@ static int try_paths(struct attempt *attempt)
     const enum hmreg_path *path = candidates(attempt);
     int rc;
 
-    attempt->mr->more->refused = 0; /* with another key all paths are tried again */
+    attempt->mr->more->refused = 0; /* a retry with another key tries all paths again */
     for (; *path != HMREG_PATH_NONE; path++) {
         if (!applies(attempt, *path))
             continue;
@@ -288,7 +289,7 @@ static int try_paths(struct attempt *attempt)
             attempt->mr->path = *path;
             return 0;
         }
-        if (!attempt->why.code) /* not this path's refusal: an error of the request */
+        if (!attempt->why.code) /* not a refusal of this path but an error of the request */
             return rc;
         rc = note_refusal(attempt);
         if (rc)
@@ -299,7 +300,7 @@ static int try_paths(struct attempt *attempt)
 
 /* ---- keys ------------------------------------------------------------------------------- */
 
-/* Are keys of this request ours to keep unique? */
+/* Must the domain's keys supply a unique key for this request? */
 static bool wants_key(const struct attempt *attempt)
 {
     const struct provider_caps *caps = &attempt->domain->caps;
@@ -308,7 +309,7 @@ static bool wants_key(const struct attempt *attempt)
            !(caps->mr_mode & HMREG_MR_PROV_KEY);
 }
 
-/* Ours to choose? A caller's choice means nothing where no peer will use it. */
+/* May the library choose the key? It ignores a requested key if the region has no remote access. */
 static bool any_key(const struct attempt *attempt)
 {
     return attempt->request->any_key || !(attempt->request->access & HMREG_ACCESS_REMOTE);
@@ -327,8 +328,8 @@ static int take_key(struct attempt *attempt)
     return rc;
 }
 
-/* The fabric may know keys that did not come through us: one of ours that meets such a key is
- * replaced, one of the caller's is an error. */
+/* The fabric may have keys in use that hmreg did not assign. If a key that the library chose
+ * collides with one, another is tried; if the caller requested it, the call fails. */
 static int register_with_key(struct attempt *attempt)
 {
     int rc = 0;
@@ -352,7 +353,7 @@ static int register_with_key(struct attempt *attempt)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-/* With room for count ranges, twice; NULL: no memory. */
+/* Allocates an mr_more with its two arrays of count ranges. NULL: no memory. */
 static struct mr_more *more_new(size_t count)
 {
     return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
@@ -366,7 +367,7 @@ static void more_free(struct mr_more *more)
     free(more);
 }
 
-/* Field by field, for a miss that clears the whole by a string instruction waits for it. */
+/* Clears field by field: a miss would stall on the string instruction that clears the struct. */
 static void clear_more(struct mr_more *more)
 {
     more->refused = 0;
@@ -405,7 +406,7 @@ void region_free(struct hmreg_mr *mr)
     if (mr->more)
         more_free(mr->more);
     mr->more = NULL;
-    if (!mr->slot_offset) /* else it is the cache's */
+    if (!mr->slot_offset) /* else the cache owns it */
         free(mr);
 }
 
@@ -448,7 +449,7 @@ static int register_attempt(struct attempt *attempt)
 
     hmreg_error_guard(&guard);
     rc = wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
-    /* Refused paths and keys on the way are no failure of the call. */
+    /* Refused paths and keys before a success are no failure of the call. */
     hmreg_error_unguard(&guard, !rc);
     return rc;
 }
@@ -472,20 +473,21 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
         region_free(attempt.mr);
         return rc;
     }
-    if (!domain->caps.async) /* else it is there, and others may have read it */
+    if (!domain->caps.async) /* else it was written before, and other threads may have read it */
         *out = attempt.mr;
     return 0;
 }
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* A fabric may give a region another key than it was asked for. */
+/* Can the region do without mr_more? Not if the fabric gave it another key than requested, since
+ * taken_key is then needed. */
 static bool is_plain_still(const struct hmreg_mr *mr)
 {
     return !mr->key_taken || mr->more->taken_key == mr->made.key;
 }
 
-/* Keeps what is on the stack. Without memory for that the region goes. */
+/* Copies the mr_more on the stack to the heap. If there is no memory, deregisters the region. */
 static int keep_more(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;

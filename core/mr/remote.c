@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Both ends of a token: what a region's owner packs, what a peer opens. The owner writes down
- * how RMA calls must name the region (its mr_mode and path are settled here), so the peer needs
- * to know neither.
+ * Both ends of a token: the owner of a region packs it, a peer opens it. The token has the
+ * addresses and keys that the peer's RMA calls must use. They follow from the owner's mr_mode and
+ * path, so the peer needs to know neither.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -17,14 +17,15 @@
 struct hmreg_remote {
     struct hmreg_domain *domain;
     void *priv;            /* the provider's */
-    unsigned mapped_count; /* raw keys made usable */
+    unsigned mapped_count; /* raw keys mapped so far */
     uint64_t mapped[TOKEN_MAX_SEGMENTS];
     struct token token;
 };
 
 /* ---- packing ---------------------------------------------------------------------------- */
 
-/* Ranges have addresses of their own where peers name virtual addresses; else one space from 0. */
+/* With HMREG_MR_VIRT_ADDR each range is a segment with its own address; else all ranges together
+ * are one segment that starts at 0. */
 static void add_segments(const struct hmreg_mr *mr, struct token *token)
 {
     uint64_t key = mr_now(mr).key;
@@ -38,7 +39,7 @@ static void add_segments(const struct hmreg_mr *mr, struct token *token)
             (uint64_t)(uintptr_t)mr_iov(mr, i).iov_base, mr_iov(mr, i).iov_len, key};
 }
 
-/* One registration: its segments and, where keys are raw, its key's bytes. */
+/* Adds the segments of one registration and, if keys are raw, its key's bytes. */
 static int add_registration(const struct hmreg_mr *mr, unsigned index, struct token *token)
 {
     const struct hmreg_domain *domain = mr->domain;
@@ -135,7 +136,7 @@ static void unmap_keys(struct hmreg_remote *remote)
         remote->domain->ops.unmap_key(remote->domain->self, remote->mapped[--remote->mapped_count]);
 }
 
-/* Makes the raw keys usable; segments name them by index. */
+/* Maps the raw keys, and replaces each segment's index of a raw key by the mapped key. */
 static int map_keys(struct hmreg_remote *remote)
 {
     struct hmreg_domain *domain = remote->domain;
@@ -231,7 +232,7 @@ void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_
     return remote && !strcmp(remote->domain->ops.name, provider_name) ? remote->priv : NULL;
 }
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_info *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The checks that every form of registration shares, once its ranges are checked; and what memory
- * the ranges are.
+ * See request.h. The checks here are common to all registration calls, which have checked their
+ * ranges before.
  */
 #include "core/mr/request.h"
 
@@ -73,7 +73,7 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
     return 0;
 }
 
-/* ---- what the memory is ----------------------------------------------------------------- */
+/* ---- the memory of the ranges ----------------------------------------------------------- */
 
 static int check_claim(const struct request *request, const struct resolved *found)
 {
@@ -108,11 +108,11 @@ static int check_same(const struct resolved *first, const struct resolved *other
                       hmreg_iface_name(first->iface), first->range.device);
 }
 
-/* Rights by which bytes come into the memory from outside. */
+/* Access rights by which the fabric writes to the memory. */
 #define WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
 
-/* Where pages are taken at registration, they are taken for what will be done with them: what the
- * process itself may not touch, no fabric can. */
+/* A fabric that pins pages at registration pins them for the requested access, which the process
+ * itself must have to the memory. */
 static int check_touch(const struct request *request, const struct resolved *found, size_t index)
 {
     const struct iovec *iov = &request->iov[index];
@@ -130,7 +130,7 @@ static int check_touch(const struct request *request, const struct resolved *fou
     return 0;
 }
 
-/* A caller's descriptor: what it is of, as far as its address or the caller tells. */
+/* Finds the memory of a caller's dmabuf, as far as its address or the caller's claim shows. */
 static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
                            struct resolved *found)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a caller wants registered: the ranges, the rights, the key. All forms of registration become
- * one of these, which is checked here, and whose memory is found here.
+ * A registration request: ranges, access rights, key. All registration calls fill a struct request;
+ * this file checks it and finds the memory of its ranges.
  */
 #ifndef HMREG_CORE_MR_REQUEST_H
 #define HMREG_CORE_MR_REQUEST_H
@@ -15,30 +15,30 @@ struct request {
     size_t count;
     uint64_t access;
     uint64_t requested_key;
-    bool any_key; /* the library chooses */
+    bool any_key; /* the library chooses the key */
     uint64_t flags;
     void *context;
     size_t auth_key_size;
     const uint8_t *auth_key;
     void *hmem_data;
     size_t page_size;
-    const struct hmreg_mr_dmabuf *dmabuf; /* what iov, one range, is in; NULL: in memory */
-    bool claimed;                         /* the caller says what it is: */
+    const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, which is one range; NULL: memory */
+    bool claimed;                         /* the caller claims iface and device: */
     enum hmreg_iface claimed_iface;
-    int claimed_device; /* HMREG_DEVICE_ANY: only the iface */
+    int claimed_device; /* HMREG_DEVICE_ANY: no claim about the device */
 };
 
-/* What a request says besides its ranges: access, offset, flags, key. */
+/* Checks a request except for its ranges: access, offset, flags, key. */
 int request_check(const struct hmreg_domain *domain, const struct request *request,
                   uint64_t offset);
-/* Is the sum of the ranges within the domain's max_len? -EMSGSIZE. */
+/* Checks that the ranges together are not longer than the domain's max_len. -EMSGSIZE. */
 int request_check_length(const struct hmreg_domain *domain, const struct iovec *iov, size_t count);
 /* The range of addresses that a caller's dmabuf covers. -EINVAL, -EBADF. */
 int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out);
 
-/* What every range of a request is; found has room for request->count. All must be of one iface
- * and device (-EINVAL), and be what the caller claimed (-EINVAL). Errors of resolve(); with
- * HMREG_MR_ALLOCATED also -EFAULT: host memory that is not there, or not for what access asks. */
+/* Finds the memory of each range of a request. found: out, request->count elements. All ranges must
+ * have one iface and device, and be what the caller claimed (-EINVAL). Errors of resolve(); with
+ * HMREG_MR_ALLOCATED also -EFAULT: host memory is not mapped, or not with the access needed. */
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);
 

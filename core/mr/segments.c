@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Scatter-gather regions, as kfi_mr_regsgl() has them. Host memory that the fabric takes in one
- * registration becomes one; everything else a composite, a registration for each segment: device
- * memory because each piece then takes its own best path, dmabufs because a fabric takes one.
+ * Scatter-gather regions, as of kfi_mr_regsgl(). Host memory becomes one registration if the fabric
+ * takes that many ranges. Everything else becomes a composite, with a registration for each
+ * segment: for device memory so that each piece takes its own best path, for dmabufs because a
+ * registration takes only one.
  */
 #include "core/mr/segments.h"
 
@@ -16,17 +17,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A composite on its way. */
+/* A registration of segments in progress. */
 struct gathering {
     struct hmreg_domain *domain;
     const struct hmreg_segment *segments;
     size_t count;
-    struct request request; /* of the piece in hand */
-    struct iovec *iov;      /* count: what each segment covers */
-    struct resolved *found; /* count */
+    struct request request; /* the caller's, without ranges */
+    struct iovec *iov;      /* count: the range of each segment */
+    struct resolved *found; /* count: the memory of each segment */
 };
 
-/* ---- what the segments are -------------------------------------------------------------- */
+/* ---- the segments ----------------------------------------------------------------------- */
 
 int segments_check(const struct hmreg_segment *segments, size_t count)
 {
@@ -44,7 +45,7 @@ int segments_check(const struct hmreg_segment *segments, size_t count)
     return 0;
 }
 
-/* The request of one segment alone. */
+/* The request for one segment. */
 static struct request piece_request(const struct gathering *gathering, size_t index)
 {
     struct request request = gathering->request;
@@ -56,7 +57,7 @@ static struct request piece_request(const struct gathering *gathering, size_t in
     return request;
 }
 
-/* What a segment covers. */
+/* Checks a segment and returns its range. */
 static int check_segment(const struct hmreg_segment *segment, size_t index, struct iovec *out)
 {
     char what[32];
@@ -68,7 +69,7 @@ static int check_segment(const struct hmreg_segment *segment, size_t index, stru
     return validate_range_of(what, out->iov_base, out->iov_len);
 }
 
-/* All of them, before a runtime is asked about any. */
+/* Checks all segments before any runtime is queried. */
 static int check_ranges(struct gathering *gathering)
 {
     int rc = 0;
@@ -78,7 +79,7 @@ static int check_ranges(struct gathering *gathering)
     return rc ? rc : request_check_length(gathering->domain, gathering->iov, gathering->count);
 }
 
-/* A descriptor of unknown memory goes with any device's, not with host memory. */
+/* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. */
 static int check_mix(const struct gathering *gathering, size_t index)
 {
     const struct resolved *first = &gathering->found[0], *other = &gathering->found[index];
@@ -108,7 +109,7 @@ static int resolve_segments(struct gathering *gathering)
     return rc;
 }
 
-/* ---- one registration, or several ------------------------------------------------------- */
+/* ---- one registration or several -------------------------------------------------------- */
 
 static bool fits_one(const struct gathering *gathering)
 {
@@ -194,7 +195,7 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
     return rc ? rc : segments_register(domain, segments, count, &request, mr);
 }
 
-/* ---- asking for pieces ------------------------------------------------------------------ */
+/* ---- queries of pieces ------------------------------------------------------------------ */
 
 static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
 {

@@ -267,7 +267,7 @@ struct hmreg_mem_info {
     uint64_t alloc_len;  /* length of that allocation, bytes */
     uint64_t identity;   /* identifies the allocation: memory allocated later at the same address
                             has another identity. 0: unknown. System memory has 0 and is watched by
-                            the monitor; imported memory of some vendors has 0 and is never cached */
+                            the monitor; imported memory of some vendors has 0 and is not cached */
     uint64_t host_addr;  /* the CPU's address of the range; 0: the CPU cannot access it */
 };
 
