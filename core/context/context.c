@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opening and closing: every vendor that is built in and wanted is asked to open its runtime; one
- * that cannot is remembered with its reason and is no error. A runtime that a parent process has
- * used is not opened in a forked child: none of them survives a fork. Neither is any other, if a
- * thread of the parent was loading a runtime at the fork: the dynamic linker and its locks stay in
- * the child as they were in the middle of it.
+ * Opens and closes the library. hmreg_open() opens the runtime of each vendor that is built in and
+ * requested; for a runtime that cannot be opened it keeps the reason, which is no error. A forked
+ * child does not open a runtime that its parent has used, since no runtime survives a fork. It
+ * opens no runtime at all if a thread of the parent was loading one at the fork: the child then
+ * inherits the dynamic linker with its locks held and its data half changed.
  */
 #include "core/context/context.h"
 
@@ -18,11 +18,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Each iface's runtime, over all libraries of the process. Both are epochs, 0: none. A child finds
- * its parent's in `first`, and in `user` if fork() came while another thread was inside. */
+/* The use of each iface's runtime by all hmreg objects of the process, as epochs (process.h); 0:
+ * none. A child finds its parent's epoch in `first`, and also in `user` if it was forked while
+ * another thread of the parent was opening or closing the runtime. */
 static struct {
-    _Atomic uint64_t first; /* in which it was first opened */
-    _Atomic uint64_t user;  /* in which a thread is opening or closing it */
+    _Atomic uint64_t first; /* the epoch in which the runtime was first opened */
+    _Atomic uint64_t user;  /* the epoch in which a thread is opening or closing it now */
 } used[HMREG_IFACE_COUNT];
 
 int context_check(const struct hmreg *lib)
@@ -53,7 +54,8 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
         runtime->ops->device(runtime->self, device, out);
 }
 
-/* Once a library, on the thread that chose. */
+/* Logs the chosen monitor and shows it on the stats page. Called once per library, on the thread
+ * that chose. */
 static void tell_choice(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {0};
@@ -82,7 +84,7 @@ static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
     return iface != HMREG_IFACE_SYSTEM && first && first != epoch;
 }
 
-/* The parent's thread that was loading a runtime at the fork is not in this process. */
+/* Was a thread of the parent loading a runtime at the fork? That thread is not in this process. */
 static bool loading_was_cut(uint64_t epoch)
 {
     for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
@@ -94,8 +96,8 @@ static bool loading_was_cut(uint64_t epoch)
     return false;
 }
 
-/* Starts and ends of a runtime follow each other: not every loader bears two at once. They may take
- * seconds, so a thread that waits sleeps. */
+/* Serializes opening and closing of a runtime, since not every vendor's loader supports two at
+ * once. Either may take seconds, so a waiting thread sleeps. */
 static void use_begin(enum hmreg_iface iface, uint64_t epoch)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -112,8 +114,8 @@ static void use_end(enum hmreg_iface iface)
     atomic_store(&used[iface].user, 0);
 }
 
-/* Opens the runtime as used from before its start. One that is not installed was not touched, so a
- * child may look for it. */
+/* Marks the runtime as used before opening it. If it is not installed, no code of it ran: the mark
+ * is removed, and a child may look for it again. */
 static int open_noted(struct runtime *runtime, uint64_t epoch)
 {
     enum hmreg_iface iface = runtime->ops->iface;
@@ -236,7 +238,7 @@ free_lib:
     return rc;
 }
 
-/* Memory of hmreg_mem_alloc() that is left; NULL: none. */
+/* The address of some memory of hmreg_mem_alloc() that is not freed. NULL: none. */
 static const void *first_owned(struct hmreg *lib)
 {
     const void *addr;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The opened library: which runtimes are there, and what belongs to it.
+ * The opened library, struct hmreg: its settings, the vendor runtimes, the memory monitor, the
+ * stats page, the quota of all caches, and the memory of hmreg_mem_alloc().
  */
 #ifndef HMREG_CORE_CONTEXT_CONTEXT_H
 #define HMREG_CORE_CONTEXT_CONTEXT_H
@@ -15,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* One iface: its vendor, if it is built in, and the vendor's state, if it could be opened. */
+/* The runtime of one iface: the vendor's operations and, if it could be opened, its state. */
 struct runtime {
     const struct hmem_ops *ops; /* NULL: not built in */
     struct hmem *self;
@@ -40,27 +41,27 @@ struct hmreg {
     struct runtime runtimes[HMREG_IFACE_COUNT];
     bool vendors;                 /* a runtime is present besides the system's */
     struct monitor *monitor;      /* watches host memory for all caches */
-    struct stats_page stats_page; /* where their counters are shown */
-    struct quota quota;           /* what they may hold together */
-    pthread_mutex_t sets_lock;    /* the list of them, and who visits one */
-    pthread_cond_t sets_left;     /* a visitor has gone */
+    struct stats_page stats_page; /* shows the caches' counters to other processes */
+    struct quota quota;           /* limits all caches together */
+    pthread_mutex_t sets_lock;    /* guards the list of cache sets, and the visits to each */
+    pthread_cond_t sets_left;     /* a visit to a cache set has ended */
     struct cache_set *sets;
     atomic_uint domains;
-    pthread_mutex_t lock; /* owned; never held across a vendor's call */
+    pthread_mutex_t lock; /* guards owned; never held across a vendor's call */
     struct owned *owned;
 };
 
-/* lib is not NULL and belongs to this process: 0, -EINVAL or -EPERM. */
+/* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
 
-/* The runtime of an iface if it is present, else NULL. SYSTEM always is. */
+/* The runtime of an iface; NULL: not present. SYSTEM is always present. */
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
 
 /* The PCI address and simulated flag of a device; zeroes for device -1. */
 void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struct hmem_device *out);
 
-/* What serves host memory that is to be cached, which chooses it if the default is not chosen yet.
- * DEFAULT: it could not be chosen now. */
+/* The monitor for host memory that is to be cached. If the default is not resolved yet, chooses a
+ * monitor. DEFAULT: none could be chosen now. */
 enum hmreg_monitor context_monitor(struct hmreg *lib);
 
 #endif

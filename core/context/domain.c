@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See domain.h. What a provider left out is made up for here, once, so that nobody above asks
- * whether there is such an operation.
+ * See domain.h. domain_init() replaces each operation that the provider lacks by a default, so that
+ * no caller checks for NULL.
  */
 #include "core/context/domain.h"
 
@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- what a provider left out ----------------------------------------------------------- */
+/* ---- default operations ----------------------------------------------------------------- */
 
 static int absent(const char *what)
 {
@@ -47,7 +47,7 @@ static int no_bind(void *self, struct provider_mr *mr, void *object, uint64_t fl
     return absent("objects to bind a region to");
 }
 
-/* A provider without these has nothing to enable and no pages to look up. */
+/* A provider without these two operations has nothing to enable and no pages to look up. */
 static int no_enable(void *self, struct provider_mr *mr)
 {
     return 0;
@@ -146,8 +146,8 @@ static int check_order(const enum hmreg_path *order)
     return 0;
 }
 
-/* Two caches on top of each other pin each other's entries, so where the fabric has one that is
- * on, ours is off unless the caller set its limits, knowing better. */
+/* Two stacked caches pin each other's entries. So if the fabric's own cache is on, the domain's is
+ * off unless the caller sets its limits. */
 static void set_limits(struct hmreg_domain *domain, const struct hmreg_domain_config *config)
 {
     const struct settings *settings = &domain->lib->settings;
@@ -209,7 +209,7 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
     domain->lib = lib;
     domain->ops = complete(ops);
     domain->caps = *caps;
-    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range is one, if it has an address */
+    if (domain->caps.iov_limit > TOKEN_MAX_SEGMENTS) /* each range may become one segment */
         domain->caps.iov_limit = TOKEN_MAX_SEGMENTS;
     domain->self = self;
     return configure(domain, config);

@@ -34,7 +34,7 @@ void keys_destroy(struct keys *keys)
     pthread_mutex_destroy(&keys->lock);
 }
 
-/* 1 inserted, 0 there already, -ENOMEM. */
+/* 1: inserted, 0: the key is in use, or -ENOMEM. */
 static int insert(struct keys *keys, uint64_t key)
 {
     uint64_t *node;
@@ -73,7 +73,8 @@ int keys_take(struct keys *keys, uint64_t key)
     return 0;
 }
 
-/* As insert(), the next free key of [first, last]. Of one key more than are in use one is free. */
+/* As insert(), for the next free key of [first, last]. Among count + 1 keys at least one is free.
+ */
 static int insert_any(struct keys *keys, uint64_t first, uint64_t last, uint64_t *next,
                       uint64_t *out)
 {
@@ -124,7 +125,7 @@ void keys_give(struct keys *keys, uint64_t key)
 }
 
 struct mapped {
-    uint64_t key; /* first: the tree compares it */
+    uint64_t key; /* first, since compare() reads it */
     unsigned times;
 };
 

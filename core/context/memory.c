@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What can be done with memory without registering it: export a dmabuf, copy, allocate, free.
+ * Operations on memory without registration: dmabuf export, copy, allocation and freeing.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -33,7 +33,7 @@ int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_
 
 struct end {
     struct resolved found;
-    uint64_t addr; /* for the one who copies: the CPU's address where it has one */
+    uint64_t addr; /* the address to copy at: the CPU's if there is one */
 };
 
 static int find_end(struct hmreg *lib, const void *addr, size_t len, bool written, struct end *out)
@@ -63,7 +63,7 @@ static int copy_by(struct hmreg *lib, enum hmreg_iface iface, uint64_t dst, uint
     return runtime->ops->copy(runtime->self, dst, src, len);
 }
 
-/* Between two vendors: through the host, a piece at a time. */
+/* Copies between two vendors' memory through a bounce buffer in host memory. */
 static int copy_bounced(struct hmreg *lib, const struct end *dst, const struct end *src, size_t len)
 {
     char *bounce = malloc(len < BOUNCE_BYTES ? len : BOUNCE_BYTES);
@@ -173,7 +173,7 @@ int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device, enum 
     return 0;
 }
 
-/* Takes it off the list, so that two threads cannot free it both. */
+/* Removes memory from the list before it is freed, so that two threads cannot both free it. */
 static struct owned *take_owned(struct hmreg *lib, void *addr)
 {
     struct owned **link = &lib->owned;
@@ -202,7 +202,7 @@ int hmreg_mem_free(struct hmreg *lib, void *addr)
         return hmreg_fail(-EINVAL, "addr %p is not from hmreg_mem_alloc(), or freed already", addr);
     runtime = context_runtime(lib, owned->iface);
     rc = runtime->ops->free(runtime->self, addr, owned->kind);
-    /* What has shut down, or was reset, has taken its memory along. */
+    /* A runtime that shut down (-ENODEV) or was reset (-EFAULT) has released its memory. */
     if (rc && rc != -ENODEV && rc != -EFAULT)
         keep_owned(lib, owned);
     else

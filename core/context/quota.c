@@ -51,7 +51,7 @@ static enum quota_answer ask(const struct quota *quota, uint64_t bytes)
     return QUOTA_TAKEN;
 }
 
-/* ---- taking it themselves ---------------------------------------------------------------- */
+/* ---- taking the lock --------------------------------------------------------------------- */
 
 enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What all caches of a library may hold together, and hold.
+ * The limits of all caches of a library together, and the regions and bytes charged to them.
  */
 #ifndef HMREG_CORE_CONTEXT_QUOTA_H
 #define HMREG_CORE_CONTEXT_QUOTA_H
@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Its lock is taken inside the caches'. */
+/* Lock order: a cache's lock, then this one. */
 struct quota {
     pthread_mutex_t lock;
-    uint64_t regions, bytes; /* held; above the limit only where that has been lowered */
+    uint64_t regions, bytes; /* charged; above the limits only after those were lowered */
     _Atomic uint64_t max_regions, max_bytes; /* written under the lock */
 };
 
@@ -22,31 +22,32 @@ void quota_destroy(struct quota *quota);
 void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
 
 enum quota_answer {
-    QUOTA_TAKEN,
-    QUOTA_FULL,  /* not while so much is held */
-    QUOTA_NEVER, /* with this limit */
+    QUOTA_TAKEN, /* charged */
+    QUOTA_FULL,  /* does not fit until something is evicted */
+    QUOTA_NEVER, /* does not fit even in an empty cache */
 };
 
-/* Is it too much even if nothing else is held? Without the lock: for who would make room. */
+/* Would a region exceed the limits even if no other were charged? Takes no lock; a caller uses it
+ * before it evicts anything. */
 bool quota_never_fits(const struct quota *quota, uint64_t bytes);
 
-/* What is to be given back. */
+/* A credit that is due to the quota. */
 struct quota_owed {
     uint64_t regions, bytes;
 };
 
-/* A region of so many bytes is remembered, if there is room; and so many no more. Owed is nothing
- * afterwards. */
+/* Credits *owed, which becomes zero, then charges a region of so many bytes if it fits. */
 enum quota_answer quota_take(struct quota *quota, struct quota_owed *owed, uint64_t bytes);
+/* Credits *owed, which becomes zero. */
 void quota_give(struct quota *quota, struct quota_owed *owed);
 
-/* Of caches that were not counted so far. */
+/* Charges the content of caches that were not counted before. */
 void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes);
 
-/* May anything be too much? Where not, caches are not counted. */
+/* Is there a limit? If not, caches are not counted. */
 bool quota_is_limit(const struct quota *quota);
 
-/* Is more held than may be? */
+/* Is more charged than the limits allow? */
 bool quota_is_exceeded(struct quota *quota);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See resolve.h. Host memory a runtime pinned may be known to several runtimes: the first is
- * taken, since all mean the same pages. Device or managed memory has one owner.
+ * See resolve.h. Several runtimes may know the same pinned host memory; the first is taken, since
+ * all mean the same pages. Device or managed memory has one owner.
  */
 #include "core/context/resolve.h"
 
@@ -16,7 +16,7 @@ static bool is_pinned_host(const struct resolved *claim)
     return claim->range.kind == HMREG_MEM_HOST_PINNED;
 }
 
-/* Takes a second claim into account. */
+/* Resolves a second runtime's claim to the memory against the best so far. */
 static int settle(struct resolved *best, const struct resolved *claim, uint64_t addr)
 {
     if (is_pinned_host(claim))
@@ -28,7 +28,7 @@ static int settle(struct resolved *best, const struct resolved *claim, uint64_t 
     return 0;
 }
 
-/* What the runtimes say, in *best. *failed: the first that could not answer, and why. */
+/* Queries each runtime. *best: the owner found. *failed, *failure: the first query that failed. */
 static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *best,
                         int *failed, struct hmreg_error *failure)
 {
@@ -52,7 +52,7 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
     return 0;
 }
 
-/* *out is the system's memory before. */
+/* *out: in, the memory as the system's; out, as its owner's. */
 static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
     struct resolved best = *out;
@@ -65,7 +65,8 @@ static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, s
     hmreg_error_unguard(&guard, !rc);
     if (rc)
         return rc;
-    /* A runtime that could not answer may own it, unless another surely does. */
+    /* A runtime whose query failed may own the memory, unless device or managed memory was found.
+     */
     if (failed && (best.iface == HMREG_IFACE_SYSTEM || is_pinned_host(&best))) {
         hmreg_error_restore(&failure);
         return failed;

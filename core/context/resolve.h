@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is this pointer? Every present runtime is asked; only when each has said "not mine" is
- * it host memory of the system.
+ * Finds which runtime owns the memory behind a pointer. Each present runtime is queried; memory
+ * that no runtime knows is system memory.
  */
 #ifndef HMREG_CORE_CONTEXT_RESOLVE_H
 #define HMREG_CORE_CONTEXT_RESOLVE_H
@@ -13,11 +13,11 @@ struct resolved {
     struct hmem_range range;
 };
 
-/* The range's owner among the runtimes. For system memory range is {device -1, HOST, host_addr}
- * only: whether it is mapped is not looked up. -ERANGE, -EIO, -EEXIST. */
+/* Finds the runtime that owns a range. For system memory out->range has device -1, HOST and
+ * host_addr only; whether it is mapped is not checked. -ERANGE, -EIO, -EEXIST. */
 int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
 
-/* The same, and system memory must be mapped throughout (-EFAULT). */
+/* As resolve(); also checks that system memory is mapped throughout (-EFAULT). */
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
 
 #endif

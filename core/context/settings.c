@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See settings.h.
+ * See settings.h. One function per variable reads it and names the accepted values in its error.
  */
 #include "core/context/settings.h"
 
@@ -18,7 +18,7 @@
 #define ALL_IFACES          ((1u << HMREG_IFACE_COUNT) - 1)
 #define DEFAULT_MAX_REGIONS 4096
 
-/* HMREG_IFACE_COUNT: none has this name. */
+/* HMREG_IFACE_COUNT: no iface has this name. */
 static int iface_named(const char *name, size_t len)
 {
     int iface = 0;
@@ -150,7 +150,7 @@ static int read_number(const char *name, uint64_t *out)
     return 0;
 }
 
-/* HMREG_CHECK_DEFAULT: none has this name. */
+/* HMREG_CHECK_DEFAULT: no check has this name. */
 static enum hmreg_check check_named(const char *name, size_t len)
 {
     if (len == 6 && !memcmp(name, "always", len))
@@ -160,7 +160,7 @@ static enum hmreg_check check_named(const char *name, size_t len)
     return HMREG_CHECK_DEFAULT;
 }
 
-/* "notice", of every iface, or "cuda=notice". */
+/* An item such as "notice", for every iface, or "cuda=notice". */
 static bool read_check(const char *item, size_t len, enum hmreg_check *out)
 {
     const char *equals = memchr(item, '=', len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the environment says: HMREG_* and the names of fi_mr(3). Read once, at hmreg_open(); a
- * wrong value is an error that names the accepted ones.
+ * Settings from the environment: HMREG_* and the variables of fi_mr(3). hmreg_open() reads them
+ * once; an invalid value is an error that names the accepted ones.
  */
 #ifndef HMREG_CORE_CONTEXT_SETTINGS_H
 #define HMREG_CORE_CONTEXT_SETTINGS_H
@@ -12,18 +12,18 @@
 #include <stdbool.h>
 
 struct settings {
-    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s to look for */
-    enum hmreg_monitor monitor;      /* the choice for host memory */
+    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s of the runtimes to load */
+    enum hmreg_monitor monitor;      /* for host memory */
     bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
     uint64_t all_regions, all_bytes; /* of all caches together */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct log log;
     bool stats;      /* show counters to other processes */
-    bool check_puts; /* find puts of regions that no get holds */
+    bool check_puts; /* detect puts without a matching get */
 };
 
-/* Defaults, then the environment, then config (NULL: none). -EINVAL. */
+/* Applies the defaults, then the environment, then config (NULL: none). -EINVAL. */
 int settings_read(const struct hmreg_config *config, struct settings *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See token.h. What arrives came over a network: every field is checked before it is believed.
+ * See token.h. A token comes from a network, so token_read() checks each field before its use.
  */
 #include "core/context/token.h"
 
@@ -33,7 +33,7 @@ static uint64_t take(const uint8_t **at, int bytes)
     return value;
 }
 
-/* CRC-32 (IEEE 802.3), a bit at a time: a token is short and made once. */
+/* CRC-32 (IEEE 802.3), bit by bit: a token is short and written once. */
 static uint32_t crc32(const uint8_t *bytes, size_t size)
 {
     uint32_t crc = ~0u;
@@ -132,7 +132,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     uint64_t version;
     int rc;
 
-    /* A size that no token has may be longer than what is there. */
+    /* Reject a size that no token has before reading: it may exceed the buffer. */
     if (size < LEAST_BYTES || size > MOST_BYTES || take(&at, 4) != MAGIC)
         return bad("these bytes are not one, or are cut short");
     crc = bytes + size - CRC_BYTES;

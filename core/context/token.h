@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A token: the bytes a peer needs to reach a region, in one format for every provider and mode.
- * All numbers are little-endian:
+ * A token: the bytes that a peer needs to access a region, in one format for all providers and
+ * modes. All numbers are little-endian:
  *
  *     0  u32 magic "HMRG"     4  u16 version (1)       6  u16 segments
  *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
  *     16 u64 length           24 u64 access            32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
- *        u32 CRC-32 of all before: the last 4 bytes of every version
+ *        u32 CRC-32 of all bytes before it: the last 4 bytes in every version
  *
- * A segment's base is what RMA calls name its first byte by: a virtual address or 0. Where keys
- * are raw, a segment's key is the index of its raw key; raw keys are all of one length.
+ * A segment's base is the address of its first byte in RMA calls: a virtual address or 0. If keys
+ * are raw, a segment's key is the index of its raw key, and all raw keys have the same length.
  */
 #ifndef HMREG_CORE_CONTEXT_TOKEN_H
 #define HMREG_CORE_CONTEXT_TOKEN_H
@@ -37,11 +37,11 @@ struct token {
     uint8_t raw[TOKEN_MAX_BLOB];
 };
 
-/* Bytes the token takes when written. */
+/* The size of the written token, bytes. */
 size_t token_size(const struct token *token);
 /* Writes token_size() bytes. */
 void token_write(const struct token *token, uint8_t *out);
-/* -EBADMSG, -EPROTONOSUPPORT. */
+/* Reads and checks a token. -EBADMSG, -EPROTONOSUPPORT. */
 int token_read(const uint8_t *bytes, size_t size, struct token *out);
 
 #endif
