@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See barrier.h. The kernel must be told once in each process that membarrier(2) will be used; a
- * child of fork() tells it again when it is refused.
+ * See barrier.h. Each process must register once for membarrier(2); a child of fork() registers
+ * again when the call is refused.
  *
  * A sandbox that is installed later may refuse the call to a process whose hits already rely on it.
- * They cannot be made to fence: one may stand between its store and its load, and a put looks at
- * nothing that could tell it to. What is left is time. A thread's store that comes before a load in
- * its program leaves the store buffer once the cache line arrives, in microseconds at the worst; an
- * interrupt, a switch to another thread and an exit of a virtual machine empty it at once. So
- * WAIT_NS after the caller's own store is visible, each thread has either made the stores visible
- * that it made before loading the old value, or loads the new one. C11 promises of an atomic store
- * only that it becomes visible in a reasonable amount of time (7.17.3); WAIT_NS is a thousand times
- * as long as it takes.
+ * Hits cannot switch to fences then: a thread may be between its store and its load, and a put
+ * reads nothing that could tell it to execute a fence. What remains is to wait. A store leaves the
+ * store buffer once its cache line arrives, in microseconds at worst; an interrupt, a context
+ * switch or a virtual machine exit drains the buffer at once. So WAIT_NS after the caller's own
+ * store is visible, each thread either has made visible the stores that preceded its load of the
+ * old value, or will load the new value. C11 only promises that an atomic store becomes visible in
+ * a reasonable amount of time (7.17.3); WAIT_NS is a thousand times what it takes.
  */
 #include "core/base/barrier.h"
 
@@ -42,7 +41,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Also where a sandbox refuses to sleep. */
+/* Waits WAIT_NS, also in a sandbox that refuses nanosleep(2). */
 static void wait_for_stores(void)
 {
     static const struct timespec pause = {.tv_nsec = WAIT_NS};

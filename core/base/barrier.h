@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A fence that one thread makes for all: hits order their own stores and loads by nothing but the
- * compiler, and who takes a region away pays for both sides, by membarrier(2). Where the kernel has
- * none, each side fences for itself.
+ * An asymmetric memory barrier. A hit orders its stores and loads by a compiler barrier only; the
+ * thread that takes a region out of the cache makes every thread pass a full fence, with
+ * membarrier(2). If the kernel does not have that call, both sides execute a fence.
  *
  * tests/model/protocol/hit.pml models what relies on this; its head lists what it assumes.
  */
@@ -20,15 +20,17 @@
 #endif
 #endif
 
-/* Gets the process ready. False: there is no such call: both sides must call barrier_here(). */
+/* Registers the process for membarrier(2). False: the kernel does not have it, and both sides must
+ * call barrier_here(). */
 bool barrier_start(void);
 
-/* After barrier_start() was true. When it returns, each thread of the process has passed a full
- * fence since the call, or, where the kernel refuses the call by now, its stores have become
- * visible all the same: then it takes 10 ms. */
+/* To be called only after barrier_start() returned true. When it returns, each thread of the
+ * process has passed a full fence since the call. If the kernel has come to refuse membarrier(2),
+ * the call waits 10 ms instead, after which each thread's earlier stores are visible. */
 void barrier_everywhere(void);
 
-/* A full fence of the calling thread. ThreadSanitizer knows no fences, but does know this. */
+/* A full fence of the calling thread. ThreadSanitizer does not model fences, so there it is an
+ * atomic read-modify-write. */
 static inline void barrier_here(void)
 {
 #ifdef BARRIER_TSAN
@@ -40,7 +42,7 @@ static inline void barrier_here(void)
 #endif
 }
 
-/* Keeps the compiler from reordering; the fence is barrier_everywhere()'s. */
+/* A compiler barrier; pairs with the fence of barrier_everywhere(). */
 static inline void barrier_compiler(void)
 {
     atomic_signal_fence(memory_order_seq_cst);

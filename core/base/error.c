@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Errors: a code for programs, a sentence for people, the vendor's own words for both.
+ * See error.h. An error has a code for programs, a sentence for people, and the vendor's own text.
  *
  * A thread's error is allocated at its first failure and found by a pthread key, so a success costs
- * nothing. It is not thread-local data: the library's is of the static kind (hot.h), of which the
- * dynamic linker has a kilobyte and a half for all libraries that are loaded late. The key's
- * destructor is libc's free(3), which is still there when a copy of the library is not.
+ * nothing. It is not thread-local data: the library's is static TLS (thread_cache.h), of which the
+ * dynamic linker reserves about 1.5 KiB for all libraries that are loaded late. The key's
+ * destructor is libc's free(3), which remains when this library is unloaded.
  */
 #include "core/base/error.h"
 
@@ -18,15 +18,15 @@
 #include <string.h>
 
 static _Thread_local struct {
-    struct hmreg_error_guard *guards; /* the latest; one that was overwritten has those outside
-                                         overwritten, too */
-    bool lost;                        /* no memory for the last error */
+    struct hmreg_error_guard *guards; /* the innermost; if its error was overwritten, so were those
+                                         of all outer guards */
+    bool lost;                        /* there was no memory for the last error */
 } thread __attribute__((tls_model("initial-exec")));
 
 /* ---- the last error --------------------------------------------------------------------- */
 
-/* Of threads that make it at once one wins; no lock, which a forked child might find taken. False:
- * there is none left. */
+/* Creates the key at its first use. If several threads create one, a compare-and-swap decides; a
+ * lock might be held for ever in a forked child. False: no key is left. */
 static bool have_key(pthread_key_t *out)
 {
     static _Atomic uint64_t made; /* 1 + the key; 0: none yet */
@@ -43,7 +43,7 @@ static bool have_key(pthread_key_t *out)
     return true;
 }
 
-/* NULL: the thread has had none, or there is no memory for it. */
+/* The thread's error; make: allocates it if there is none. NULL: none, or no memory. */
 static struct hmreg_error *find(bool make)
 {
     pthread_key_t key;
@@ -97,7 +97,7 @@ static void overwrite(const struct hmreg_error *next)
 static void record(int code, const char *source, int64_t vendor_code, const char *vendor_text,
                    const char *format, va_list args)
 {
-    /* The arguments may point into the old error: build the new one aside. */
+    /* The arguments may point into the old error, so the new one is built in a separate struct. */
     struct hmreg_error next = {.code = code, .source = source, .vendor_code = vendor_code};
 
     vsnprintf(next.text, sizeof(next.text), format, args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The error of the calling thread. Whoever sees a failure first calls hmreg_fail() once, with
- * the sentence; callers above pass the code on and stay silent.
+ * The last error of the calling thread. The function that detects a failure calls hmreg_fail() once
+ * with a sentence that describes it; its callers return the code and record nothing.
  */
 #ifndef HMREG_CORE_BASE_ERROR_H
 #define HMREG_CORE_BASE_ERROR_H
@@ -11,33 +11,33 @@
 
 #pragma GCC visibility push(default) /* libhmreg-ofi and -verbs call these */
 
-/* Records a failure of ours. code: negative error number, returned. */
+/* Records a failure that hmreg detected. code: a negative error number, which is returned. */
 int hmreg_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Records a failure a vendor, a fabric or the system reported. source: "cuda", "ofi", "os"...;
+/* Records a failure that a vendor, a fabric or the system reported. source: "cuda", "ofi", "os"...;
  * vendor_text may be NULL. Returns code. */
 int hmreg_fail_vendor(int code, const char *source, int64_t vendor_code, const char *vendor_text,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The failure of a system call: code -errnum, source "os". */
+/* Records the failure of a system call: code -errnum, source "os". Returns -errnum. */
 int hmreg_fail_os(int errnum, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fills a reason: slug is its stable name. The path is kept. Returns code. */
+/* Fills a reason, except for its path. slug: the reason's stable name. Returns code. */
 int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Keeps and restores the thread's error around work whose failure is not the caller's. */
+/* Save and restore the thread's last error around work whose failure is not the caller's. */
 void hmreg_error_save(struct hmreg_error *out);
 void hmreg_error_restore(const struct hmreg_error *saved);
 
 #pragma GCC visibility pop
 
-/* The same where a failure is rare: what the error was is copied only when it is overwritten. Each
- * guard is ended once, the latest begun first, by the thread that began it. */
+/* The same for work that rarely fails: the last error is copied only when it is overwritten. The
+ * thread that begins a guard ends it once; guards nest. */
 struct hmreg_error_guard {
     struct hmreg_error_guard *outer;
     bool overwritten;
-    struct hmreg_error before; /* if overwritten */
+    struct hmreg_error before; /* valid if overwritten */
 };
 void hmreg_error_guard(struct hmreg_error_guard *guard);
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restore);

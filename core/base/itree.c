@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See itree.h. A treap: ordered by address, a heap by priority, which is chance enough if it is the
- * number well shuffled; so its depth is logarithmic whatever the order of insertions. Each node
- * knows the greatest end below it, which tells a search the subtrees that end too early.
+ * See itree.h. A treap: a search tree by address and a heap by priority. The priority is a hash of
+ * the element number, which is random enough to make the expected depth logarithmic for any order
+ * of insertions. Each node has the greatest end in its subtree, so that a search skips subtrees
+ * that end too early.
  */
 #include "core/base/itree.h"
 
 #include <stdbool.h>
 
-/* A total order, so that equal ranges have one too. */
+/* A total order: equal ranges are ordered by number. */
 static bool before(const struct itree *tree, uint32_t left, uint32_t right)
 {
     const struct itree_node *a = itree_at(tree, left), *b = itree_at(tree, right);
@@ -20,7 +21,7 @@ static bool before(const struct itree *tree, uint32_t left, uint32_t right)
     return left < right;
 }
 
-/* MurmurHash3's last step: each bit of the number decides about each of the result. */
+/* MurmurHash3's finalizer: each bit of the number affects every bit of the result. */
 static uint32_t priority(uint32_t number)
 {
     number = (number ^ number >> 16) * 0x85ebca6bu;
@@ -43,7 +44,7 @@ static void update(const struct itree *tree, uint32_t number)
     raise_last(tree, node, node->right);
 }
 
-/* Parts a subtree into what comes before a node and what comes after it. */
+/* Splits a subtree into the nodes before a node and those after it. */
 static void split(const struct itree *tree, uint32_t root, uint32_t number, uint32_t *low,
                   uint32_t *high)
 {
@@ -111,7 +112,8 @@ static uint32_t without(const struct itree *tree, uint32_t root, uint32_t number
     return root;
 }
 
-/* What reaches further than the node does so without it: there only the way is looked for. */
+/* A subtree that ends after the node does so also without it. So the first loop only descends, and
+ * without() updates `last` from the first subtree that does not. */
 void itree_remove(struct itree *tree, uint32_t number)
 {
     uint64_t end = itree_at(tree, number)->end;
@@ -146,8 +148,8 @@ static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,
     return next(tree, node->right, previous, latest_start, earliest_end);
 }
 
-/* From the start there is no way back: a left subtree that reaches far enough has the first, or,
- * where the node itself begins too late, nothing else can. */
+/* itree_next() from the start, without backtracking: if the left subtree ends late enough, it
+ * contains the first match or, if a node there starts too late, all later nodes do so too. */
 static uint32_t first(const struct itree *tree, uint64_t latest_start, uint64_t earliest_end)
 {
     uint32_t at = tree->root;

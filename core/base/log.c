@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See log.h. A line is written by one write(2), so that lines of several threads stay whole.
+ * See log.h. One write(2) writes each line, so that the lines of several threads do not mix.
  */
 #include "core/base/log.h"
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the library says of itself besides its answers: to the application's callback, and to stderr
- * as far as HMREG_LOG asks for it. By itself it writes one kind of line only: that host memory is
- * not cached at all, which nothing else would tell. Never called under a lock or in a hook.
+ * The log: messages go to the application's callback, and to stderr up to the level of HMREG_LOG.
+ * By default only one message is written to stderr: that host memory is not cached at all, which
+ * the application would not notice otherwise. Never called under a lock or in a hook.
  */
 #ifndef HMREG_CORE_BASE_LOG_H
 #define HMREG_CORE_BASE_LOG_H
 
 #include <hmreg/hmreg.h>
 
-/* Least urgent level that stderr gets. */
+/* The least severe level that is written to stderr. */
 enum log_stderr {
     LOG_STDERR_OFF = -1,
-    LOG_STDERR_UNSET = 0, /* HMREG_LOG says nothing: log_must() only, if there is no callback */
-    /* from here on enum hmreg_log_level */
+    LOG_STDERR_UNSET = 0, /* HMREG_LOG is not set: log_must() only, and only without a callback */
+    /* Larger values are those of enum hmreg_log_level. */
 };
 
 struct log {
@@ -22,10 +22,10 @@ struct log {
     int level; /* enum log_stderr */
 };
 
-/* text: one line, without its end. */
+/* Logs one line. format: printf's, without a newline. */
 void log_say(const struct log *log, enum hmreg_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* An error that stderr gets unless HMREG_LOG=off, or the callback has it. */
+/* Logs an error that is also written to stderr if HMREG_LOG is not set and there is no callback. */
 void log_must(const struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See maps.h. A mapping of MAP_ANONYMOUS | MAP_HUGETLB has an inode all the same, of a file that
- * has no name anywhere; only the text of its name tells it from a file of a hugetlbfs, which others
- * may truncate.
+ * See maps.h. A mapping of MAP_ANONYMOUS | MAP_HUGETLB has an inode too, of a kernel-internal file.
+ * Only the name that the kernel prints for that file distinguishes the mapping from one of a file
+ * in a hugetlbfs, which another process may truncate.
  */
 #include "core/base/maps.h"
 
@@ -45,7 +45,7 @@ static bool is_unnamed_hugetlb(const char *name)
     return !strcmp(name, "/anon_hugepage (deleted)") || !strcmp(name, "/anon_hugepage");
 }
 
-/* ---- by asking -------------------------------------------------------------------------- */
+/* ---- by ioctl --------------------------------------------------------------------------- */
 
 static int ask(int fd, struct procmap_query *query)
 {
@@ -53,7 +53,7 @@ static int ask(int fd, struct procmap_query *query)
     return ioctl(fd, PROCMAP_QUERY_IOCTL, query) ? -errno : 0;
 }
 
-/* A name that does not fit is another one: -ENAMETOOLONG. */
+/* If the mapping's name does not fit (-ENAMETOOLONG), it is another name. */
 static bool asks_for_unnamed_hugetlb(int fd, uint64_t addr)
 {
     char name[64] = "";
@@ -104,9 +104,9 @@ static bool answers(int fd)
     return next_by_asking(fd, 0, &map) >= 0;
 }
 
-/* ---- by reading ------------------------------------------------------------------------- */
+/* ---- by parsing the text ---------------------------------------------------------------- */
 
-/* The next byte of the text, or -1 at its end, or -errno below that. */
+/* Returns the next byte of the text; -1 at its end; -1 - errno on failure. */
 static int read_byte(struct maps *maps)
 {
     ssize_t count;
@@ -123,8 +123,8 @@ static int read_byte(struct maps *maps)
     return (unsigned char)maps->text[maps->at++];
 }
 
-/* A line's beginning; a file's name may be longer than any room, and say anything. 1, 0: the end,
- * or -errno. */
+/* Reads a line and keeps its first size - 1 bytes: a file's name may have any length and content.
+ * 1: read; 0: end of the list; or -errno. */
 static int read_line(struct maps *maps, char *line, unsigned size)
 {
     unsigned len = 0;
@@ -153,7 +153,7 @@ static bool parse(const char *line, struct map *out)
     return true;
 }
 
-/* The lines come in the order of addresses, so one pass serves a whole walk upwards. */
+/* The lines are in address order, so a walk reads the text once. */
 static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
 {
     char line[256];
@@ -167,7 +167,8 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
 
 /* ---- walks ------------------------------------------------------------------------------ */
 
-/* The list of the whole process. "self" is the first thread, which may have ended. */
+/* Opens the list, which is the same for all threads. Not by /proc/self, which is the first thread's
+ * and useless once that thread has ended. */
 static int open_list(void)
 {
     return open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
@@ -199,7 +200,7 @@ void maps_end(struct maps *maps)
     maps->fd = -1;
 }
 
-/* The application has closed the kept descriptor: there is none, or it is another file's. */
+/* Did the application close the shared descriptor? Its number is then unused or another file's. */
 static bool is_lost(int rc)
 {
     return rc == -EBADF || rc == -ENOTTY || rc == -EINVAL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The kernel's list of this process's mappings, in the order of addresses: by the PROCMAP_QUERY
- * ioctl where there is one (Linux 6.11: a microsecond a question), by reading the list as text
- * elsewhere. Nothing is allocated and no lock is taken.
+ * Walks the kernel's list of this process's mappings in address order: with the PROCMAP_QUERY ioctl
+ * if the kernel has it (Linux 6.11; about 1 us per query), else by parsing the text of
+ * /proc/thread-self/maps. Allocates nothing and takes no lock.
  */
 #ifndef HMREG_CORE_BASE_MAPS_H
 #define HMREG_CORE_BASE_MAPS_H
@@ -15,29 +15,30 @@
 struct map {
     uint64_t start, end;
     bool readable, writable, executable;
-    bool anonymous; /* private, and of no file; huge pages of MAP_ANONYMOUS | MAP_HUGETLB too */
+    bool anonymous; /* private without a file, including MAP_ANONYMOUS | MAP_HUGETLB */
 };
 
-/* A walk up the list. */
+/* A walk through the list, upwards. */
 struct maps {
-    int kept; /* see maps_keep() */
-    int fd;   /* this walk's own; -1: not opened */
-    bool asks;
-    unsigned at, filled;
-    char text[2048]; /* of the list, where it is read */
+    int kept;            /* the shared descriptor of maps_keep(); -1: none */
+    int fd;              /* the walk's own descriptor; -1: not opened */
+    bool asks;           /* fd supports PROCMAP_QUERY */
+    unsigned at, filled; /* position in text, bytes in text */
+    char text[2048];     /* read from the list, without PROCMAP_QUERY */
 };
 
-/* A descriptor that walks may share, since opening the list costs several times what a question
- * does. None: this kernel's list is read as text, or cannot be opened; walks do without. A forked
- * child must not use its parent's. */
+/* Opens a descriptor for all walks to share, since opening the list takes several times as long as
+ * a query. fd -1: the kernel does not have PROCMAP_QUERY, or the list cannot be opened; walks work
+ * without it. A forked child must not use its parent's descriptor. */
 struct owned_fd maps_keep(void);
 
-/* kept: its number. If the application has closed it, walks notice and do without. */
+/* kept: the shared descriptor's number, or -1. If the application closed it, the walk detects that
+ * and opens its own. */
 void maps_begin(struct maps *maps, int kept);
 void maps_end(struct maps *maps);
 
-/* The mapping that contains addr, or the next above it. addr is not below that of an earlier
- * question of this walk. 1: found; 0: none above; or -errno, nothing recorded. */
+/* Finds the mapping that contains addr, or else the next above it. addr must not decrease during a
+ * walk. 1: found; 0: none; or -errno, not recorded. */
 int maps_next(struct maps *maps, uint64_t addr, struct map *out);
 
 #endif

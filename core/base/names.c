@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Words for the public enums, for messages and tables. One place, so that text, JSON and
- * environment variables all say the same.
+ * The names of the public enums' values, in one place, so that text, JSON and environment variables
+ * use the same names.
  */
 #include <hmreg/hmreg.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See owned_fd.h. Each userfaultfd and each open /proc file has an inode of its own.
+ * See owned_fd.h. Each userfaultfd has its own inode, and so has each /proc file.
  */
 #include "core/base/owned_fd.h"
 

@@ -24,7 +24,7 @@ void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
 enum quota_answer {
     QUOTA_TAKEN, /* charged */
     QUOTA_FULL,  /* does not fit until something is evicted */
-    QUOTA_NEVER, /* does not fit even in an empty cache */
+    QUOTA_NEVER, /* exceeds a limit even with nothing else charged */
 };
 
 /* Would a region exceed the limits even if no other were charged? Takes no lock; a caller uses it
