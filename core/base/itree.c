@@ -148,8 +148,8 @@ static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,
     return next(tree, node->right, previous, latest_start, earliest_end);
 }
 
-/* itree_next() from the start, without backtracking: if the left subtree ends late enough, it
- * contains the first match or, if a node there starts too late, all later nodes do so too. */
+/* itree_next() from the start, without backtracking: a left subtree that ends late enough contains
+ * the first node that does; if that node starts too late, so do all nodes after it. */
 static uint32_t first(const struct itree *tree, uint64_t latest_start, uint64_t earliest_end)
 {
     uint32_t at = tree->root;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See process.h. Kernels without MADV_WIPEONFORK (before 4.14) get a fork handler instead,
- * which raw clone(2) escapes; the page escapes nothing.
+ * See process.h. On kernels without MADV_WIPEONFORK (before 4.14) a fork handler wipes the pages
+ * instead; a raw clone(2) bypasses the handler, but not MADV_WIPEONFORK.
  *
- * Epochs travel: loopback peers tell by them whether a token is of their own process. A pid alone
- * would not do, since it comes again, in time and in other pid namespaces.
+ * Loopback tokens contain the epoch, by which a peer detects a token of its own process. A pid
+ * alone would not do: the kernel reuses pids, and other pid namespaces have the same ones.
  */
 #include "core/base/process.h"
 
@@ -24,8 +24,8 @@
 
 #define DONE (-1)
 
-/* Nobody is at it: 0. Else who is, by its process: a child does not wait for a thread that it does
- * not have. */
+/* *who: 0: no thread runs make(); DONE; or the pid of the process in which a thread runs it. A
+ * child sees its parent's pid and so does not wait for a thread that it does not have. */
 bool process_once(atomic_int *who, bool (*make)(void))
 {
     int process = (int)getpid(), at = atomic_load(who);
@@ -49,7 +49,8 @@ void process_once_done(atomic_int *who)
 
 /* ---- pages ------------------------------------------------------------------------------ */
 
-/* Where the kernel does not wipe, these are left to the fork handler. A page ends with the link. */
+/* The pages that the fork handler wipes, because the kernel does not. A page's last bytes are the
+ * link to the next. */
 static struct {
     pthread_mutex_t lock;
     atomic_int handled;
@@ -120,8 +121,9 @@ static void *map_wiped(size_t size)
     return NULL;
 }
 
-/* The first that is asked for lies together, so that it is one mapping: beside other memory, which
- * is not wiped, each would be one of its own. It costs nothing until it is used. */
+/* The first requests are served from one mapping: since the attribute MADV_WIPEONFORK keeps the
+ * kernel from merging a page with its neighbours, each would be a mapping of its own. Pages of it
+ * take no memory until they are used. */
 #define TOGETHER_PAGES 16
 #define TOGETHER_LARGE ((size_t)320 << 10) /* for memhooks' table */
 
@@ -135,7 +137,7 @@ static size_t together_size(void)
     return TOGETHER_PAGES * page_size() + TOGETHER_LARGE;
 }
 
-/* NULL: no memory, or this kernel does not wipe. */
+/* The shared mapping. NULL: no memory, or the kernel does not wipe. */
 static char *together_base(void)
 {
     char *made = atomic_load(&together.base), *other = NULL;
@@ -149,7 +151,7 @@ static char *together_base(void)
     return other;
 }
 
-/* Whole pages; NULL: there is no room. */
+/* Takes whole pages of the shared mapping. NULL: too few are left. */
 static void *take_together(size_t size)
 {
     char *base = together_base();
@@ -209,13 +211,14 @@ static bool is_together(const void *page)
     return base && (uintptr_t)page - base < together_size();
 }
 
-/* One of those that lie together is not used again: who frees it was the slower of two threads,
- * which happens once. */
+/* A page of the shared mapping is not reused. Only a thread that lost the race to publish a page
+ * frees one, which happens once for each. */
 void process_page_free(void *page)
 {
     if (is_together(page))
         return;
-    /* Where the kernel wipes there is none, and a child need not find the lock free. */
+    /* If the kernel wipes, the list is empty, and a child does not take the lock, which may be
+     * held. */
     if (atomic_load(&unwiped.first)) {
         pthread_mutex_lock(&unwiped.lock);
         forget_unwiped(page);
@@ -229,7 +232,8 @@ void process_page_free(void *page)
 static _Atomic uint64_t no_epoch;
 _Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
 
-/* Once a process family: the page itself is inherited, its content is not. NULL: no memory. */
+/* Allocates the page of the epoch. A child inherits the page, but not its content. NULL: no
+ * memory. */
 static _Atomic uint64_t *make_page(void)
 {
     _Atomic uint64_t *made = process_page();
@@ -247,7 +251,7 @@ static uint64_t new_epoch(void)
     uint32_t chance = 0;
     struct timespec now;
 
-    /* Not libc's getrandom(), which since glibc 2.41 maps pages for itself. */
+    /* Not libc's getrandom(), which maps pages since glibc 2.41. */
     if (syscall(SYS_getrandom, &chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance)) {
         clock_gettime(CLOCK_REALTIME, &now);
         chance = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec;
@@ -267,6 +271,6 @@ uint64_t process_epoch_start(void)
         return 0;
     }
     fresh = new_epoch();
-    /* Two threads may start it: one epoch wins. */
+    /* If two threads start it, the first compare-and-swap decides. */
     return atomic_compare_exchange_strong(page, &epoch, fresh) ? fresh : epoch;
 }

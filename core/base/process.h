@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Which process is this? A child of fork() must not touch its parent's registrations, and a
- * hit must notice that at the cost of one load. A page the kernel wipes at fork holds the
- * process's epoch: objects remember theirs, and in a child no old epoch matches. No lock is
- * involved, so a child of a thread's fork() cannot find one held for ever.
+ * Detects fork(). A child must not touch its parent's registrations, and a hit must detect that
+ * with one load. So a page that the kernel wipes at fork() holds the process's epoch, and each
+ * object holds the epoch it was created in, which matches in no child. No lock is involved, so a
+ * child cannot find one held for ever by a thread that it does not have.
  */
 #ifndef HMREG_CORE_BASE_PROCESS_H
 #define HMREG_CORE_BASE_PROCESS_H
@@ -13,35 +13,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts (or, in a child, restarts) the epoch. Returns it: the pid in the upper half, chance in
- * the lower, never 0. 0 with -ENOMEM recorded: no memory for the page. */
+/* Starts the process's epoch if it has none, and returns it: the pid in the upper half, a random
+ * number in the lower, never 0. 0: no memory for the page, with -ENOMEM recorded. */
 uint64_t process_epoch_start(void);
 
 extern _Atomic(_Atomic uint64_t *) process_epoch_page;
 
-/* Is this the process in which the epoch was started? */
+/* Was the epoch started in this process? */
 static inline bool process_is(uint64_t epoch)
 {
-    /* Acquire: pairs with the page's publication. The epoch itself orders nothing. */
+    /* Acquire: pairs with the publication of the page. Relaxed: the epoch orders nothing. */
     _Atomic uint64_t *page = atomic_load_explicit(&process_epoch_page, memory_order_acquire);
 
     return atomic_load_explicit(page, memory_order_relaxed) == epoch;
 }
 
-/* Once a process and its children, as pthread_once(3): but a failure is not for ever, whoever comes
- * next tries again. make() is true when it is done. */
+/* As pthread_once(3), for a process and its later children, except that after a failure the next
+ * caller tries again. make() returns true on success. *who is 0 at first. */
 bool process_once(atomic_int *who, bool (*make)(void));
 
-/* Who made it may have been cut off by a fork before it said so. What make() brought about says it
- * in the child: fork handlers, that they are there, lest they be there twice. */
+/* Marks *who as done. A fork may separate the success of make() from its mark. So a fork handler
+ * that make() registered calls this in the child, which then does not register it again. */
 void process_once_done(atomic_int *who);
 
-/* A page, all zero, and zero again in a forked child. NULL: no memory; nothing is recorded. */
+/* Allocates a zeroed page that is zeroed again in a forked child. NULL: no memory; not recorded. */
 void *process_page(void);
 void process_page_free(void *page);
 
-/* The same of any size, kept for ever, where the kernel wipes: NULL with ENOMEM, or, where it does
- * not, EINVAL in errno. */
+/* The same of any size, never freed, and only if the kernel wipes at fork. NULL: errno is ENOMEM,
+ * or EINVAL if the kernel does not wipe. */
 void *process_wiped(size_t size);
 
 #endif

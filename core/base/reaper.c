@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See reaper.h. `awake` says that the thread will look again before it sleeps: the thread clears
- * it, looks whether anything is due, and only then sleeps on it, while reaper_wake() sets it after
- * something has become due. Both are sequentially consistent, so one of the two sees the other.
+ * See reaper.h. `awake` set means that the thread will check for work again before it sleeps. The
+ * thread clears it, checks whether anything is due, and then sleeps on it; reaper_wake() sets it
+ * after work has become due. Both are sequentially consistent, so one sees the other's store.
  *
- * After a round for which it was woken, or in which something was due, the thread rests for some
- * milliseconds instead, with `awake` set: a program that changes memory all the time pays for one
- * wake in that time, and what it ended is deregistered together. The first sleep after that ends in
- * any case, and the clients tidy.
+ * After a round for which it was woken, or in which something was due, the thread pauses for
+ * REST_NS with `awake` set. So a program that keeps changing memory makes one wake-up call in that
+ * time, and the regions are deregistered in a batch. The next sleep has a timeout, after which
+ * clients tidy.
  *
- * At exit(3) the thread stops before any library's destructor runs: a fabric that has shut down
- * must not be called.
+ * At exit(3) the thread stops before the destructor of any library runs, since a fabric that has
+ * shut down must not be called.
  *
- * Locks: life_lock serializes starting and stopping; `lock` guards the list, what is visited and
- * which thread runs, and is inside it. No client is called under either. All is on a page that is
- * wiped in a forked child, where zero is a list of none and a lock that is free.
+ * Locks: life_lock serializes start and stop; `lock`, taken inside it, guards the list, the visits
+ * and `running`. Under either, only is_due() of a client is called. All state is on a page that is
+ * wiped in a forked child, where zeroes are an empty list and free locks.
  */
 #include "core/base/reaper.h"
 
@@ -38,13 +38,13 @@ struct reaper {
     pthread_cond_t left; /* a client is no longer visited */
     struct reaper_client *clients;
     pthread_t thread;
-    bool running; /* written with both locks held */
+    bool running; /* written under both locks */
     atomic_uint stopping;
 };
 
 static _Atomic(struct reaper *) shared;
 static _Atomic int64_t idle_ns = REAPER_IDLE_NS;
-static atomic_uint awake = 1; /* 1 also where no thread sleeps */
+static atomic_uint awake = 1; /* also 1 while there is no thread */
 
 /* ---- sleeping --------------------------------------------------------------------------- */
 
@@ -96,8 +96,8 @@ static bool goes_on(const struct reaper *reaper, const struct reaper_client *cli
     return !client->paused && !atomic_load(&reaper->stopping);
 }
 
-/* A client that is visited stays in the list. The lock is let go for each call, and a thread that
- * pauses the client waits for one at the most. */
+/* Calls a function of a client, which stays in the list during the visit. The lock is released for
+ * each call, so a thread that pauses the client waits for one call at most. */
 static bool call(struct reaper *reaper, struct reaper_client *client,
                  bool (*function)(struct reaper_client *client))
 {
@@ -114,7 +114,7 @@ static bool call(struct reaper *reaper, struct reaper_client *client,
     return more;
 }
 
-/* False: nothing was due. */
+/* Serves all clients that are due. False: none was. */
 static bool go_round(struct reaper *reaper)
 {
     struct reaper_client *client;
@@ -133,7 +133,8 @@ static bool go_round(struct reaper *reaper)
     return due;
 }
 
-/* Ends early if something becomes due. A client that is paused is tidied some time after. */
+/* Tidies all clients; stops early if work becomes due. A paused client is tidied after it resumes.
+ */
 static void tidy(struct reaper *reaper)
 {
     struct reaper_client *client;
@@ -147,7 +148,8 @@ static void tidy(struct reaper *reaper)
     pthread_mutex_unlock(&reaper->lock);
 }
 
-/* False: it was not woken. The sleep has an end if reaper_wake() was called since the last one. */
+/* Returns whether the thread was woken. The sleep has a timeout if reaper_wake() was called since
+ * the last sleep. */
 static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle)
 {
     bool ends = atomic_exchange(&awake, 0);
@@ -181,7 +183,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- start and stop --------------------------------------------------------------------- */
 
 static struct reaper *reaper_page(void)
 {
@@ -223,8 +225,8 @@ static bool runs_on_another_thread(struct reaper *reaper)
     return runs;
 }
 
-/* Waits for the call that is under way, but not for ever: a fabric may hang. Other threads may
- * start and stop the reaper meanwhile. */
+/* Stops the thread and waits for a call in progress, at most EXIT_PATIENCE_NS since a fabric may
+ * hang. Other threads may start and stop the reaper at the same time. */
 static void at_exit(void)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
@@ -255,7 +257,7 @@ static void set_running(struct reaper *reaper, bool running, pthread_t thread)
     pthread_mutex_unlock(&reaper->lock);
 }
 
-/* With life_lock held. No client has joined: the thread visits none before it is known. */
+/* With life_lock held. No client has joined yet, so the thread visits none before set_running(). */
 static bool start(struct reaper *reaper)
 {
     static atomic_int heard;
@@ -306,7 +308,7 @@ bool reaper_join(struct reaper_client *client)
     return started;
 }
 
-/* False: it has not joined. */
+/* Removes a client from the list. False: it had not joined. */
 static bool unlink_client(struct reaper *reaper, struct reaper_client *client)
 {
     struct reaper_client **link = &reaper->clients;

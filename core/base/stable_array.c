@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stable array.h. What is reserved has no memory and no rights, which costs a line in the
- * kernel's list of mappings and nothing else; where even addresses are rationed, less is taken.
+ * See stable_array.h. The reservation is a PROT_NONE mapping, which costs address space but no
+ * memory. If the address space is limited, a smaller one is reserved.
  */
 #include "core/base/stable_array.h"
 
@@ -29,7 +29,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) & ~(page - 1);
 }
 
-/* *bytes: out, how many. NULL: none. */
+/* Reserves addresses. *bytes: out, how many. NULL: no addresses. */
 static void *reserve(size_t size, size_t *bytes)
 {
     void *base = MAP_FAILED;
@@ -66,7 +66,7 @@ static bool have_addresses(struct stable_array *shelf, pthread_mutex_t *lock)
     return true;
 }
 
-/* Threads that grow it at once make the same bytes usable. */
+/* Threads that grow the array at the same time make the same bytes usable. */
 bool stable_array_grow(struct stable_array *shelf, uint32_t end, pthread_mutex_t *lock)
 {
     size_t usable;

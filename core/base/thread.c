@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See thread.h. The attributes are set before the thread runs: one that starts with its creator's
- * CPU and class may not get to set them itself. Where a sandbox forbids that, the thread starts as
- * its creator is. The kernel leaves of all CPUs those that the process's cpuset has.
+ * See thread.h. The attributes are set before the thread runs, since a thread that starts with its
+ * creator's CPU and scheduling class may never run to set them. If a sandbox forbids that, the
+ * thread starts with its creator's attributes. The affinity mask has all CPUs; the kernel restricts
+ * it to the process's cpuset.
  */
 #include "core/base/thread.h"
 
@@ -37,7 +38,7 @@ static int set_attributes(pthread_attr_t *attr)
     return rc ? rc : pthread_attr_setschedparam(attr, &normal);
 }
 
-/* own_stack: of the caller's, or of STACK_BYTES; else of the size that any thread has. */
+/* own_stack: the caller's stack, or one of STACK_BYTES; else one of the default size. */
 static int create_normal(pthread_t *out, bool own_stack, const struct thread_stack *stack,
                          void *(*run)(void *), void *arg)
 {
@@ -55,7 +56,7 @@ static int create_normal(pthread_t *out, bool own_stack, const struct thread_sta
     return rc;
 }
 
-/* A program may keep more thread-local data than our stack has room for (EINVAL). */
+/* EINVAL: the program's thread-local data does not fit the stack. */
 static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg)
 {
     int rc = create_normal(out, true, stack, run, arg);

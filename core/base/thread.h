@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The library's own threads. They serve every thread of the process, so they take after none: all
- * CPUs that the process may use, the normal scheduling class, no signal handled. A thread that
- * inherited a polling thread's CPU and real-time priority would never run beside it.
+ * Starts the library's own threads. They serve all threads of the process, so they do not inherit
+ * the attributes of the thread that creates them: they may use all CPUs of the process, have the
+ * normal scheduling class, and block all signals. A thread that inherited the CPU and real-time
+ * priority of a polling thread would never run.
  */
 #ifndef HMREG_CORE_BASE_THREAD_H
 #define HMREG_CORE_BASE_THREAD_H
@@ -10,16 +11,16 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* A stack of the caller's, which stays until the thread is joined. */
+/* A stack that the caller provides and keeps until it has joined the thread. */
 struct thread_stack {
     void *base;
     size_t size;
 };
 
-/* stack: NULL for one of libc's, with a guard below it, which is two mappings. A stack of the
- * caller's is not used if it has no room for the program's thread-local data. name: as for
- * pthread_setname_np(3). 0, or -ENOMEM, -EAGAIN with the failure recorded; what: the end of that
- * sentence, as in "no thread to monitor host memory". */
+/* Starts a thread. stack: NULL: libc allocates one with a guard page, which makes two mappings. The
+ * caller's stack is not used if it is too small for the program's thread-local data. name: as for
+ * pthread_setname_np(3). -ENOMEM, -EAGAIN, recorded; what: the end of the recorded text, as in "no
+ * thread to monitor host memory". */
 int thread_start(pthread_t *out, const char *name, const struct thread_stack *stack,
                  void *(*run)(void *), void *arg, const char *what);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See validate.h.
+ * See validate.h. Each check records the failure, with the argument and the accepted values.
  */
 #include "core/base/validate.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_BYTES 4096 /* of an input struct, in any version */
+#define MOST_BYTES 4096 /* largest size of an input struct, in any version */
 
 int validate_pointer(const void *pointer, const char *argument)
 {
@@ -125,7 +125,7 @@ void validate_copy_out(void *callers, const void *ours, size_t known_size)
     size_t size;
 
     memcpy(&size, callers, sizeof(size));
-    /* The size field itself stays the caller's. */
+    /* The size field keeps the caller's value. */
     memcpy((char *)callers + sizeof(size), (const char *)ours + sizeof(size),
            (size < known_size ? size : known_size) - sizeof(size));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The door: every argument of the public interface is checked here, before anything is called,
- * so that all providers and vendors refuse the same things with the same sentence.
+ * Checks of arguments of the public interface. Each public function calls them before anything
+ * else, so that all providers and vendors refuse the same arguments with the same text.
  */
 #ifndef HMREG_CORE_BASE_VALIDATE_H
 #define HMREG_CORE_BASE_VALIDATE_H
@@ -9,41 +9,44 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
-/* Fails -EINVAL naming the argument if pointer is NULL. */
+/* Checks that pointer is not NULL. -EINVAL, with the argument's name in the text. */
 int validate_pointer(const void *pointer, const char *argument);
 
-/* addr not NULL, len not 0, addr + len does not wrap. */
+/* Checks that addr is not NULL, len is not 0, and addr + len does not wrap. -EINVAL. */
 int validate_range(const void *addr, size_t len);
 
-/* The same for one of several ranges, by its argument's name. */
+/* The same for one of several ranges, which argument names. */
 int validate_range_of(const char *argument, const void *addr, size_t len);
 
-/* Each range, and their number between 1 and limit. */
+/* Checks each range, and that there are 1 to limit of them. -EINVAL. */
 int validate_iov(const struct iovec *iov, size_t count, size_t limit);
 
-/* At least one right, none unknown. */
+/* Checks that at least one access right is set and none is unknown. -EINVAL. */
 int validate_access(uint64_t access);
 
-/* No bit outside known: -HMREG_EBADFLAGS. */
+/* Checks that flags has no bit outside known. -HMREG_EBADFLAGS. */
 int validate_flags(uint64_t flags, uint64_t known, const char *argument);
 
+/* Checks that iface is one of enum hmreg_iface. -EINVAL. */
 int validate_iface(enum hmreg_iface iface);
 
-/* Host memory has no device: -1 and 0 both say so. Fails with code. */
+/* Checks the device of system memory, which is -1 or 0. Fails with code. */
 int validate_system_device(int device, int code);
 
-/* An output struct's size field: at least the first version's, which is all of `least`. */
+/* Checks an output struct's size field. least: the size of the struct's first version. -EINVAL. */
 int validate_out_size(size_t size, size_t least, const char *type);
 
 /*
- * Copies a caller's input struct, which begins with its size, over ours of known_size: fields the
- * caller is too old to have are zero; bytes we are too old to know must be zero (-EINVAL).
+ * Copies a caller's input struct, which begins with its size, to the library's of known_size bytes.
+ * Fields beyond the caller's size become zero; the caller's bytes beyond known_size must be zero
+ * (-EINVAL).
  * least: the size of the struct's first version.
  */
 int validate_copy_in(void *ours, size_t known_size, const void *callers, size_t least,
                      const char *type);
 
-/* Copies our output struct to a caller's of its size field; bytes beyond ours stay. */
+/* Copies the library's output struct to a caller's, up to the caller's size field. The caller's
+ * bytes beyond known_size stay as they are. */
 void validate_copy_out(void *callers, const void *ours, size_t known_size);
 
 #endif
