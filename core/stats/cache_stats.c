@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See statistics.h. All counts are relaxed: each is right by itself, and none orders anything. A
- * row that is given back is added to the block under the lock, so that a sum never misses it or has
- * it twice.
+ * See cache_stats.h. All counts are relaxed atomics: each is correct by itself, and none orders
+ * anything. cache_stats_leave() adds a row's hits to the block under the lock, so that a sum
+ * neither misses them nor counts them twice.
  */
 #include "core/stats/cache_stats.h"
 
@@ -89,7 +89,7 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* 0: this one is not timed. Threads that meet here may time one more or fewer. */
+/* 0: this registration is not timed. Concurrent calls may time one more or one fewer. */
 uint64_t cache_stats_start(struct cache_stats *stats)
 {
     unsigned untimed = atomic_load_explicit(&stats->untimed, memory_order_relaxed);
@@ -100,7 +100,7 @@ uint64_t cache_stats_start(struct cache_stats *stats)
     return 0;
 }
 
-/* The bucket of [2^n, 2^(n+1)) ns; the last has no end. */
+/* The bucket n of [2^n, 2^(n+1)) ns; the last bucket has no upper bound. */
 static unsigned bucket_of(uint64_t ns)
 {
     unsigned n = 63 - (unsigned)__builtin_clzll(ns | 1);

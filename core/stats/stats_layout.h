@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a library shows of its counters: the layout of the memory file "hmreg-stats" that another
- * process reads. The library counts there and nowhere else, so showing costs nothing; the reader
- * takes a copy and believes nothing in it.
+ * The layout of the stats page: the memory file "hmreg-stats" that shows a library's counters to
+ * other processes. The library counts in the page itself, so showing costs nothing. A reader takes
+ * a copy and checks every field of it.
  *
- * header | domains | blocks, one a cache | rows, one for each thread and cache that had hits
+ * header | domains | blocks, one per cache | rows, one for each thread and cache that had hits
  *
- * Every field that changes is written whole, with no order to the others. What a domain, a block or
- * a row stands for changes only while its sequence is odd; a copy between two equal, even readings
- * of it is of one thing. A field is added at the end of what is spare; any other change raises
- * STATS_PAGE_VERSION.
+ * Each field that changes is written atomically, in no order with the others. A domain or a block
+ * is assigned anew only while its sequence is odd (a seqlock): a copy taken between two equal, even
+ * values of the sequence is of one domain or one cache. New fields take spare ones; any other
+ * change increments STATS_PAGE_VERSION.
  */
 #ifndef HMREG_CORE_STATS_STATS_LAYOUT_H
 #define HMREG_CORE_STATS_STATS_LAYOUT_H
@@ -23,8 +23,8 @@
 #define STATS_PAGE_VERSION 1
 
 enum stats_count {
-    /* Since the cache was made. */
-    STATS_HITS, /* those that no row has */
+    /* Since the cache was created. */
+    STATS_HITS, /* hits that are not in a row */
     STATS_MISSES,
     STATS_UNCACHED,
     STATS_FAILURES,
@@ -45,33 +45,33 @@ enum stats_count {
     STATS_WAITING,
     STATS_LIMIT_REGIONS,
     STATS_LIMIT_BYTES,
-    /* Since the cache was made. */
+    /* Since the cache was created. */
     STATS_WRONG_PUTS,
     STATS_COUNTS,
-    STATS_COUNTS_ROOM = 36, /* what a block has; the rest is 0 */
+    STATS_COUNTS_ROOM = 36, /* elements of a block's counts; those from STATS_COUNTS on are 0 */
 };
 
 /* One cache. */
 struct stats_block {
     _Atomic uint32_t sequence;
-    _Atomic uint32_t domain; /* 1 + the index of its domain; 0: this block is free */
+    _Atomic uint32_t domain; /* 1 + the index of its domain; 0: the block is free */
     _Atomic int32_t iface, device;
     _Atomic uint64_t counts[STATS_COUNTS_ROOM];
     _Atomic uint64_t times[HMREG_STATS_TIMES];
     uint64_t spare[2];
 };
 
-/* Hits of one thread in one cache. Lines of its own (processors fetch them in pairs): only that
- * thread writes them. */
+/* The hits of one thread in one cache, which only that thread writes. Aligned to 128 bytes, since
+ * processors prefetch cache lines in pairs. */
 struct stats_row {
-    _Alignas(128) _Atomic uint32_t block; /* 1 + the index of its cache's; 0: this row is free */
+    _Alignas(128) _Atomic uint32_t block; /* 1 + the index of its cache's; 0: the row is free */
     uint32_t spare;
     _Atomic uint64_t hits;
 };
 
 struct stats_domain {
     _Atomic uint32_t sequence;
-    _Atomic uint32_t number; /* from 1, in the order they were opened; 0: this one is free */
+    _Atomic uint32_t number; /* from 1, in the order of opening; 0: the domain is free */
     _Atomic uint32_t flags;  /* HMREG_DOMAIN_* */
     uint32_t spare;
     char provider[32], fabric[64];
@@ -84,11 +84,11 @@ struct stats_domain {
 struct stats_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t size;    /* of the whole page: another one is another layout */
-    int32_t pid;      /* as the process itself sees it: a fork's child inherits the file */
+    uint32_t size;    /* of the whole page, bytes: differs if the layout does */
+    int32_t pid;      /* of the process that opened the page; a forked child inherits the file */
     uint32_t monitor; /* enum hmreg_monitor */
     char hmreg[16];   /* the library's version */
-    /* That there was no room for, now: domains, caches, and threads with hits. */
+    /* Domains, caches, and threads with hits that exist now but did not fit the page. */
     _Atomic uint32_t lost_domains, lost_blocks, lost_rows;
     uint32_t spare[19];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats page.h. A place is taken and given back under the stats page's lock. Readers know no
- * lock: what a place stands for is changed while its sequence is odd, or, of a row, while the row
- * is free.
+ * See stats_page.h. Slots of the page (domains, blocks, rows) are assigned and freed under the
+ * stats page's lock, which readers do not have. So a domain or block is assigned while its sequence
+ * is odd, and a row is cleared while it is free.
  */
 #include "core/stats/stats_page.h"
 
@@ -25,7 +25,7 @@
 
 /* ---- the file --------------------------------------------------------------------------- */
 
-/* Some systems insist on memory files that cannot be executed, others do not know them. */
+/* Some systems require MFD_NOEXEC_SEAL; older kernels do not know it (EINVAL). */
 static int make_file(void)
 {
     int fd = memfd_create(STATS_PAGE_NAME, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
@@ -35,8 +35,8 @@ static int make_file(void)
                : fd;
 }
 
-/* A reader maps the file only if it cannot shrink under it. The seal against writing leaves the
- * mapping that is there, ours, as it is; older kernels are without. */
+/* A reader maps the file only if it is sealed against shrinking. F_SEAL_FUTURE_WRITE leaves
+ * existing mappings (the library's) writable; kernels before 5.1 do not have it. */
 static int seal(int fd)
 {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -45,7 +45,7 @@ static int seal(int fd)
     return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL);
 }
 
-/* To go beyond the limit of files' sizes is answered with a signal. */
+/* Exceeding RLIMIT_FSIZE would raise SIGXFSZ. */
 static bool may_be_so_long(void)
 {
     struct rlimit limit;
@@ -53,8 +53,8 @@ static bool may_be_so_long(void)
     return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= sizeof(struct stats_layout);
 }
 
-/* All of its memory is had now: where the system is short of it later, a counter that has no page
- * would end the process (SIGBUS). */
+/* Allocates all of the file's memory now: if the system ran out of it later, a write to a counter
+ * without memory would end the process (SIGBUS). */
 static int allocate(int fd)
 {
     int rc;
@@ -87,7 +87,7 @@ static void write_header(struct stats_header *header, enum hmreg_monitor monitor
     header->pid = getpid();
     header->monitor = monitor;
     snprintf(header->hmreg, sizeof(header->hmreg), "%s", hmreg_version());
-    /* Last: a reader that sees it sees the rest. */
+    /* Last: a reader that sees the magic sees the rest of the header. */
     atomic_thread_fence(memory_order_release);
     header->magic = STATS_PAGE_MAGIC;
 }
@@ -119,8 +119,8 @@ void stats_page_show_monitor(struct stats_page *stats_page, enum hmreg_monitor m
         __atomic_store_n(&stats_page->page->header.monitor, (uint32_t)monitor, __ATOMIC_RELAXED);
 }
 
-/* Programs that become daemons close descriptors they do not know, and then the number is another
- * file's. */
+/* Does fd still refer to the page? Programs that become daemons close descriptors that they did not
+ * open, and the number may then refer to another file. */
 static bool is_ours(const struct stats_page *stats_page)
 {
     struct stat status;
@@ -145,7 +145,8 @@ void stats_page_begin_change(_Atomic uint32_t *sequence)
 {
     atomic_store_explicit(sequence, atomic_load_explicit(sequence, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    /* Pairs with the reader's acquire fence: whoever sees the change sees an odd sequence. */
+    /* Pairs with the reader's acquire fence: a reader that sees the change sees the odd sequence.
+     */
     atomic_thread_fence(memory_order_release);
 }
 
@@ -155,10 +156,10 @@ void stats_page_end_change(_Atomic uint32_t *sequence)
                           memory_order_release);
 }
 
-/* ---- places ----------------------------------------------------------------------------- */
+/* ---- assignment of slots ---------------------------------------------------------------- */
 
-/* The first of count places of so many bytes, each with its owner (0: free) at an offset. NULL:
- * none is free, and one more is lost. */
+/* Finds the first free one of count slots of `size` bytes, each of which has its owner (0: free) at
+ * offset `owner`. NULL: none is free; increments *lost. */
 static void *free_place(void *places, size_t size, size_t owner, unsigned count,
                         _Atomic uint32_t *lost)
 {
@@ -179,14 +180,14 @@ static struct stats_domain *free_domain(struct stats_layout *page)
                       &page->header.lost_domains);
 }
 
-/* The caches of a domain that is not shown are not shown either. */
+/* If a domain is not shown, neither are its caches. */
 static struct stats_block *free_book(struct stats_layout *page, const struct stats_domain *domain)
 {
     return free_place(page->blocks, sizeof(page->blocks[0]), offsetof(struct stats_block, domain),
                       domain ? STATS_BLOCKS : 0, &page->header.lost_blocks);
 }
 
-/* Nor hits of a cache that is not. */
+/* If a cache is not shown, neither are its hits. */
 static struct stats_row *free_row(struct stats_layout *page, const struct stats_block *block)
 {
     return free_place(page->rows, sizeof(page->rows[0]), offsetof(struct stats_row, block),
@@ -256,7 +257,7 @@ struct stats_row *stats_page_row(struct stats_page *stats_page, const struct sta
     row = free_row(stats_page->page, block);
     if (row) {
         atomic_store_explicit(&row->hits, 0, memory_order_relaxed);
-        /* Release: a reader that finds the row its block's finds no hits of another. */
+        /* Release: a reader that sees the row's block sees hits 0 or the new owner's. */
         atomic_store_explicit(&row->block, 1 + (uint32_t)(block - stats_page->page->blocks),
                               memory_order_release);
     }
@@ -264,7 +265,7 @@ struct stats_row *stats_page_row(struct stats_page *stats_page, const struct sta
     return row;
 }
 
-/* ---- given back ------------------------------------------------------------------------- */
+/* ---- freeing ---------------------------------------------------------------------------- */
 
 static void end_place(struct stats_page *stats_page, _Atomic uint32_t *sequence,
                       _Atomic uint32_t *owner)
