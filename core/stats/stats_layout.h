@@ -85,7 +85,8 @@ struct stats_header {
     uint64_t magic;
     uint32_t version;
     uint32_t size;    /* of the whole page, bytes: differs if the layout does */
-    int32_t pid;      /* of the process that opened the page; a forked child inherits the file */
+    int32_t pid;      /* the opening process's, in its own pid namespace; a forked child inherits
+                         the file */
     uint32_t monitor; /* enum hmreg_monitor */
     char hmreg[16];   /* the library's version */
     /* Domains, caches, and threads with hits that exist now but did not fit the page. */
