@@ -9,7 +9,7 @@
  * Conventions, for every function here unless its comment says otherwise:
  *  - A call returns 0 or a negative error number: one of <errno.h>, or one of the HMREG_E* below,
  *    which have libfabric's values. After a failure, hmreg_last_error() describes it for the
- * calling thread, with the vendor's own code. A success does not change the last error.
+ *    calling thread, with the vendor's own code. A success does not change the last error.
  *  - A call writes its outputs only on success.
  *  - Any thread may call any function. A thread may release a region that another thread got.
  *  - Addresses and lengths are in bytes. A returned string belongs to the object it describes.
@@ -86,7 +86,7 @@ enum hmreg_path {
 #define HMREG_MR_VIRT_ADDR  (1u << 4)  /* peers use virtual addresses, not offsets from 0 */
 #define HMREG_MR_ALLOCATED  (1u << 5)  /* the pages must exist at registration */
 #define HMREG_MR_PROV_KEY   (1u << 6)  /* the provider chooses the keys */
-#define HMREG_MR_MMU_NOTIFY (1u << 7)  /* pages that appear later need hmreg_mr_refresh() */
+#define HMREG_MR_MMU_NOTIFY (1u << 7)  /* pages that appear later need a refresh */
 #define HMREG_MR_RMA_EVENT  (1u << 8)  /* regions with counters start disabled */
 #define HMREG_MR_ENDPOINT   (1u << 9)  /* regions must be bound to an endpoint, then enabled */
 #define HMREG_MR_HMEM       (1u << 10) /* device memory must be registered with its iface */
@@ -427,7 +427,7 @@ struct hmreg_mr_attr {
  * -HMREG_ENOKEY: requested_key is in use in this domain.
  * -EKEYREJECTED: requested_key does not fit key_size, is reserved, or the provider chooses keys.
  * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -EFAULT also, with HMREG_MR_ALLOCATED: the
- *   process may not read the host memory, or may not write it though access lets peers write.
+ *   process may not read the host memory, or may not write it though access lets the fabric write.
  * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each.
  * -EMSGSIZE: the region is longer than the domain's max_len.
  * Any other error is the fabric's, from its registration call.
@@ -548,8 +548,7 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
-/* The local descriptor for local operations. On libfabric fi_mr_desc()'s value; NULL: not needed.
- */
+/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed. */
 void *hmreg_mr_desc(const struct hmreg_mr *mr);
 /* The remote key, for a peer. HMREG_KEY_NOTAVAIL: the region has no remote access, has a raw key,
  * is a composite, or its registration is not complete. */
@@ -670,8 +669,8 @@ struct hmreg_stats {
     uint64_t evicted_room;   /* ... with -ENOSPC */
     uint64_t evicted_keys;   /* ... with -HMREG_ENOKEY */
     uint64_t failures;       /* gets that failed because the registration did */
-    uint64_t regions_max;    /* high-water mark of regions; of a domain, the sum of its caches' */
-    uint64_t bytes_max;      /* high-water mark of bytes, likewise */
+    uint64_t regions_max;    /* high-water marks of regions and bytes; those of a domain are the */
+    uint64_t bytes_max;      /* sums of its caches', which may be from different times */
     uint64_t waits;          /* gets that waited while another thread registered the same */
     uint64_t waiting;        /* gets that wait so now */
     uint64_t reg_ns;         /* total time of the timed registrations, ns */
@@ -709,7 +708,7 @@ struct hmreg_entry_info {
     uint64_t identity; /* the allocation's, as in hmreg_mem_info */
     uint64_t key;      /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
     uint64_t pins;     /* gets without a put yet, and waiting threads; a snapshot */
-    int unused;        /* 1: no get since eviction last considered it: the next to be evicted */
+    int unused;        /* 1: no get since eviction last considered it, so it may be evicted next */
 };
 
 /*
