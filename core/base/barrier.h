@@ -4,7 +4,8 @@
  * thread that takes a region out of the cache makes every thread pass a full fence, with
  * membarrier(2). If the kernel does not have that call, both sides execute a fence.
  *
- * tests/model/protocol/hit.pml models what relies on this; its head lists what it assumes.
+ * tests/model/protocol/hit.pml models the code that relies on this barrier; its first comment lists
+ * the assumptions.
  */
 #ifndef HMREG_CORE_BASE_BARRIER_H
 #define HMREG_CORE_BASE_BARRIER_H

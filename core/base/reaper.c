@@ -133,8 +133,7 @@ static bool go_round(struct reaper *reaper)
     return due;
 }
 
-/* Tidies all clients; stops early if work becomes due. A paused client is tidied after it resumes.
- */
+/* Tidies all clients; stops if work becomes due. A paused client is tidied after it resumes. */
 static void tidy(struct reaper *reaper)
 {
     struct reaper_client *client;

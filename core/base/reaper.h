@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A client: the caches of a domain. The reaper's thread calls all functions, without its lock held,
- * except is_due(), which it also calls from other threads and under its lock. */
+/* A client: the caches of a domain. The reaper's thread calls these functions without the reaper's
+ * lock, except is_due(), which any thread in a call of the reaper may call, under that lock. */
 struct reaper_client {
     /* Is there work? Only reads. */
     bool (*is_due)(struct reaper_client *client);

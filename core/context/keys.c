@@ -73,8 +73,7 @@ int keys_take(struct keys *keys, uint64_t key)
     return 0;
 }
 
-/* As insert(), for the next free key of [first, last]. Among count + 1 keys at least one is free.
- */
+/* As insert(), for the next free key of [first, last]. Of count + 1 keys at least one is free. */
 static int insert_any(struct keys *keys, uint64_t first, uint64_t last, uint64_t *next,
                       uint64_t *out)
 {

@@ -65,8 +65,8 @@ static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, s
     hmreg_error_unguard(&guard, !rc);
     if (rc)
         return rc;
-    /* A runtime whose query failed may own the memory, unless device or managed memory was found.
-     */
+    /* A runtime whose query failed may own the memory, unless another's device or managed memory
+     * was found. */
     if (failed && (best.iface == HMREG_IFACE_SYSTEM || is_pinned_host(&best))) {
         hmreg_error_restore(&failure);
         return failed;

@@ -43,7 +43,7 @@ struct hmreg_mr {
     bool cached : 1;     /* in the cache: serves other gets too */
     bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
     bool key_taken : 1;  /* holds one of the domain's keys: more->taken_key, else made.key */
-    /* Regions of hmreg_mr_get(); constant once registered: */
+    /* Regions of hmreg_mr_get(); set before the region is published: */
     bool ask_monitor : 1;  /* each hit asks the monitor whether it has read all events */
     bool ask_identity : 1; /* each hit queries the runtime for the memory's identity */
     bool monitored : 1;    /* valid until the monitor reports a change */

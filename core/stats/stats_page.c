@@ -145,8 +145,7 @@ void stats_page_begin_change(_Atomic uint32_t *sequence)
 {
     atomic_store_explicit(sequence, atomic_load_explicit(sequence, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    /* Pairs with the reader's acquire fence: a reader that sees the change sees the odd sequence.
-     */
+    /* Pairs with the reader's acquire fence: a reader of the change sees the odd sequence. */
     atomic_thread_fence(memory_order_release);
 }
 
