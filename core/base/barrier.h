@@ -5,7 +5,7 @@
  * membarrier(2). If the kernel does not have that call, both sides execute a fence.
  *
  * tests/model/protocol/hit.pml models the code that relies on this barrier; its first comment lists
- * the assumptions.
+ * its assumptions.
  */
 #ifndef HMREG_CORE_BASE_BARRIER_H
 #define HMREG_CORE_BASE_BARRIER_H

@@ -167,8 +167,8 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
 
 /* ---- walks ------------------------------------------------------------------------------ */
 
-/* Opens the list, which is the same for all threads. Not by /proc/self, which is the first thread's
- * and useless once that thread has ended. */
+/* Opens the list of the process. Not by /proc/self, which is its first thread, which may have
+ * ended. */
 static int open_list(void)
 {
     return open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);

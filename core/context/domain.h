@@ -25,9 +25,8 @@ struct hmreg_domain {
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct keys keys;
     struct cache_set *caches;
-    uint64_t serial,
-        place;       /* of the domain's thread caches and of their TLS view: thread_cache.h */
-    bool check_puts; /* see put_check.h, also for the two fields below */
+    uint64_t serial, place; /* of its thread caches and their TLS view, see thread_cache.h */
+    bool check_puts;        /* see put_check.h, also for the two fields below */
     atomic_bool closed;
     struct hmreg_domain *next_closed;
     atomic_uint regions;     /* open explicit regions */
