@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain's caches, one for each (iface, device): the steps of a get, of a put, and of a change of
- * memory, each under one hold of the pool's lock. They let threads wait for each other, and never
- * call a vendor or a fabric. cache_set.c does, and drives them; hot.h is what a hit looks at
- * instead.
+ * The caches of a domain, one for each (iface, device). The functions here are the steps of a get,
+ * of a put, and of a change of memory. Each step holds the pool's lock once (cache_drain(): once
+ * per batch) and may wait for another thread, but never calls a vendor or a fabric; cache_set.c
+ * does that between the steps. A hit takes none of these steps: it reads its thread's cache
+ * (thread_cache.h).
  */
 #ifndef HMREG_CORE_CACHE_CACHE_H
 #define HMREG_CORE_CACHE_CACHE_H
@@ -11,77 +12,79 @@
 #include "core/cache/evict.h"
 #include "core/monitor/userfaultfd/userfault.h"
 
-/* Is there a live entry that contains what is wanted with the same rights, in one of the caches
+/* Does a live entry with the same access rights contain the wanted range, in one of the caches
  * numbered from <= number < to? */
 bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
                   const struct cache_want *want);
 
-/* A live entry that contains what is wanted with the same rights, pinned: of the first cache that
- * has one, among those numbered from <= number < to. heat: threads may remember it from now on.
- * NULL: none. */
+/* Finds and pins a live entry that contains the wanted range with the same access rights: the one
+ * of the first cache that has one, among those numbered from <= number < to. heat: threads may
+ * remember the entry from now on. NULL: no entry serves. */
 struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                                const struct cache_want *want, bool heat);
 
 enum cache_claim {
-    CACHE_CLAIMED, /* *entry is pending, and the caller's: register, then publish or abandon it */
+    CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or abandon it */
     CACHE_FOUND,   /* *entry is live, and pinned */
-    CACHE_SERVED,  /* *entry is another's, pending, and pinned */
-    CACHE_FULL,    /* a limit is less than the range alone: *entry is not to be published */
-    CACHE_SHORT,   /* no memory is at hand: call cache_grow(), and again */
+    CACHE_SERVED,  /* *entry is pending, claimed by another thread, and pinned */
+    CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
+    CACHE_SHORT,   /* no free entry or no place in a list: call cache_grow() and try again */
 };
 
-/* Finds a live entry, or decides who registers what is wanted: of several threads one. like:
- * what is known of the region (domain, iface, device, rights). heat: as cache_find(). */
+/* Finds an entry that serves the request, or claims a new one: of several threads that miss on the
+ * same range, one registers it. like: what is known of the region (domain, iface, device, access
+ * rights). heat: as for cache_find(). */
 enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
                              const struct hmreg_mr *like, bool heat, struct cache_entry **entry);
 
-/* An entry for the caller alone, pinned, which no other get will find. NULL: call cache_grow() and
- * try again. */
+/* Returns a pinned entry that no other get will find. NULL: call cache_grow() and try again. */
 struct cache_entry *cache_admit(struct cache *cache, const struct cache_want *want,
                                 const struct hmreg_mr *like);
 
 enum cache_publish {
     CACHE_PUBLISHED,
-    CACHE_DISCARDED,   /* it was not right, or its memory has changed since the claim */
-    CACHE_ROOMLESS,    /* what is in use leaves no room for it */
-    CACHE_SQUEEZED,    /* all caches together have no room: evict one anywhere, and call again */
-    CACHE_INTERRUPTED, /* call cache_finish_withdrawal(), and again */
+    CACHE_DISCARDED,   /* its identity differs, or its memory has changed since the claim */
+    CACHE_ROOMLESS,    /* the regions in use leave no room for it */
+    CACHE_SQUEEZED,    /* the limit of all caches together is reached: evict one region anywhere and
+                          call again */
+    CACHE_INTERRUPTED, /* call cache_finish_withdrawal() and try again */
 };
 
-/* A claimed entry's region is registered: makes room for it and publishes it. right: its memory's
- * identity is still the one before. hot: threads may remember it, unless others had to be evicted
- * for it. DISCARDED and ROOMLESS: the region is the caller's alone. The caller holds the entry's
- * pin still. */
+/* Makes room for a claimed entry whose region is registered, and publishes the entry. right: the
+ * identity of its memory is still the one taken before registration. tcache: threads may remember
+ * the entry, unless other entries were evicted for it. After CACHE_DISCARDED and CACHE_ROOMLESS
+ * only the caller can use the region. The caller keeps its pin in every case. */
 enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry, bool right,
                                  bool tcache, struct cache_search *search);
-/* A claimed entry's registration failed, or must not be remembered; or it is registered, and the
- * caller has given up making room. The caller still holds the pin. */
+/* Takes a claimed entry out of the cache. abandon: its registration failed, or it must not be
+ * cached. forgo: it is registered, but the caller found no room for it. The caller keeps its pin.
+ */
 void cache_abandon(struct cache *cache, struct cache_entry *entry);
 void cache_forgo(struct cache *cache, struct cache_entry *entry);
-/* Waits until an entry that the caller has pinned is no longer pending. Is it live? *roomless: out,
- * it is not because there was no room for it. */
+/* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
+ * *roomless: set to whether it failed to become live for lack of room. */
 bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless);
 
-/* Gives back a pin that is in the entry; or one that the caller has just given back in its pin
- * slot, before a barrier. Not NULL: it was the last one of an entry that serves no more, and the
- * caller deregisters that.
- */
+/* release: removes one pin from the entry's own count. released: the caller has already removed a
+ * pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an entry that
+ * no longer serves, and the caller deregisters the entry. */
 struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *entry);
 struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *entry);
-/* As cache_release(), with its result in *gone. False: no get holds the entry; it is counted, and
- * nothing else is done. */
+/* As cache_release(), with its result in *gone. False: no get holds the entry; the wrong put is
+ * counted, and nothing else changes. */
 bool cache_release_checked(struct cache_pool *pool, struct cache_entry *entry,
                            struct cache_entry **gone);
 
-/* Reads the changes that were pushed before the call and ends the entries they touch. When it
- * returns, no entry that one of them has ended is served. Where nothing was pushed it is one load.
- * Several threads may drain a pool at once; each holds the lock for some entries at a time. */
+/* Reads the changes that were pushed before the call and ends the entries they touch. After it
+ * returns, no entry that one of these changes ended is served. With an empty queue it costs one
+ * load. Several threads may drain a pool at once; each takes the lock for one batch of entries at a
+ * time. */
 void cache_drain(struct cache_pool *pool);
-/* The first range, by address, of a live or pending entry that touches [start, end). False: none.
- */
+/* Finds the lowest range of a live or pending entry that touches [start, end). False: there is
+ * none. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
-/* Ends a live entry whose memory's identity is not what it was; of one that ended already, nothing.
- */
+/* Ends a live entry whose memory has another identity now. Has no effect on an entry that is no
+ * longer live. */
 void cache_drop(struct cache *cache, struct cache_entry *entry);
 
 #endif
