@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain's caches, one for each (iface, device), as they are driven: what ended in them is
- * deregistered here, with no lock held, and limits that go beyond one cache are kept here.
+ * A domain's caches, one for each (iface, device), and what drives them: deregisters, with no lock
+ * held, the entries that ended, and keeps the limits that span several caches.
  */
 #ifndef HMREG_CORE_CACHE_CACHE_SET_H
 #define HMREG_CORE_CACHE_CACHE_SET_H
@@ -15,15 +15,15 @@ struct cache_set {
     struct hmreg_domain *domain;
     struct monitor *monitor;
     struct listener listener;
-    struct cache_set *next; /* of the library's */
+    struct cache_set *next; /* in the list of the library's sets */
     struct reaper_client reaper;
-    atomic_bool asked; /* for the reaper, when the first region was to be cached */
-    unsigned visitors; /* other domains' threads that unpublish regions here */
+    atomic_bool asked; /* whether cache_set_serve() was called */
+    unsigned visitors; /* threads of other domains that unpublish regions here */
     struct cache_pool pool;
-    struct stats_domain *shown;        /* on the library's stats page; NULL: it has no place */
-    unsigned first[HMREG_IFACE_COUNT]; /* the cache of an iface's device 0 */
+    struct stats_domain *shown; /* on the library's stats page; NULL: no space was left there */
+    unsigned first[HMREG_IFACE_COUNT]; /* index of the cache of an iface's device 0 */
     unsigned count;
-    struct cache caches[]; /* those of memory of no device first, one for each iface */
+    struct cache caches[]; /* those for memory on no device first, one for each iface */
 };
 
 static inline struct cache_set *cache_set_of(struct thread_cache_set *tcache)
@@ -31,68 +31,71 @@ static inline struct cache_set *cache_set_of(struct thread_cache_set *tcache)
     return (struct cache_set *)((char *)tcache - offsetof(struct cache_set, pool.thread_caches));
 }
 
-/* The caches of a domain, made empty with it, and joined; its limits are set. NULL: no memory. */
+/* Makes a domain's caches, empty, and joins them to the library's sets. The domain's limits are set
+ * before. NULL: no memory. */
 struct cache_set *cache_set_new(struct hmreg_domain *domain);
 
 /* The cache of an iface's device; device -1: of its memory that is on no device. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
-/* Makes sure that every change that had happened at the call has ended the entries it touches.
- * False: the kernel could not be waited for. */
+/* When it returns true, every change that had happened at the call has ended the entries it
+ * touches. False: the kernel did not deliver its events in time. */
 bool cache_set_sync(struct cache_set *set);
 
-/* How many regions somebody holds. */
+/* The number of pinned regions. */
 unsigned cache_set_held(struct cache_set *set);
 
-/* Deregisters what nobody holds. Returns how many regions are left: held, or busy below. */
+/* Evicts and deregisters every region that is not pinned. Returns how many are left: pinned, or
+ * busy in the fabric. */
 unsigned cache_set_flush(struct cache_set *set);
 
-/* Other domains evict here when all caches together are full: from the first on; not after the
- * second, which waits for those that do. */
+/* join: other domains may evict regions here from now on, when all caches together are full. leave:
+ * they no longer may; it waits for those that do. */
 void cache_set_join(struct cache_set *set);
 void cache_set_leave(struct cache_set *set);
 
-/* After it was left, and a flush that left none. */
+/* Call it after cache_set_leave() and a flush that returned 0. */
 void cache_set_free(struct cache_set *set);
 
-/* Adds the counts of all its caches, or of one as cache_set_at(), to *out. Both wait for the step
- * of the reaper that is under way. */
+/* Adds the counts of all caches, or of the one that cache_set_at() names, to *out. Both wait for
+ * the reaper's current step. */
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
 void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
                         struct hmreg_stats *out);
 
-/* Deregisters what a search for room evicted. */
+/* Deregisters the entries that a search for room evicted. */
 void cache_set_end_evicted(struct cache_set *set, struct cache_search *search);
-/* Deregisters an entry that serves no more and that nobody pins. Release: gives back a pin that is
- * in the entry, and does the same if that was the last of one that serves no more. Failures of the
- * fabric are not the caller's: the thread's error stays as it was. */
+/* end: deregisters an entry that no longer serves and has no pins. release: removes a pin from the
+ * entry's own count and, if that was the last pin of an entry that no longer serves, deregisters
+ * the entry. A failure of the fabric leaves the thread's last error as it was. */
 void cache_set_end(struct cache_set *set, struct cache_entry *entry);
 void cache_set_release(struct cache_set *set, struct cache_entry *entry);
 
-/* The limits of each cache. Changing them evicts what is above them and idle. */
+/* The limits of each cache. A change evicts idle regions while the cache exceeds the new limits. */
 void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes);
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes);
 
-/* Evicts one idle region for the limit of all caches together: of `first` if possible, else of the
- * rest of `own` (which has it; NULL: none), else of other domains', whose own calls deregister it.
- * False: nothing is idle. */
+/* Evicts one idle region for the limit of all caches together: from `first` if possible, else from
+ * the rest of `own` (which contains `first`; NULL: none), else from another domain, whose own calls
+ * or reaper deregister it. False: no region is idle. */
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first);
 
-/* From now on the reaper deregisters what has ended, if the domain's fabric permits that and there
- * is a reaper. Called before the first region is cached; later calls cost a load. */
+/* From now on the reaper deregisters ended entries, if the domain's fabric permits that and a
+ * reaper runs. Called before the first region is cached; later calls cost one load. */
 void cache_set_serve(struct cache_set *set);
-/* Before the domain is closed. A later call of cache_set_serve() begins anew. */
+/* Ends that before the domain is closed. A later cache_set_serve() starts it again. */
 void cache_set_serve_no_more(struct cache_set *set);
 
-/* By calls that come by: deregisters some of what has ended, unless the reaper does, and tries once
- * more one that was busy. */
+/* Called by gets and puts: retries one busy entry, and deregisters some ended entries unless the
+ * reaper does. */
 void cache_set_reap(struct cache_set *set);
-/* All that has ended and is not pinned, also what the reaper was about to. */
+/* Deregisters all ended entries that are not pinned, those of the reaper's current step included.
+ */
 void cache_set_reap_dead(struct cache_set *set);
-/* The application's call that takes the reaper's place: all of that, and one that was busy. */
+/* hmreg_domain_progress(), which replaces the reaper: cache_set_reap_dead(), and one busy entry. */
 void cache_set_progress(struct cache_set *set);
 
-/* Is the memory's identity still this one, over all of [start, end)? Calls the vendor. */
+/* Asks the vendor whether [start, end) still has this identity throughout. */
 bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
                        uint64_t identity);
 

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Eviction: which entries go when a cache needs room, and that nothing uses them then.
+ * Eviction: selects the entries that leave a cache that needs room, and establishes that they are
+ * idle.
  *
- * Only cold entries are evicted. The next hot ones to go are withdrawn from the threads' tables in
- * batches, under the lock, and become cold after a barrier in every thread, for which the lock is
- * released. So a search for room may be interrupted; struct cache_search is its state.
+ * Only cold entries are evicted. The next hot candidates are withdrawn from the threads' tables in
+ * batches, under the lock, and become cold after a barrier in every thread, for which the caller
+ * releases the lock. So a search for room may be interrupted; struct cache_search keeps its state.
  */
 #ifndef HMREG_CORE_CACHE_EVICT_H
 #define HMREG_CORE_CACHE_EVICT_H
 
 #include "core/cache/cache_pool.h"
 
-#define WITHDRAWN   32 /* entries in a batch, at the most */
-#define HANDED_OVER 8  /* evicted entries that the search deregisters itself, at the most */
+#define WITHDRAWN   32 /* entries in a batch at most */
+#define HANDED_OVER 8  /* evicted entries that the owner of the search deregisters itself, at most \
+                        */
 
 struct cache_search {
-    uint64_t passed; /* entries that the hand passed since the search began or last evicted */
-    bool worth;      /* it has found that all idle entries together would be enough */
-    bool evicted;    /* it has evicted something */
-    bool advanced;   /* ... since its owner last looked at this */
-    bool barrier;    /* some withdrawn entries were hot */
+    uint64_t passed; /* entries that the hand passed since the search began or last evicted one */
+    bool worth;      /* evicting every idle entry would make enough room */
+    bool evicted;    /* it has evicted an entry */
+    bool advanced;   /* ... since its owner last cleared this */
+    bool barrier;    /* some withdrawn entries were not cold: a barrier is needed */
     unsigned withdrawn_count, handed_over_count;
     struct {
-        uint32_t number, sequence; /* as they were when the entry was withdrawn */
+        uint32_t number, sequence; /* at the time of withdrawal */
     } withdrawn[WITHDRAWN];
     struct cache_entry *handed_over[HANDED_OVER]; /* evicted: the owner deregisters them */
 };
@@ -31,27 +33,28 @@ static inline void cache_search_init(struct cache_search *search)
 {
     search->passed = 0;
     search->worth = search->evicted = search->advanced = search->barrier = false;
-    search->withdrawn_count = search->handed_over_count = 0; /* what is beyond is never read */
+    search->withdrawn_count = search->handed_over_count =
+        0; /* elements beyond the counts are never read */
 }
 
-/* Without the lock: the withdrawn entries become cold, except those used meanwhile. */
+/* Makes the withdrawn entries cold, except those used meanwhile. The lock is not held. */
 void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search);
 
 enum cache_room {
     CACHE_ROOM,
-    CACHE_NO_ROOM,    /* too much is in use */
-    CACHE_ROOM_LATER, /* release the lock, call cache_finish_withdrawal(), and ask again */
+    CACHE_NO_ROOM,    /* the pinned entries leave no room */
+    CACHE_ROOM_LATER, /* release the lock, call cache_finish_withdrawal() and try again */
 };
 
-/* With the lock held: makes room for one more region of so many bytes. Evicts nothing if evicting
- * every idle entry would not be enough. */
+/* Makes room for one more region of this many bytes. The lock is held. Evicts nothing if evicting
+ * every idle entry would not suffice. */
 enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cache_search *search);
 
-/* Evicts `count` idle entries at the most and returns how many it did. code: the failure of the
- * registration that this is to help; 0: it is for a limit. The callers of these three deregister
- * what they ended: cache_set_reap_dead(). */
+/* Evicts at most `count` idle entries and returns how many. code: the error of the registration
+ * that this is to help; 0: a limit is the reason. After this function and the two below the caller
+ * deregisters the ended entries by cache_set_reap_dead(). */
 unsigned cache_evict(struct cache *cache, unsigned count, int code);
-/* Changes the limits, and evicts idle entries while the cache is above them. */
+/* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Ends every idle entry of all caches. */
 void cache_empty(struct cache_pool *pool);
