@@ -12,9 +12,9 @@
 
 #include "core/cache/cache_pool.h"
 
-#define WITHDRAWN   32 /* entries in a batch at most */
-#define HANDED_OVER 8  /* evicted entries that the owner of the search deregisters itself, at most \
-                        */
+/* At most, in a batch; evicted entries that the owner of the search deregisters itself. */
+#define WITHDRAWN   32
+#define HANDED_OVER 8
 
 struct cache_search {
     uint64_t passed; /* entries that the hand passed since the search began or last evicted one */
@@ -33,8 +33,7 @@ static inline void cache_search_init(struct cache_search *search)
 {
     search->passed = 0;
     search->worth = search->evicted = search->advanced = search->barrier = false;
-    search->withdrawn_count = search->handed_over_count =
-        0; /* elements beyond the counts are never read */
+    search->withdrawn_count = search->handed_over_count = 0; /* of valid elements */
 }
 
 /* Makes the withdrawn entries cold, except those used meanwhile. The lock is not held. */

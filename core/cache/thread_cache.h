@@ -2,8 +2,9 @@
  *
  * Each thread's private part of a domain's caches: a table of the requests it made last, one pin
  * slot for each entry, with the thread's pins of it, and its hit counts. Only the thread writes
- * there, so a hit shares no cache line with another thread. Other threads read the pin slots to add
- * up an entry's pins when it is to end; docs/cache.md proves that the sum is exact.
+ * there (but for `used`, which eviction clears), so a hit shares no cache line with another thread.
+ * Other threads read the pin slots to add up an entry's pins when it is to end; docs/cache.md
+ * proves that the sum is exact.
  *
  * When a thread ends, its thread cache stays with the domain, pins included, and the next new
  * thread takes it over.
@@ -69,8 +70,7 @@ static inline uint32_t thread_cache_next(uint32_t sequence)
 struct tls_view {
     uint64_t serial;     /* the domain's; ~serial: every request takes the out-of-line path */
     uint32_t *slots;     /* slot offsets of entries, see pin_slot_offset(); 0: free */
-    uint32_t mask, room; /* mask: of a slot's position, in bytes; room: end of the slot offsets with
-                            pin slots */
+    uint32_t mask, room; /* mask: of a slot, in bytes; room: where pin slots end, in bytes */
     char *entries;       /* the base of the stable array of entries */
     struct pin_slot *pin_slots;
     const struct gate *gate;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Finds where libc, and whoever stands before it, enters the kernel to change mappings. A site is
- * one instruction there that a jump to a stub (hook_stubs.h) can replace without moving any other
- * instruction; what comes after the kernel (errno, the heap's end) stays libc's. hook_arch.h says
- * which instruction that is on which processor.
+ * Finds the places where libc, and code that interposes libc's functions, enters the kernel to
+ * change mappings. A site is one instruction there that a jump to a stub (hook_stubs.h) can replace
+ * without moving any other instruction; what follows the system call (errno, the heap's end) stays
+ * libc's. hook_arch.h says which instruction that is on each processor.
  *
- * Other libraries put jumps at the beginning of functions (UCX does when it is loaded), over what
- * may have been a site. Then the file they jump to must enter the kernel in sites only, or by
- * libc's functions.
+ * Other libraries put jumps at the beginning of functions (UCX does when it is loaded), possibly
+ * over a site. Then the file they jump to must enter the kernel only in sites, or through libc's
+ * functions.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_SITES_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_SITES_H
@@ -19,12 +19,12 @@
 struct hook_site {
     const char *function;
     uint8_t *at;
-    long number;    /* of the system call, or HOOK_ANY_CALL */
-    int protection; /* PROT_*, of the segment it is in */
+    long number;    /* number of the system call, or HOOK_ANY_CALL */
+    int protection; /* PROT_*, of its segment */
 };
 
-/* The beginning of a function that jumps to somebody else's hook, whose way to the kernel leads
- * past sites only as long as the jump is there. */
+/* The beginning of a function that jumps to another library's hook, whose calls pass through sites
+ * only as long as the jump is unchanged. */
 struct hook_jump {
     const uint8_t *at;
     uint8_t bytes[HOOK_SITE_SIZE];
@@ -36,10 +36,11 @@ struct hook_sites {
     struct hook_jump jump[HOOK_SITES_MAX];
 };
 
-/* Everything there is to hook, or -EOPNOTSUPP and which function cannot be, and why. */
+/* Finds all sites. -EOPNOTSUPP: the error text names a function that cannot be hooked, and why. */
 int hook_sites_find(struct hook_sites *out);
 
-/* Is there a jump to a stub for this system call, this copy's of the library or another's? */
+/* Does the instruction jump to a stub for this system call, of this copy of the library or another?
+ */
 bool hook_is_stub(const uint8_t *at, long number);
 
 #endif

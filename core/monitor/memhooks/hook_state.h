@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What stubs read, and what others read of a stub: the process's table of watched memory, and the
- * header before each stub, by which another copy of the library recognizes it.
+ * What stubs read, and what other code reads of a stub: the process's table of watched memory, and
+ * the header before each stub, by which another copy of the library recognizes it.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STATE_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STATE_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define HOOK_GRANULE_SHIFT 21    /* 2 MiB */
-#define HOOK_GRANULES      65536 /* memory further apart than 128 GiB shares them */
+#define HOOK_GRANULES      65536 /* addresses 128 GiB apart share a granule */
 
 /* A system call that is about to be made, in the order of its arguments. */
 struct hook_call {
@@ -20,32 +20,33 @@ struct hook_call {
     uint64_t args[6];
 };
 
-/* Read by the stubs, which know its layout. On pages that are wiped in a forked child: there
- * nothing is watched and nobody called. */
+/* Read by the stubs, which depend on its layout. It lies in pages that the kernel wipes in a forked
+ * child: there nothing is watched and no hook is called. */
 struct hook_state {
-    _Atomic(void (*)(const struct hook_call *)) hook; /* NULL: nobody */
-    _Atomic uint64_t inside;                          /* threads that are in the hook */
-    _Atomic uint32_t watched;                         /* ranges */
+    _Atomic(void (*)(const struct hook_call *)) hook; /* NULL: none */
+    _Atomic uint64_t inside;                          /* threads inside the hook */
+    _Atomic uint32_t watched;                         /* watched ranges */
     uint32_t unused;
-    _Atomic uint64_t begun, ended; /* calls that may change what is mapped; HOOK_COUNTS_CALLS */
+    _Atomic uint64_t begun, ended; /* calls that may change mappings; see HOOK_COUNTS_CALLS */
     uint64_t unused_too[3];
-    _Atomic uint32_t granules[HOOK_GRANULES]; /* ranges that touch each */
+    _Atomic uint32_t granules[HOOK_GRANULES]; /* watched ranges that touch each granule */
 };
 
-/* The process's state; NULL with -ENOMEM or -EOPNOTSUPP recorded. */
+/* The process's state. NULL: -ENOMEM or -EOPNOTSUPP is recorded as the last error. */
 struct hook_state *hook_state_get(void);
 
-#define HOOK_STUB_MAGIC 0x32486d68 /* another layout of header or stub has another number */
+#define HOOK_STUB_MAGIC 0x32486d68 /* every layout of header and stub has a number of its own */
 
 /* Directly before a stub's entry. */
 struct hook_stub_header {
     struct hook_state *state;
-    uint32_t number;  /* of the site's system call; all ones: any */
-    uint32_t arch[2]; /* hook_arch.h's */
+    uint32_t number;  /* number of the site's system call; all ones: any */
+    uint32_t arch[2]; /* for the processor's own use */
     uint32_t magic;
 };
 
-/* A stub's number by its header, which may be unmapped. False: it is none. */
+/* Reads a stub's system call number from its header, which may be unmapped. False: it is no stub.
+ */
 bool hook_stub_number(const uint8_t *stub, long *number);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Writes a stub for each site (hook_sites.h), and puts the jumps to them there and back. A stub
- * decides in some twenty instructions, without a lock, whether the call may change memory that is
- * watched; only then it calls the hook, with every register saved. Where HOOK_COUNTS_CALLS, the
- * stub of a call that may change what is mapped also counts that it begins and that it is over.
+ * Writes a stub for each site (hook_sites.h), replaces the sites by jumps to their stubs, and
+ * restores them. A stub decides in some twenty instructions, without a lock, whether the call may
+ * change watched memory; only then it saves every register and calls the hook. Where
+ * HOOK_COUNTS_CALLS is set, the stub of a call that may change mappings also counts its beginning
+ * and its end.
  *
- * Stubs and what they read are never unmapped, since a thread may be interrupted in one at any
- * time and go on much later. Nothing of the library's own code runs after hook_stubs_remove().
+ * Stubs and the data they read are never unmapped, since a thread may be interrupted in a stub at
+ * any time and continue much later. No other code of the library runs on behalf of a hook after
+ * hook_stubs_remove().
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STUBS_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STUBS_H
@@ -14,18 +16,19 @@
 #include "core/monitor/memhooks/hook_sites.h"
 #include "core/monitor/memhooks/hook_state.h"
 
-/* Hooks the sites; those that are hooked already stay so. One at a time. All or none of them:
- * -EOPNOTSUPP, with the reason; -ENOMEM. */
+/* Hooks all of the sites or none; sites that are hooked already stay so. Calls are serialized by
+ * the caller. -EOPNOTSUPP, with the reason; -ENOMEM. */
 int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state);
 
-/* Is the code still as it was after the last hook_stubs_install()? Not at the same time as that. */
+/* Is the code unchanged since the last hook_stubs_install()? Not to be called concurrently with it.
+ */
 bool hook_stubs_are_whole(void);
-/* The same at any time and without asking the kernel; false also where that has to be looked at
- * closely, or meanwhile changes. */
+/* The same, at any time and without a system call; false also where only hook_stubs_are_whole() can
+ * decide, and while the code changes. */
 bool hook_stubs_look_whole(void);
 
-/* Restores the sites, and returns when no thread is in the hook, or will be. A site that somebody
- * else has changed meanwhile is left to pass through our stub, which does nothing any more. */
+/* Restores the sites, and returns when no thread is, or will be, in the hook. A site that other
+ * code has changed meanwhile keeps leading through our stub, which then calls no hook. */
 void hook_stubs_remove(struct hook_state *state);
 
 #endif

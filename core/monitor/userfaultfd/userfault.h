@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The kernel's word about memory whose pages change: unmapped, remapped, thrown away. One
- * userfaultfd and one thread serve the whole process, since a page can be watched by one
- * userfaultfd only; every opened library is a client.
+ * The userfaultfd monitor: the kernel reports memory whose pages change, because it is unmapped,
+ * remapped or discarded. One userfaultfd and one thread serve the whole process, since a page can
+ * be registered with one userfaultfd only; every opened library is a client.
  */
 #ifndef HMREG_CORE_MONITOR_USERFAULTFD_USERFAULT_H
 #define HMREG_CORE_MONITOR_USERFAULTFD_USERFAULT_H
@@ -15,44 +15,47 @@
 
 struct userfault;
 
-/* Who watches memory. */
+/* An opened library that watches memory. */
 struct userfault_client {
     struct userfault_client *next;
-    /* The first piece of [start, end) that must stay watched for the client, or all of a piece that
-     * begins before start. False: none. Called on the threads that unwatch memory. */
+    /* Finds the first piece of [start, end) that must stay watched for the client; a piece that
+     * begins before start is reported whole. False: there is none. Called on the threads that
+     * unwatch memory. */
     bool (*needs)(struct userfault_client *client, uint64_t start, uint64_t end, struct span *out);
 };
 
-/* Starts watching, or joins. *out is left with userfault_close(). Changes of watched memory are
- * pushed to the queue (changes.h) on a thread of its own, which takes no lock of ours. -EPERM,
- * -ENOSYS: the kernel does not permit, or have, what it takes. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE.
- * by_name: see uffd_open(). */
+/* Starts the monitor, or joins it; each open is paired with one userfault_close() of *out. A thread
+ * of the monitor's own, which takes no lock of ours, pushes changes of watched memory to the change
+ * queue (change_queue.h). by_name: see uffd_open(). -EPERM, -ENOSYS: the kernel does not permit, or
+ * does not have, what the monitor needs. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
 int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out);
 
-/* After this the client is not asked. Nothing of it is watched any more. */
+/* After it returns the client is not called any more. None of the client's memory may be watched at
+ * the call. */
 void userfault_close(struct userfault *userfault, struct userfault_client *client);
 
-/* Watches the mappings that hold [start, end). Changes from now on are pushed. False: the kernel
- * cannot, or part of it is not mapped. True does not mean that it is memory of a kind whose every
- * change is known: see get.c. A client that needs() the range before this call keeps it watched. */
+/* Watches the mappings that contain [start, end): later changes are pushed. False: the kernel
+ * cannot watch it, or part of it is not mapped. True does not mean that every change of this kind
+ * of memory is reported: see notice_changes() in get_slow.c. A client whose needs() covers the
+ * range before this call keeps it watched. */
 bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
-/* A client no longer needs [start, end). Stops watching mappings of which no client needs any
- * byte, but for a few large ones (watching.h). unmapped: a change has unmapped all of it. */
+/* A client no longer needs [start, end). Stops watching the mappings of which no client needs any
+ * byte, except a few large ones (watched.h). unmapped: a change has unmapped the whole range. */
 void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped);
-/* Stops watching one of those, too. False: there is none. */
+/* Stops watching one of these large mappings, too. False: there is none. */
 bool userfault_tidy(struct userfault *userfault);
 
-/* Has the application closed the descriptor? Then nothing is watched any more, watches fail, and
- * all memory was told of as changed. */
+/* Has the application closed the descriptor? Then nothing is watched any more, watches fail, and a
+ * change of all memory has been pushed. */
 bool userfault_is_lost(const struct userfault *userfault);
 
-/* Has every change been read that had happened to watched memory? Does not wait. */
+/* Has the monitor read every change that had happened to watched memory? Does not wait. */
 bool userfault_is_read(const struct userfault *userfault);
 
-/* Returns when a reading of events that is under way has ended: what it read is pushed. */
+/* Returns when the current read of events, if any, has ended: the events it read are pushed. */
 void userfault_await_reading(const struct userfault *userfault);
 /* Returns when every change that had happened to watched memory at the call has been pushed. False:
- * that did not come about in a reasonable time. */
+ * the events were not read in time. */
 bool userfault_sync(const struct userfault *userfault);
 
 /* Events read so far, by the whole process. */
