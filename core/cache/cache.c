@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cache.h. The rules that each step keeps are in cache_pool.c.
+ * See cache.h. cache_pool.c lists the invariants that each step keeps.
  */
 #include "core/cache/cache.h"
 
 #include <limits.h>
 
-/* Changes that are applied under one hold of the lock, at the most. */
+/* The number of changes that are applied under one hold of the lock, at most. */
 #define CACHE_CHANGES 64
 
 /* ---- looking for ------------------------------------------------------------------------ */
 
-/* The next entry after `number` that serves: it contains the range and has exactly these rights. */
+/* Returns the next entry after `number` that contains the range and has exactly these access
+ * rights. 0: none. */
 static uint32_t next_serving(const struct cache *cache, const struct cache_want *want,
                              uint32_t number)
 {
@@ -26,7 +27,8 @@ static uint32_t next_serving(const struct cache *cache, const struct cache_want 
     return 0;
 }
 
-/* A live one if there is any, else, if that will do, a pending one. */
+/* Returns a live entry that serves; if there is none and pending_too is set, an unchanged pending
+ * one. */
 static struct cache_entry *serving(const struct cache *cache, const struct cache_want *want,
                                    bool pending_too)
 {
@@ -46,7 +48,8 @@ static struct cache_entry *serving(const struct cache *cache, const struct cache
     return pending_too ? pending : NULL;
 }
 
-/* One that has had all sequences there are serves by the tree alone, as long as it lives. */
+/* Makes an entry hot. An entry that has used up all sequences serves through the tree only, until
+ * it ends. */
 static void heat_entry(struct cache_entry *entry)
 {
     if (!entry_sequence(entry))
@@ -149,7 +152,7 @@ enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
     return result;
 }
 
-/* Takes room for a region, of its own cache and of all together. */
+/* Charges a region to its own cache and to the quota of all caches. */
 static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
                                     struct cache_search *search)
 {
@@ -316,7 +319,8 @@ struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *
 
 /* ---- endings ---------------------------------------------------------------------------- */
 
-/* A pending entry is its registrar's to end; it is told. True: it was live, and died. */
+/* Ends a live entry, or marks a pending one as changed, which the registering thread then ends.
+ * True: the entry was live. */
 static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
                              const struct change *change)
 {
@@ -334,7 +338,7 @@ static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
     return true;
 }
 
-/* *room: how many more may end under this hold of the lock. */
+/* *room: how many more entries may end under this hold of the lock. */
 static void invalidate(struct cache *cache, const struct change *change, unsigned *room)
 {
     uint32_t number = 0;
@@ -343,7 +347,7 @@ static void invalidate(struct cache *cache, const struct change *change, unsigne
         *room -= invalidate_entry(cache, cache_entry_at(cache->pool, number), change);
 }
 
-/* True: all that it touches has ended. */
+/* True: every entry that the change touches has ended. */
 static bool apply(struct cache_pool *pool, const struct change *change, unsigned *room)
 {
     unsigned count = change_is_of_host_memory(change) ? HOST_CACHES : pool->thread_caches.caches;
@@ -354,8 +358,8 @@ static bool apply(struct cache_pool *pool, const struct change *change, unsigned
     return *room;
 }
 
-/* cache_drain() may end with the first batch of its own, which must have read every open change
- * that is finished: the queue returns these first. */
+/* cache_drain() may end after the first batch, which must then have read every open change that is
+ * finished: the queue returns these first. */
 _Static_assert(CACHE_CHANGES >= CHANGES_OPEN, "a batch reads all open changes");
 
 /* True: the queue is empty. */
@@ -371,8 +375,9 @@ static bool drain_batch(struct cache_pool *pool)
     return false;
 }
 
-/* False: what was pushed before `end` is read. What threads push meanwhile is left to later calls,
- * so that none goes on for ever; until one has read it, the gate stays shut. */
+/* Drains one batch. False: all changes pushed before `end` are read. Changes that other threads
+ * push meanwhile are left to later calls, so that no call loops for ever; the gate stays shut until
+ * a call has read them. */
 static bool drain_some(struct cache_pool *pool, uint64_t end)
 {
     bool more = false;

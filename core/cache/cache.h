@@ -45,8 +45,7 @@ enum cache_publish {
     CACHE_PUBLISHED,
     CACHE_DISCARDED,   /* its identity differs, or its memory has changed since the claim */
     CACHE_ROOMLESS,    /* the regions in use leave no room for it */
-    CACHE_SQUEEZED,    /* the limit of all caches together is reached: evict one region anywhere and
-                          call again */
+    CACHE_SQUEEZED,    /* the limit of all caches is reached: evict one region, call again */
     CACHE_INTERRUPTED, /* call cache_finish_withdrawal() and try again */
 };
 

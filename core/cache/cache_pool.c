@@ -3,25 +3,26 @@
  * See cache_pool.h. Invariants, true whenever the lock is free:
  *
  *  - An entry is in a cache's tree if and only if it is pending or live. It counts as used, and is
- *    in the clock list, if and only if it is live; used never exceeds the limit, except where that
- *    was lowered below what is in use.
- *  - A pending entry is pinned by the thread that registers it, which alone ends that state.
- *  - Threads that want the same do not register it twice: whoever claims has looked for a live
- *    entry and a pending one (whose memory has not changed since) under the same lock.
- *  - The sequence of an entry is odd only while it is live. A cold entry's is even, and all threads
- *    have passed a barrier since it became so: nobody can pin it without the lock, and if the sum
- *    of its pins is 0 it is idle. Only cold entries are evicted.
- *  - A put looks whether it ended an entry whose sequence is even, unless HOT_UNENDING is set
- * there: that is set of cold entries that are live, and of free ones, whose pins end nothing.
- *
- *  - An entry that serves no more is never found again. It is deregistered once nobody pins it, by
- *    the thread that unpinned it, or, if nobody did when it died, by the next that comes.
- *
+ *    in the clock list, if and only if it is live; `used` never exceeds the limit, unless the limit
+ *    was lowered below it.
+ *  - A pending entry is pinned by the thread that registers it, and only that thread ends the
+ *    state.
+ *  - A claim never duplicates an entry: under the same lock it has looked for one that serves the
+ *    request and is live, or is pending and whose memory has not changed since.
+ *  - The sequence of an entry is odd only while it is live. The sequence of a cold entry is even,
+ *    and all threads have passed a barrier since it became so: no thread can pin the entry without
+ *    the lock, and if the sum of its pins is 0, it is idle. Only cold entries are evicted.
+ *  - A put of an entry whose sequence is even checks whether it removed the last pin, unless
+ *    HOT_UNENDING is set there. That bit is set for cold live entries and for free ones: a put
+ *    cannot end these.
+ *  - An entry that no longer serves is never found again. Once it has no pins, it is deregistered
+ *    by the thread that removed the last one or, if it had none when it ended, by the reaper or the
+ *    next call.
  *  - The pool has read every change that was pushed before its gate was last GATE_LIVE alone.
  *
- * Lock order: the pool's lock is the innermost but for the statistics's and the quota's. Under it
- * no vendor, fabric or user is called, and it is held for a bounded time. Hooks and the thread that
- * reads the kernel's events never take it: they push to the queue of changes.
+ * Lock order: the pool's lock is the innermost, except for those of the statistics and the quota.
+ * Under it no vendor, fabric or user callback is called, and it is held for a bounded time. Hooks
+ * and the thread that reads the kernel's events never take it: they push to the change queue.
  */
 #include "core/cache/cache_pool.h"
 
@@ -29,11 +30,11 @@
 
 #include <assert.h>
 
-#define FIRST_SEQUENCE 2 /* 0 comes last */
+#define FIRST_SEQUENCE 2 /* 0 is the last value */
 
 /* ---- lists ------------------------------------------------------------------------------ */
 
-/* Written under the lock alone. Sequentially consistent: the reaper reads it before it sleeps. */
+/* Written only under the lock. Sequentially consistent: the reaper reads it before it sleeps. */
 static void list_count(struct cache_list *list, unsigned more)
 {
     unsigned count = atomic_load_explicit(&list->count, memory_order_relaxed);
@@ -41,7 +42,7 @@ static void list_count(struct cache_list *list, unsigned more)
     atomic_store(&list->count, count + more);
 }
 
-/* Where no reaper deregisters, the next call of the domain's does: the gate sends it aside. */
+/* Without a reaper the domain's next call deregisters: the gate sends it to the slow path. */
 static void call_for_end(struct cache_pool *pool)
 {
     if (!atomic_load(&pool->served) && !(atomic_load(&pool->thread_caches.gate->state) & GATE_REAP))
@@ -121,7 +122,7 @@ void cache_enliven(struct cache *cache, struct cache_entry *entry)
     count_used(cache);
 }
 
-/* What the entry took is free for others. */
+/* Removes a live entry from the tree and uncharges it. */
 static void unlink_live(struct cache *cache, struct cache_entry *entry)
 {
     itree_remove(&cache->tree, entry_number(entry));
@@ -156,13 +157,14 @@ static void become_zombie(struct cache *cache, struct cache_entry *entry)
     entry->mr.zombie = true;
 }
 
-/* A cold entry that serves no more: its users keep it, or the next that comes deregisters it. */
+/* Ends a cold entry that no longer serves: if it is pinned, its last put deregisters it; else it is
+ * queued for deregistration. */
 static void lay_out(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
     thread_cache_clear_used(&pool->thread_caches,
-                            entry_number(entry)); /* it will be another region's */
+                            entry_number(entry)); /* the entry will be reused */
     barrier_here();                               /* see entry_set_unending() */
     if (entry_pins(pool, entry)) {
         entry->mr.state = CACHE_HELD;
@@ -184,7 +186,8 @@ void cache_leave_dead(struct cache_pool *pool, struct cache_entry *entry)
     list_append(pool, &pool->dead, entry_number(entry));
 }
 
-/* Threads do not pin it by their tables any more, and puts look whether they end it. */
+/* Stops hits on the entry: threads can no longer pin it through their tables, and puts check
+ * whether they remove its last pin. */
 static void unpublish(struct cache *cache, struct cache_entry *entry)
 {
     clock_remove(&cache->live, entry_number(entry));
@@ -299,7 +302,7 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     if (number) {
         pool->free = entry->place;
         entry_set_unending(entry, false);
-    } else { /* once and for all: threads read the number of what they remember */
+    } else { /* fixed for ever: threads read the slot offset of what they remember */
         entry->mr.slot_offset = pin_slot_offset(pool->fresh++);
         atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
     }
@@ -315,12 +318,13 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
     entry->mr.used = entry->mr.roomless = false;
     entry->mr.cache = cache->index;
-    entry->pins++; /* to what, together with the threads' pin slots, is 0 */
+    entry->pins++; /* the sum with the threads' pin slots was 0 before */
     pool->count++;
     return entry;
 }
 
-/* Puts an entry into quarantine, for the one that has been there longest; NULL: there is room. */
+/* Adds an entry to the quarantine and returns the one that has been there longest, for reuse. NULL:
+ * the quarantine is not full. */
 static struct cache_entry *exchange(struct cache_pool *pool, struct cache_entry *entry)
 {
     struct cache_list *list = &pool->quarantine;
@@ -342,13 +346,13 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
-    if (entry && entry_sequence(entry)) { /* else it has had all there are, and is not used again */
+    if (entry && entry_sequence(entry)) { /* else all sequences are used up: never reused */
         entry->place = pool->free;
         pool->free = entry_number(entry);
     }
 }
 
-#define NUMBER UINT64_C(0xffffffff) /* of an entry, in pool->forgotten */
+#define NUMBER UINT64_C(0xffffffff) /* the entry number in pool->forgotten */
 
 void cache_collect(struct cache_pool *pool)
 {
@@ -365,8 +369,8 @@ void cache_collect(struct cache_pool *pool)
     }
 }
 
-/* The entries are the caller's alone until the exchange, and linked by then: only cache_collect()
- * takes any off, and it takes all. */
+/* Pushes entries to pool->forgotten. They belong to the caller until the exchange, and are linked
+ * by then. No ABA problem: only cache_collect() removes entries, and it removes all. */
 static void push_forgotten(struct cache_pool *pool, struct cache_entry *const *entries,
                            unsigned count)
 {
@@ -398,7 +402,8 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, u
 
 /* ---- what is left to do ----------------------------------------------------------------- */
 
-/* The first of them, so many at the most. True: one was hot, so its pins are not certain yet. */
+/* Takes the first `most` dying entries. True: one of them was not cold, so its sum of pins is not
+ * exact yet. */
 static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned most)
 {
     unsigned count = 0;
@@ -465,7 +470,7 @@ unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct cac
 void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
 {
     pthread_mutex_lock(&pool->lock);
-    entry->mr.watched = false; /* that has been seen to */
+    entry->mr.watched = false; /* it was unwatched before */
     become_zombie(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
     pthread_mutex_unlock(&pool->lock);
@@ -484,7 +489,8 @@ unsigned cache_entries(struct cache_pool *pool)
     return entries;
 }
 
-/* Of the stable array's next ones; *next comes to be 0 after the last. */
+/* Counts the pinned entries among the next CACHE_PASSED of the array from *next on; *next is set to
+ * 0 after the last. */
 static unsigned held_among(struct cache_pool *pool, uint32_t *next)
 {
     unsigned held = 0;

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Its part is that of the highest bit of place / CLOCK_FIRST. */
+/* The highest bit of place / CLOCK_FIRST selects the part. */
 static uint32_t *item_at(const struct clock_list *list, uint32_t place)
 {
     uint32_t high = place / CLOCK_FIRST;
@@ -26,7 +26,7 @@ static void put(struct clock_list *list, uint32_t place, uint32_t number)
     *place_of(list, number) = place;
 }
 
-/* So many places after the hand; at most 2 * size - 1 from the ring's beginning. */
+/* The place `distance` after the hand; the sum is at most 2 * size - 1. */
 static uint32_t after_hand(const struct clock_list *list, uint32_t distance)
 {
     uint32_t place = list->hand + distance;
@@ -47,7 +47,7 @@ void clock_free(struct clock_list *list)
 
 /* ---- the ring --------------------------------------------------------------------------- */
 
-/* What had gone round the old ring's end goes on beyond it. */
+/* Entries that had wrapped past the old ring's end move to the places beyond it. */
 static void make_larger(struct clock_list *list, uint32_t size)
 {
     uint32_t old = list->size, end = list->hand + list->count;
@@ -66,7 +66,7 @@ static unsigned count_parts(const struct clock_list *list)
     return count;
 }
 
-/* Threads that grow it at once add one part. */
+/* Threads that grow the ring concurrently add one part. */
 bool clock_grow(struct clock_list *list, pthread_mutex_t *lock)
 {
     unsigned parts;

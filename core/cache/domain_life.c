@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain's life: made by its provider, closed when nothing of it is left; between the two, what
- * is asked of it and of its caches, and the limits that these are given.
+ * The life of a domain: hmreg_domain_create(), which providers call, and hmreg_domain_close(),
+ * which refuses while objects of the domain are open; in between, its queries, limits, flushes and
+ * statistics.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -82,7 +83,7 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     rc = check_closed(domain);
     if (rc)
         return rc;
-    cache_set_leave(domain->caches); /* what others deregister there is in nobody's use */
+    cache_set_leave(domain->caches); /* other domains cannot evict here any more */
     cache_set_serve_no_more(domain->caches);
     busy = cache_set_flush(domain->caches);
     if (busy) {
@@ -92,7 +93,7 @@ int hmreg_domain_close(struct hmreg_domain *domain)
                           "does not deregister them yet",
                           busy);
     }
-    domain->ops.destroy(domain->self); /* first: peers on other threads may ask the caches */
+    domain->ops.destroy(domain->self); /* first: peers on other threads may query the caches */
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
     atomic_fetch_sub(&domain->lib->domains, 1);
@@ -156,7 +157,7 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
     return rc;
 }
 
-/* Of the first version; later callers have more. */
+/* The size of struct hmreg_stats in its first version; newer callers pass more. */
 #define LEAST_STATS offsetof(struct hmreg_stats, caches)
 
 static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is in a domain's caches, entry by entry, for people who look for a leak. Entries are
- * described in batches under the pool's lock and shown with nothing locked: who is shown them may
- * take as long as he likes, and call the library.
+ * Lists a domain's cached entries, for users who look for a leak. Entries are copied out in batches
+ * under the pool's lock and passed to the callback with no lock held: the callback may take any
+ * time, and may call the library.
  *
- * A region's own fields are its registrar's until it is published, and again whoever's that
- * deregisters it: they are read only in between.
+ * A region's own fields belong to the registering thread until it is published, and to the
+ * deregistering thread at the end: they are read only in between.
  */
 #include "core/cache/cache_set.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define BATCH 32 /* entries, in use or not, that are looked at under one hold of the lock */
+#define BATCH 32 /* entries, free ones included, that are examined under one hold of the lock */
 
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
 
@@ -29,7 +29,7 @@ static enum hmreg_entry_state state_of(const struct cache_entry *entry)
     }
 }
 
-/* Was it published, and is it not being deregistered? */
+/* Has the entry been published, and is it not being deregistered? */
 static bool is_whole(const struct cache_entry *entry)
 {
     switch ((enum cache_state)entry->mr.state) {
@@ -43,7 +43,8 @@ static bool is_whole(const struct cache_entry *entry)
     }
 }
 
-/* Threads count pins for each other, so that a sum taken while they do may be of no moment. */
+/* A sum taken while threads get and put may be negative for a moment, since a thread may put what
+ * another got. */
 static uint64_t shown_pins(const struct cache_pool *pool, const struct cache_entry *entry)
 {
     int32_t pins = (int32_t)entry_pins(pool, entry);
@@ -79,8 +80,8 @@ static void describe(const struct cache_pool *pool, const struct cache_entry *en
 
 /* ---- all of them ------------------------------------------------------------------------ */
 
-/* Describes entries from *number on, which is moved past those that were looked at: how many there
- * were in use. False: the end. */
+/* Describes the entries in use among the next BATCH from *number on, which it advances. *count: how
+ * many. False: the end. */
 static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmreg_entry_info *out,
                           unsigned *count)
 {
@@ -107,7 +108,7 @@ static const char *state_name(enum hmreg_entry_state state)
     return names[state];
 }
 
-/* By write(2) alone, so that a debugger may ask for it wherever the process stands. */
+/* Uses write(2) only, so that a debugger can call it wherever the process has stopped. */
 static int print(const struct hmreg_entry_info *entry, void *context)
 {
     dprintf(STDERR_FILENO,

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Eviction by the CLOCK algorithm (second chance): a hand visits the cache's live entries in a
- * circle. It passes an entry that was used since its last visit, or is in use; it evicts the first
- * other one. So an entry is evicted only after a full turn of the hand in which nothing used it.
+ * circle. It passes an entry that was used since its last visit, or is pinned; it evicts the first
+ * other one. So an entry is evicted only after a full turn of the hand in which no get used it.
  * Hits pay one store for that: threads set `used` in their pin slots, and the hand clears it.
  *
- * An entry is known to be idle once every thread has passed a barrier after the entry left the
- * threads' tables. Entries are withdrawn from the tables in batches, so that one barrier serves
- * many misses; until they are evicted they serve by the tree, and the next get that finds one there
+ * An entry is known to be idle once every thread has passed a barrier after the entry was withdrawn
+ * from the threads' tables. Entries are withdrawn in batches, so that one barrier serves many
+ * misses. Until they are evicted they serve through the tree, and the next get that finds one there
  * makes it hot again.
  */
 #include "core/cache/evict.h"
 
-/* Entries that the hand passes under one hold of the lock. */
+/* The number of entries that the hand passes under one hold of the lock. */
 #define PASSES 64
 
 /* ---- the hand --------------------------------------------------------------------------- */
 
-/* Since the hand's last visit. */
+/* Was the entry used since the hand's last visit? */
 static bool was_used(const struct cache_pool *pool, const struct cache_entry *entry)
 {
     return entry->mr.used || thread_cache_was_used(&pool->thread_caches, entry_number(entry));
@@ -29,7 +29,7 @@ static void begin_turn(const struct cache_pool *pool, struct cache_entry *entry)
     thread_cache_clear_used(&pool->thread_caches, entry_number(entry));
 }
 
-/* Takes a hot entry out of the threads' tables; it still serves, by the tree. */
+/* Takes a hot entry out of the threads' tables; it still serves through the tree. */
 static void withdraw(struct cache_search *search, struct cache_entry *entry)
 {
     if (entry_is_hot(entry))
@@ -39,9 +39,9 @@ static void withdraw(struct cache_search *search, struct cache_entry *entry)
     search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
 }
 
-/* The hand stands at an entry that can go, but for the tables. The next such entries are withdrawn
- * with it, since finding out which threads use them takes a system call. They are not visited:
- * what was used since the last visit keeps its second chance. */
+/* The hand stands at an entry that can be evicted, but is still in the threads' tables. The next
+ * such entries are withdrawn with it, since finding out which threads pin them takes a system call.
+ * The hand does not visit these: an entry used since the last visit keeps its second chance. */
 static void withdraw_batch(const struct cache *cache, struct cache_search *search)
 {
     uint32_t count = cache->live.count, limit = 1 + count / 8;
@@ -56,8 +56,9 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
     }
 }
 
-/* Moves the hand to an entry that can go: it is cold, idle and had its second chance. A search
- * ends after two turns without one. *passes counts down. */
+/* Moves the hand to an entry that can be evicted: cold, idle, and out of second chances. A search
+ * ends after two turns without one. *passes: how many more entries may be passed under this hold of
+ * the lock. */
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
                                    unsigned *passes, struct cache_entry **out)
 {
@@ -80,7 +81,8 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
     return CACHE_NO_ROOM;
 }
 
-/* No thread pins it by its table any more, so no put has to look at it while it lives. */
+/* No thread can pin the entry through its table any more, so puts need not check it while it lives.
+ */
 static void become_cold(struct cache_entry *entry)
 {
     entry->mr.cold = true;
@@ -109,20 +111,21 @@ void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *searc
 
 #define VICTIMS 64
 
-/* Entries that would make room, if there are enough of them; they are off the list meanwhile. */
+/* Entries that would make room, if there are enough of them. They are off the clock list meanwhile.
+ */
 struct victims {
     unsigned count;
     struct cache_entry *list[VICTIMS];
 };
 
-/* Puts them back where the hand visits them next. */
+/* Returns the victims to the list, where the hand visits them next. */
 static void spare(struct cache *cache, struct victims *victims)
 {
     while (victims->count)
         clock_return(&cache->live, entry_number(victims->list[--victims->count]));
 }
 
-/* The first go to the owner of the search, the rest to the list that any call deregisters. */
+/* The owner of the search deregisters the first HANDED_OVER; the rest are queued for any call. */
 static void evict_all(struct cache *cache, struct cache_search *search, struct victims *victims)
 {
     for (unsigned i = 0; i < victims->count; i++) {
@@ -146,7 +149,7 @@ static bool fits(const struct cache_use *use, const struct cache_use *limit, uin
            use->bytes <= limit->bytes - bytes;
 }
 
-/* Would it be enough if every idle entry went? Asked before very many do. */
+/* Would evicting every idle entry make enough room? Checked before a large number is evicted. */
 static bool is_worth_it(const struct cache *cache, const struct cache_use *used, uint64_t bytes)
 {
     struct cache_use left = *used;
@@ -162,7 +165,7 @@ static bool is_worth_it(const struct cache *cache, const struct cache_use *used,
     return fits(&left, &cache->limit, bytes);
 }
 
-/* Collects victims until the region fits. left: what is used without them. */
+/* Collects victims until the region fits. left: the usage without them. */
 static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache_search *search,
                                struct victims *victims, struct cache_use *left)
 {
@@ -265,7 +268,7 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
 
 /* ---- all of them ----------------------------------------------------------------------- */
 
-/* Withdraws live entries from *next on, and moves it. False: there is no next. */
+/* Withdraws live entries from number *next on, and advances it. False: none is left. */
 static bool withdraw_next(struct cache_pool *pool, uint32_t *next, struct cache_search *search)
 {
     uint32_t from, end;

@@ -12,7 +12,7 @@
 
 #include "core/cache/cache_pool.h"
 
-/* At most, in a batch; evicted entries that the owner of the search deregisters itself. */
+/* At most: entries in a batch; evicted entries that the search's owner deregisters itself. */
 #define WITHDRAWN   32
 #define HANDED_OVER 8
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_mr_get() and hmreg_mr_put() where nothing stands in the way: a hit reads what its thread
- * remembers, pins the entry in a pin slot of its own, and only then looks whether the entry is
- * still what it was. No lock, no fence, no line that another thread writes but at a miss. What has
- * to ask somebody, or finds its first slot taken, is done aside; what fails there goes the whole
- * way, in get.c.
+ * The fast path of hmreg_mr_get() and hmreg_mr_put(). A hit reads its thread's table, pins the
+ * entry in the thread's own pin slot, and only then checks that the entry is still what the thread
+ * remembers. It takes no lock, executes no fence, and touches no cache line that another thread
+ * writes, except at a miss. Entries that need validation, and probe collisions, take the
+ * out-of-line path below; a get that fails there takes the slow path, in get_slow.c.
  *
- * The order: pin; the gate's state; the entry's sequence. Who takes an entry away makes its
- * sequence even, passes a barrier in every thread, and adds up the pins. So either the sum has this
- * pin, or this thread sees the new sequence. The state comes before the sequence, since the gate
- * is shut from before memory changes until the sequences are even. tests/model/protocol/hit.pml is
- * a model of it: other threads see the pins of this one in order, and at its next fence at the
- * latest.
+ * The order is: pin; read the gate's state; read the entry's sequence. A thread that ends an entry
+ * makes its sequence even, passes a barrier in every thread, and adds up the pins. So either the
+ * sum includes this pin, or this thread sees the new sequence. The state is read before the
+ * sequence, since the gate is shut from before the memory changes until the sequences are even.
+ * tests/model/protocol/hit.pml models this: other threads see this thread's pins in order, and at
+ * its next fence at the latest.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -23,8 +23,8 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #define noinline            __attribute__((noinline))
 
-/* Only this thread writes there, so adding need not be atomic for others; they read it whole. The
- * order is that of a release. */
+/* Only this thread writes the word, so the addition need not be atomic; other threads read the word
+ * as a whole. The order is that of a release. */
 static inline void add_to(atomic_uint *own, unsigned value)
 {
 #if defined(__x86_64__) && !defined(BARRIER_TSAN)
@@ -45,8 +45,9 @@ static inline void count(_Atomic uint64_t *own)
 #endif
 }
 
-/* A load with acquire, which on x86 any load is: so compilers may make it a part of the instruction
- * that needs the value. Who needs the order calls barrier_compiler() after it. */
+/* A load with acquire order. On x86 any load has it, so the compiler may fold this one into the
+ * instruction that uses the value. Callers that need the order call barrier_compiler() afterwards.
+ */
 static inline unsigned peek(const atomic_uint *word)
 {
 #if defined(__x86_64__) && !defined(BARRIER_TSAN)
@@ -56,25 +57,25 @@ static inline unsigned peek(const atomic_uint *word)
 #endif
 }
 
-/* Pairs with the release when the entry became what it is. */
+/* Pairs with the release store in entry_next_sequence(). */
 static inline uint32_t sequence_of(const struct hmreg_mr *mr)
 {
     return atomic_load_explicit(&mr->sequence, memory_order_acquire);
 }
 
-/* Pairs with gate_end_drain(), before which sequences were made even. */
+/* Pairs with gate_end_drain(), before which the sequences of ended entries were made even. */
 static inline unsigned state_of(const struct thread_cache *tcache)
 {
     return atomic_load_explicit(&tcache->view.gate->state, memory_order_acquire);
 }
 
-/* For eviction, which clears it (evict.c). */
+/* Read and cleared by eviction (evict.c). */
 static inline void mark_used(struct pin_slot *pin_slot)
 {
     atomic_store_explicit(&pin_slot->used, 1, memory_order_relaxed);
 }
 
-/* Between the change of a pin and the look at the entry. Pairs with barrier_everywhere(). */
+/* Orders the change of a pin before the read of the entry. Pairs with barrier_everywhere(). */
 static inline void fence(const struct thread_cache *tcache)
 {
     if (unlikely(tcache->fenced))
@@ -84,14 +85,14 @@ static inline void fence(const struct thread_cache *tcache)
 
 /* ---- put -------------------------------------------------------------------------------- */
 
-/* A pin has been taken back that may have been the last of an entry that is not served. */
+/* The thread has removed a pin, which may have been the last, of an entry that does not serve. */
 static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
 {
-    /* Not mr->domain: the entry may be another's already. */
+    /* Not mr->domain: the entry may hold another region already. */
     struct cache_set *set = cache_set_of(tcache->set);
     struct cache_entry *gone;
 
-    barrier_here(); /* the pin slot's new value is out before what follows is read */
+    barrier_here(); /* the pin slot's new value is visible before what follows is read */
     if (sequence_of(mr) & HOT_UNENDING)
         return;
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
@@ -105,14 +106,15 @@ static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr
 static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
                          struct hmreg_mr *mr)
 {
-    /* A release: what the user did is done before who adds up finds this. */
+    /* A release: the user's accesses happen before a thread that adds up pins sees the new value.
+     */
     add_to(&pin_slot->pins, -1u);
     fence(tcache);
     if (unlikely(sequence_of(mr) % 2 == 0))
         put_last(tcache, mr);
 }
 
-/* By a thread that has no pin slot for it yet, or has to fence. */
+/* For a thread that has no pin slot for the entry yet, or has to fence. */
 static noinline void put_aside(struct hmreg_mr *mr)
 {
     struct cache_set *set;
@@ -157,7 +159,7 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 
 /* ---- get, aside ------------------------------------------------------------------------- */
 
-/* Does the entry, which is pinned and in its place, contain the range, with these rights? */
+/* Does the pinned entry contain the range, with these access rights? */
 static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,
                    uint64_t len, uint64_t access)
 {
@@ -168,8 +170,8 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
     return !tcache->exact || (!offset && len == size);
 }
 
-/* No change that the domain has not read can be of this entry. What is being read from the kernel
- * is of memory that the monitor watches; what is in the queue may be of any. */
+/* Can no change that the domain has not read yet concern this entry? Events being read from the
+ * kernel concern memory that the monitor watches; changes in the queue may concern any. */
 static bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr *mr)
 {
     unsigned state = state_of(tcache);
@@ -178,7 +180,7 @@ static bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr 
            !((state & GATE_READING) && mr->monitored);
 }
 
-/* Asks what the entry demands to be asked at each hit. */
+/* Performs the checks that the entry needs at each hit. */
 static bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence)
 {
     struct cache_set *set = cache_set_of(tcache->set);
@@ -193,7 +195,8 @@ static bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr, uin
     return false;
 }
 
-/* An entry that a slot names. NULL: it does not serve; *go_on: another may. */
+/* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
+ */
 static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, uint64_t addr,
                                   uint64_t len, uint64_t access, bool *go_on)
 {
@@ -203,7 +206,7 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, 
     uint32_t sequence = (pin_slot->check ^ (uint32_t)access) & ~THREAD_CACHE_ASIDE;
 
     *go_on = true;
-    if (sequence_of(mr) != sequence) /* or the rights are others */
+    if (sequence_of(mr) != sequence) /* or the access rights differ */
         return NULL;
     add_to(&pin_slot->pins, 1);
     fence(tcache);
@@ -213,7 +216,7 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, 
         unpin(tcache, pin_slot, mr);
         return NULL;
     }
-    *go_on = false; /* asking may have changed the table */
+    *go_on = false; /* the checks may have changed the table */
     if (!is_right(tcache, mr, sequence)) {
         unpin(tcache, pin_slot, mr);
         return NULL;
@@ -257,7 +260,7 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
     return 0;
 }
 
-/* What was pinned is not what was asked for, or no more. */
+/* The pinned entry does not serve this request, or no longer serves. */
 static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, size_t len,
                                   uint64_t access, struct hmreg_mr **out, uint64_t place)
 {
@@ -270,7 +273,7 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
 
 /* ---- get -------------------------------------------------------------------------------- */
 
-/* Leaves in *value what differs: in the end the 0 that is returned. */
+/* Leaves the difference in *value: 0 in the end, which hmreg_mr_get() returns. */
 static inline bool differs(uint64_t *value, uint64_t other)
 {
 #ifdef __x86_64__
@@ -284,12 +287,14 @@ static inline bool differs(uint64_t *value, uint64_t other)
 #endif
 }
 
-/* Not for [addr, addr + len) that is empty or wraps: then its last byte lies before the first. */
+/* False where [addr, addr + len) is empty or wraps: then its last byte lies before the first. */
 static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
 {
     uint64_t last = addr + len - 1;
 
-    __asm__("" : "+r"(last)); /* compilers who see through it look at carries, at length */
+    __asm__(
+        ""
+        : "+r"(last)); /* hides the sum from the compiler, which else tests for carries at length */
     return mr->node.start <= addr && addr <= last && last < mr->node.end;
 }
 
@@ -297,13 +302,13 @@ static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t l
 _Static_assert(sizeof(struct cache_entry) % sizeof(struct pin_slot) == 0,
                "a name, scaled, is an entry's");
 
-/* The entry that a slot names. */
+/* Returns the entry that a slot names. */
 static inline struct hmreg_mr *mr_at(char *entries, uint32_t name)
 {
     uint64_t offset = name;
 
 #if defined(__x86_64__)
-    /* One instruction: compilers take two or three, which are no faster here. */
+    /* One instruction; compilers emit two or three, which are no faster here. */
     __asm__("imulq %2, %1, %0" : "=r"(offset) : "r"(offset), "i"(CELLS_AN_ENTRY) : "cc");
 #else
     offset *= CELLS_AN_ENTRY;
@@ -321,8 +326,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     uint32_t slot;
     tls_view_pointer view;
 
-    /* Neither is NULL: pointers that have no bit in common, which is rare, go aside as well. Bits
-     * that are no rights would be taken for a sequence's. */
+    /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
+     * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
         return get_aside(domain, addr, len, access, out);
     place = domain->place;
@@ -335,7 +340,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     add_to(&pin_slot->pins, 1);
     barrier_compiler();
     gate = view->gate;
-    /* A free slot's entry is 0, which contains nothing. */
+    /* A free slot names entry 0, which contains no range. */
     if (unlikely(peek(&gate->state) != GATE_LIVE))
         return get_otherwise(mr, addr, len, access, out, place);
     barrier_compiler();

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* As the thread's last error, and on standard error. */
+/* Reports a wrong put as the thread's last error, and on standard error. */
 static void report(const struct hmreg_mr *mr, const char *why)
 {
     hmreg_fail(-EINVAL, "hmreg_mr_put() of the region [%#" PRIx64 ", +%" PRIu64 "): %s",

@@ -40,8 +40,7 @@ struct watching {
     unsigned kept_count;
     struct span refused[WATCHING_REFUSED]; /* where a watch was refused */
     unsigned refused_count;
-    struct span moves[WATCHING_MOVES]; /* where watched memory moved, written by the thread that
-                                          reads events */
+    struct span moves[WATCHING_MOVES]; /* where watched memory moved; the event thread writes it */
     atomic_uint moves_end, moves_begin;
 };
 
