@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cache_set.h. Whoever brings an entry to its end deregisters it, with no lock held; what the
- * monitor has killed is left to the next call (reap), since the monitor may not.
+ * See cache_set.h. The thread that ends an entry deregisters it, with no lock held. Entries ended
+ * by a change of memory are deregistered by the reaper or the next call (reap), since the threads
+ * that report changes must not.
  */
 #include "core/cache/cache_set.h"
 
@@ -13,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REAPED        16 /* at once */
-#define REAPED_BESIDE 8  /* by a call that comes by */
-#define MOST_EVICTED  64 /* under one hold of the lock */
+#define REAPED        16 /* deregistered at once */
+#define REAPED_BESIDE 8  /* deregistered by a get or put */
+#define MOST_EVICTED  64 /* evicted under one hold of the lock */
 
 /* ---- life ------------------------------------------------------------------------------- */
 
@@ -140,7 +141,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
 void cache_set_free(struct cache_set *set)
 {
     monitor_detach(set->monitor, &set->listener);
-    while (monitor_tidy(set->monitor)) /* the reaper may be gone */
+    while (monitor_tidy(set->monitor)) /* the reaper may have stopped */
         ;
     cache_pool_close(&set->pool);
     close_ledgers(set);
@@ -157,7 +158,7 @@ bool cache_set_sync(struct cache_set *set)
 
 /* ---- entries' ends ---------------------------------------------------------------------- */
 
-/* Does it lie beside the run? Then it is a part of it from now on. */
+/* Extends the run by an adjacent region. False: it is not adjacent. */
 static bool joins(struct span *run, const struct hmreg_mr *mr)
 {
     if (mr->node.start == run->end)
@@ -169,7 +170,8 @@ static bool joins(struct span *run, const struct hmreg_mr *mr)
     return true;
 }
 
-/* Neighbours at once, since the kernel's part takes longest. But hooks count each by itself. */
+/* Unwatches adjacent regions by one call, since the kernel's part takes longest. Not with hooks,
+ * which count each watch separately. */
 static void unwatch(struct cache_set *set, struct cache_entry *const *entries, unsigned count)
 {
     bool together = monitor_kind(set->monitor) != HMREG_MONITOR_MEMHOOKS;
@@ -190,7 +192,8 @@ static void unwatch(struct cache_set *set, struct cache_entry *const *entries, u
     }
 }
 
-/* What fails here is not the failure of the call that does it. */
+/* Unwatches and deregisters entries. A failure here is not reported to the caller, whose own call
+ * did not fail. */
 static void end_some(struct cache_set *set, struct cache_entry **entries, unsigned count)
 {
     struct hmreg_error_guard guard;
@@ -223,7 +226,7 @@ void cache_set_release(struct cache_set *set, struct cache_entry *entry)
         cache_set_end(set, gone);
 }
 
-/* So many at the most, of REAPED. False: there was nothing. */
+/* Deregisters at most `most` dead entries, most <= REAPED. False: there were none. */
 static bool end_dead(struct cache_set *set, unsigned most)
 {
     struct cache_entry *entries[REAPED];
@@ -244,7 +247,7 @@ void cache_set_reap_dead(struct cache_set *set)
     reaper_resume(&set->reaper);
 }
 
-/* Tries those that were busy once more, so many at the most. */
+/* Retries at most `limit` busy entries. */
 static void retry_busy(struct cache_set *set, unsigned limit)
 {
     unsigned tries = atomic_load(&set->pool.busy.count);
@@ -255,7 +258,7 @@ static void retry_busy(struct cache_set *set, unsigned limit)
             cache_set_end(set, entry);
 }
 
-/* Busy ones are many at the worst, and each try may cost a system call: one at a time will do. */
+/* Retries one busy entry only: there may be many, and each try may cost a system call. */
 void cache_set_reap(struct cache_set *set)
 {
     if (!(atomic_load(&set->pool.thread_caches.gate->state) & GATE_REAP))
@@ -267,7 +270,8 @@ void cache_set_reap(struct cache_set *set)
     end_dead(set, REAPED_BESIDE);
 }
 
-/* Those that ended before may go instead: their number counts, not which they are. */
+/* Deregisters as many entries as this call may have evicted; they may be others that ended earlier.
+ */
 static void reap_evicted(struct cache_set *set)
 {
     for (unsigned i = 0; i < MOST_EVICTED + REAPED && end_dead(set, REAPED); i += REAPED)
@@ -279,7 +283,7 @@ static void reap_evicted(struct cache_set *set)
 void cache_set_end_evicted(struct cache_set *set, struct cache_search *search)
 {
     end_some(set, search->handed_over, search->handed_over_count);
-    if (search->handed_over_count == HANDED_OVER) /* there may be more */
+    if (search->handed_over_count == HANDED_OVER) /* more may have been evicted */
         reap_evicted(set);
 }
 
@@ -291,7 +295,7 @@ void cache_set_progress(struct cache_set *set)
 
 unsigned cache_set_flush(struct cache_set *set)
 {
-    cache_set_sync(set); /* what has ended is not counted as evicted */
+    cache_set_sync(set); /* entries whose memory changed do not count as evicted */
     retry_busy(set, UINT_MAX);
     cache_empty(&set->pool);
     cache_set_reap_dead(set);
@@ -367,7 +371,7 @@ void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *ma
 
 void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
 {
-    cache_drain(&set->pool); /* what has ended makes room before anything is evicted */
+    cache_drain(&set->pool); /* entries whose memory changed make room before any is evicted */
     for (unsigned i = 0; i < set->count; i++)
         cache_change_limits(&set->caches[i], max_regions, max_bytes);
     cache_set_reap_dead(set);
@@ -393,9 +397,9 @@ static bool evict_own(struct cache_set *set, struct cache *first)
     return done;
 }
 
-/* Unpublishes one region of a domain that the caller does not drive, and leaves it to the reaper,
- * or to that domain's own calls, to deregister it: its fabric may forbid this thread to
- * (FI_THREAD_DOMAIN). The domain is not closed meanwhile. */
+/* Unpublishes one region of another domain, and leaves its deregistration to the reaper or to that
+ * domain's own calls: its fabric may not be called on this thread (FI_THREAD_DOMAIN). The domain
+ * cannot be closed meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set)
 {
     bool done;
@@ -425,7 +429,7 @@ bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct c
     return done;
 }
 
-/* Caches count for the quota from when it first is a limit. */
+/* Caches are charged to the quota from when it first is a limit. */
 static void change_quota(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
 {
     pthread_mutex_lock(&lib->sets_lock);
@@ -459,7 +463,7 @@ unsigned cache_set_held(struct cache_set *set)
     return cache_held(&set->pool);
 }
 
-/* Entries that the reaper examines are in no list: the pause lets it finish. */
+/* Entries that the reaper examines are in no list: reaper_pause() waits for its current step. */
 static void examine_all(struct cache_set *set)
 {
     cache_drain(&set->pool);
@@ -482,8 +486,8 @@ void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int devic
     cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
 }
 
-/* A vendor that cannot say is not believed: asking what the memory is now will tell the caller
- * why. */
+/* If the vendor's call fails, the answer is no: the caller then resolves the memory anew and gets
+ * the reason. */
 bool cache_set_is_same(struct cache_set *set, enum hmreg_iface iface, uint64_t start, uint64_t end,
                        uint64_t identity)
 {

@@ -292,9 +292,7 @@ static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t l
 {
     uint64_t last = addr + len - 1;
 
-    __asm__(
-        ""
-        : "+r"(last)); /* hides the sum from the compiler, which else tests for carries at length */
+    __asm__("" : "+r"(last)); /* else compilers test for carries, at length */
     return mr->node.start <= addr && addr <= last && last < mr->node.end;
 }
 

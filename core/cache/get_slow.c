@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The way of a get that no table of its thread's answers; docs/cache.md has the picture. It looks
- * into the caches for an entry that contains the range, and makes sure that it is still right; only
- * a miss asks what the memory is and registers it.
+ * The slow path of a get, for requests that the thread's table does not serve; docs/cache.md has a
+ * diagram. It searches the caches for an entry that contains the range, and makes sure that the
+ * entry is still valid; only a miss asks what the memory is and registers it.
  *
- * Never stale. Host memory: an entry is watched before the memory is registered, and published
- * only if nothing changed since; who finds one first lets the monitor settle, so that every change
- * that has happened has reached the caches. Device memory: the identity is taken before
- * registering, compared after, and asked again at every hit, over the whole entry. What can be
- * neither watched nor identified is registered and not remembered.
+ * Never stale. Host memory: an entry is watched before the memory is registered, and published only
+ * if nothing has changed since; a get that finds an entry first settles: it waits until every
+ * change that has happened has reached the caches. Device memory: the identity is taken before
+ * registration, compared after it, and checked again at every hit, over the whole entry. Memory
+ * that can be neither watched nor identified is registered and not cached.
  *
- * Everything slow is done here, with no lock held: vendors, fabrics, the monitor's system calls,
- * allocation.
+ * All slow work is done here, with no lock held: calls to vendors and fabrics, the monitor's system
+ * calls, allocation.
  */
 #include "core/cache/get_slow.h"
 
@@ -22,27 +22,27 @@
 
 #include <errno.h>
 
-/* A get is served uncached after so many registrations of its own whose memory changed meanwhile,
- * or so many rounds in which others' came to nothing. */
+/* A get is served uncached after this many of its own registrations were discarded since their
+ * memory changed meanwhile, or after this many rounds without result. */
 #define MAX_DISCARDED 2
 #define MAX_ROUNDS    16
-/* Searches for room whose candidates other threads used again at once. */
+/* Searches for room in which other threads used every candidate again at once. */
 #define MAX_SEARCHES 64
 
-/* A round that led to nothing: look again. */
+/* The round had no result: start another one. */
 #define AGAIN 1
 
 /* One call of hmreg_mr_get(). */
 struct get {
     struct cache_set *set;
     struct hmreg_domain *domain;
-    struct thread_cache *tcache; /* the thread's; NULL: no memory */
+    struct thread_cache *tcache; /* the thread's; NULL: no memory, or check_puts */
     const struct request *request;
     struct cache_want want;
-    struct resolved *found; /* in this round */
-    bool at_once;           /* in this round: the claim looks for an entry as well */
-    bool settled;           /* in this round: what had happened before is told */
-    unsigned discarded;     /* registrations, in all rounds */
+    struct resolved *found; /* the resolved memory, in this round */
+    bool at_once;           /* in this round: the claim searches for an entry as well */
+    bool settled;           /* in this round: all earlier changes have reached the caches */
+    unsigned discarded;     /* registrations discarded, in all rounds */
 };
 
 /* ---- what the thread remembers ---------------------------------------------------------- */
@@ -52,7 +52,8 @@ static struct cache *cache_of(const struct get *get, const struct cache_entry *e
     return &get->set->caches[entry->mr.cache];
 }
 
-/* The entry is pinned. Where memory is short nothing is remembered; the pin is in the entry. */
+/* Enters a pinned entry in the thread's table. If memory is short, nothing is remembered. The pin
+ * stays in the entry's own count. */
 static void remember(struct get *get, struct cache_entry *entry)
 {
     const struct hmreg_mr *mr = &entry->mr;
@@ -67,14 +68,14 @@ static void remember(struct get *get, struct cache_entry *entry)
     check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
     if (asks || !thread_cache_is_usual(tcache, mr->cache, &cache_of(get, entry)->stats))
         check |= THREAD_CACHE_ASIDE;
-    if (check % 2) /* it may have died meanwhile */
+    if (check % 2) /* even: the entry may have ended meanwhile */
         thread_cache_remember(tcache, get->want.start, pin_slot_number(mr->slot_offset), check);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */
 
-/* A pinned live entry: kept if it is right, else dropped and unpinned. One without identity is in
- * the monitor's care: were it not right, it would not be live. */
+/* Keeps a pinned live entry if it is valid; else drops and unpins it. Without an identity the
+ * monitor is responsible: an invalid entry would not be live. */
 static bool keep_if_right(struct get *get, struct cache_entry *entry)
 {
     const struct hmreg_mr *mr = &entry->mr;
@@ -109,10 +110,10 @@ static bool settle(struct get *get)
     return get->settled;
 }
 
-/* Where no entry serves, none can be stale: changes that the kernel has not told yet can only end
- * the entry that this get is about to publish. No reading may be under way, and no registration of
- * this get have been discarded: then such a change is likely. With hooks the question costs no
- * system call. */
+/* If no entry serves, none can be stale: pending notifications can only invalidate the entry that
+ * this get is about to publish. Not used while events are being read, or once a registration of
+ * this get was discarded: then such a change is likely. With hooks settling costs no system call
+ * anyway. */
 static bool need_not_settle(const struct get *get)
 {
     struct cache_set *set = get->set;
@@ -123,8 +124,8 @@ static bool need_not_settle(const struct get *get)
            !cache_serves(&set->pool, 0, HOST_CACHES, &get->want);
 }
 
-/* Where no vendor has to be asked what the memory is, and neither the kernel what changed, an entry
- * is looked for under the same hold of the lock that claims a new one. */
+/* If neither a vendor must be asked what the memory is, nor the kernel what changed, the claim
+ * searches for an entry under the same hold of the lock. */
 static bool finds_at_claim(const struct get *get)
 {
     enum hmreg_monitor kind = monitor_kind(get->set->monitor);
@@ -133,13 +134,13 @@ static bool finds_at_claim(const struct get *get)
            (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_IMPORT);
 }
 
-/* Devices' caches first: they need not wait for the kernel's word on host memory. *sure: host
- * memory may be remembered. */
+/* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
+ * *sure: host memory may be cached. */
 static struct cache_entry *find_anywhere(struct get *get, bool *sure)
 {
     struct cache_entry *entry;
 
-    cache_drain(&get->set->pool); /* the application's notices may be of devices' memory */
+    cache_drain(&get->set->pool); /* the application's notices may concern device memory */
     entry = find_among(get, HOST_CACHES, get->set->count);
     *sure = true;
     if (entry || need_not_settle(get))
@@ -150,15 +151,15 @@ static struct cache_entry *find_anywhere(struct get *get, bool *sure)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Only these may be for lack of something that a cached region occupies: memory, the fabric's
- * room for regions, a key. */
+/* Only these errors may be due to a resource that cached regions occupy: memory, the fabric's room
+ * for regions, a key. */
 static bool eviction_helps(int rc)
 {
     return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
 }
 
-/* So many at the most, of the same cache before others: 0 if there is nothing left to evict.
- * code: why the registration failed. */
+/* Evicts at most `count` regions, of the same cache first. Returns 0 if nothing is left to evict.
+ * code: the registration's error. */
 static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count, int code)
 {
     unsigned done = cache_evict(cache, count, code);
@@ -179,7 +180,8 @@ static int create_once(struct get *get, struct cache *cache, struct cache_entry 
     return rc;
 }
 
-/* Has anything been deregistered since, by whatever thread, that was dead? */
+/* Deregisters ended entries. True: some were deregistered since `forgotten` was read, by any
+ * thread. */
 static bool reap_helps(struct cache_set *set, unsigned forgotten)
 {
     cache_set_reap_dead(set);
@@ -213,8 +215,8 @@ static bool is_host(const struct get *get)
     return kind == HMREG_MEM_HOST || kind == HMREG_MEM_HOST_PINNED;
 }
 
-/* Pinned host memory belongs to a device in name only: the kernel's events reach the host's
- * caches, and so must find it there. */
+/* Pinned host memory belongs to a device in name only: the kernel's events are applied to the
+ * host's caches, so its entries must be there. */
 static struct cache *cache_for(struct get *get)
 {
     return cache_set_at(get->set, get->found->iface, is_host(get) ? -1 : get->found->range.device);
@@ -225,7 +227,7 @@ static int fail_short(void)
     return hmreg_fail(-ENOMEM, "no memory to remember a region");
 }
 
-/* A region that nothing else will find, deregistered at its put. */
+/* Registers a region that no other get will find; its put deregisters it. */
 static int get_uncached(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
 {
     int rc = create(get, entry);
@@ -277,7 +279,7 @@ static bool is_known_anonymous(const struct get *get)
     return false;
 }
 
-/* In the place of what was known there before. */
+/* Replaces what was known about the same addresses, else the oldest. */
 static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range,
                            uint64_t when)
 {
@@ -292,11 +294,11 @@ static void know_anonymous(struct thread_cache *tcache, const struct hmem_range 
         tcache->mapped_next = (at + 1) % HOT_MAPPED;
 }
 
-/* Anonymous memory of this process alone: others' ways to change a page's memory (truncating a
- * file, punching holes in it) give no event. Asked while it is watched, so the answer holds. The
- * kernel is not asked about a mapping again until calls have begun that may change what is mapped:
- * one that began before the question is over, and one that begins after it finds the range watched.
- */
+/* Is the range private anonymous memory? Other memory may change without an event (truncation,
+ * holes punched in a file). Called while the range is watched, so the answer holds. It is kept, and
+ * the kernel is not asked about the mapping again, until a call that may change mappings begins: a
+ * call that began before the question has ended by then, and a call that begins after it finds the
+ * range watched. */
 static bool is_anonymous(struct get *get)
 {
     struct hmem_range range;
@@ -313,7 +315,7 @@ static bool is_anonymous(struct get *get)
     return true;
 }
 
-/* Will every change of an entry's memory be noticed? Says what hits have to ask. */
+/* Will every change of the entry's memory be reported? Also records which checks hits need. */
 static bool notice_changes(struct get *get, struct hmreg_mr *mr)
 {
     bool always = get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
@@ -321,10 +323,10 @@ static bool notice_changes(struct get *get, struct hmreg_mr *mr)
 
     if (is_host(get))
         context_monitor(get->domain->lib);
-    /* Also where the runtime tells: it does not know that memory it pinned was unmapped. */
+    /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     mr->monitored = mr->watched;
-    /* Hooks have shut the gate before the kernel is asked. */
+    /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
     mr->ask_monitor = mr->watched && always && monitor_kind(monitor) != HMREG_MONITOR_MEMHOOKS;
     mr->ask_identity = get->found->range.identity && always;
     if (get->found->range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
@@ -340,7 +342,7 @@ static bool is_still_found(struct get *get)
                                                  get->want.end, range->identity);
 }
 
-/* Makes room for a registered region, if it must, and publishes it. */
+/* Makes room for a registered region, if necessary, and publishes it. */
 static enum cache_publish publish(struct get *get, struct cache *cache, struct cache_entry *entry,
                                   struct cache_search *search)
 {
@@ -349,7 +351,7 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct c
     for (unsigned interrupted = 0; interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
-        cache_drain(&get->set->pool); /* one that changed meanwhile is not published */
+        cache_drain(&get->set->pool); /* an entry whose memory changed meanwhile is not published */
         result = cache_publish(cache, entry, right, get->tcache, search);
         if (result == CACHE_SQUEEZED) {
             if (!cache_set_evict_anywhere(get->domain->lib, get->set, cache))
@@ -367,8 +369,8 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct c
     return CACHE_ROOMLESS;
 }
 
-/* The region is registered, and its entry still pending. One that others had to go for may go soon
- * itself: it must be asked for twice before threads remember it. */
+/* The region is registered, and its entry still pending. An entry for which others were evicted may
+ * soon be evicted itself: threads remember it only after a second get. */
 static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
@@ -387,7 +389,7 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
         get->discarded++;
         return AGAIN;
     }
-    if (!cached) { /* else other threads read the flags beside it already */
+    if (!cached) { /* else other threads already read the adjacent flags */
         entry->mr.cached = false;
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
     }
@@ -397,7 +399,7 @@ static int finish(struct get *get, struct cache_entry *entry, struct hmreg_mr **
     return 0;
 }
 
-/* The entry is pending, and this thread's. */
+/* The entry is pending, and claimed by this thread. */
 static int register_claimed(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
@@ -415,8 +417,8 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
     return rc ? rc : get_anew(get, out);
 }
 
-/* Another thread has it, or is about to: since this one looked, and so perhaps of memory that has
- * changed since. */
+/* Uses the entry of another thread, which is live or pending. That thread inserted it after this
+ * one settled, so a change that happened since may concern it: settle first. */
 static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
 {
     bool roomless;
@@ -435,7 +437,7 @@ static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **o
     return 0;
 }
 
-/* A live entry that this get's claim has found and pinned. */
+/* Uses a live entry that this get's claim has found and pinned. */
 static int take_found(struct get *get, struct cache_entry *entry, struct hmreg_mr **out)
 {
     if (!get->at_once)
@@ -477,7 +479,7 @@ static int resolve_request(struct get *get)
     return request_resolve(get->domain, get->request, get->found);
 }
 
-/* Host memory that no identity tells apart, under its own address, is left to the monitor. */
+/* Is this host memory that the monitor must watch: under its own address? */
 static bool is_monitors(const struct get *get)
 {
     enum hmreg_monitor kind;
@@ -488,7 +490,7 @@ static bool is_monitors(const struct get *get)
     return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
 }
 
-/* May what was found be remembered at all? */
+/* May the resolved memory be cached at all? */
 static bool is_cacheable(const struct get *get, bool sure)
 {
     if (!get->domain->lib->settings.watch[get->found->iface])
@@ -541,7 +543,7 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
     struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
-    struct resolved found; /* in each round anew */
+    struct resolved found; /* set anew in each round */
     struct get get = {
         .domain = domain,
         .request = &request,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hot.h. The sets of the process are in a list of its own page, wiped in the child of a fork
- * with its lock: a child has none of its parent's domains. A thread that ends looks there for what
- * it has to give up, since a domain may have been closed meanwhile; a domain's threads' parts are
- * only added to, and freed with it, so that they are added up without a lock.
+ * See thread_cache.h. The process's sets are in a list, whose head and lock lie in a page that the
+ * kernel wipes in the child of a fork: a child has none of its parent's domains. A thread that ends
+ * searches this list for the thread caches it has to give up, since a domain may have been closed
+ * meanwhile. The thread caches of a domain are in a list that only grows and is freed with the
+ * domain, so adding them up takes no lock of its own.
  */
 #include "core/cache/thread_cache.h"
 
@@ -13,29 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SLOTS 64u        /* of a new table; always a power of two */
-#define MOST_SLOTS  (1u << 24) /* of the largest: 64 MiB */
-#define FEW_SLOTS   (1u << 14) /* so many may be three quarters empty */
+#define FIRST_SLOTS 64u        /* size of a new table; sizes are powers of two */
+#define MOST_SLOTS  (1u << 24) /* size of the largest: 64 MiB */
+#define FEW_SLOTS   (1u << 14) /* tables up to this size are at most a quarter full */
 #define FIRST_CELLS 64u
 #define LINE        64
 #define MANY_BYTES  (256u << 10)
 
-/* glibc loads no library late whose thread-local data of this kind want more alignment than its own
- * have: a line on x86-64, 16 bytes on arm64, where a TLS view may lie in two lines. */
+/* glibc does not dlopen a library whose static thread-local storage needs more alignment than its
+ * own has: 64 bytes (a line) on x86-64, 16 on arm64, where a TLS view may span two lines. */
 #if defined(__x86_64__)
 #define DESK_ALIGNMENT LINE
 #else
 #define DESK_ALIGNMENT 16
 #endif
 
-/* In .tdata, which comes before all that is small: else what precedes it would be padded to a line.
- */
+/* In .tdata, which precedes all small variables: else those before it would be padded to a line. */
 _Thread_local struct tls_view tls_views[TLS_VIEWS] __attribute__((
     aligned(DESK_ALIGNMENT), section(".tdata"), tls_model("initial-exec"), visibility("hidden")));
 
 /* ---- the sets of this process ----------------------------------------------------------- */
 
-/* All zero is a mutex that is free. */
+/* Zero-filled memory is an unlocked mutex. */
 struct registry {
     pthread_mutex_t lock;
     struct thread_cache_set *sets;
@@ -67,10 +67,11 @@ static void give_up(struct thread_cache_set *set, uint64_t owner)
 {
     for (struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
         if (atomic_load(&tcache->owner) == owner)
-            atomic_store(&tcache->owner, 0); /* releases what it wrote to the next owner */
+            atomic_store(&tcache->owner,
+                         0); /* a release: its writes are visible to the next owner */
 }
 
-/* The thread ends. Its other destructors may still get and put: then it joins again. */
+/* Called when a thread ends. Its other destructors may still get and put: then it joins again. */
 static void leave(void *arg)
 {
     struct registry *all = atomic_load(&registry);
@@ -87,7 +88,7 @@ static bool ask_to_be_told(void)
     return pthread_key_create(&leaving, leave) == 0;
 }
 
-/* Names the thread, and makes sure that its end is noticed. */
+/* Numbers the thread, and registers leave() to run when it ends. */
 static bool thread_enter(void)
 {
     static atomic_int asked;
@@ -121,7 +122,7 @@ static struct thread_cache *left_part(struct thread_cache_set *set)
     return tcache;
 }
 
-/* Some more at the end, so that no search wraps. */
+/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps. */
 static uint32_t *slots_new(uint32_t size)
 {
     return calloc((size_t)size + THREAD_CACHE_PROBES, sizeof(uint32_t));
@@ -139,7 +140,7 @@ static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t siz
     tcache->used = tcache->others = 0;
 }
 
-/* To be called when the TLS view has changed. */
+/* Updates the thread's copy of the view. Call it when the view has changed. */
 static void show(const struct thread_cache *tcache)
 {
     struct tls_view *shown = tls_view_of(tcache->set->serial);
@@ -252,8 +253,8 @@ void thread_cache_set_close(struct thread_cache_set *set,
 
 /* ---- pin slots ------------------------------------------------------------------------------ */
 
-/* All zero. A few lie on lines of their own; of many, whole pages do, unused as long as they are.
- */
+/* Allocates zeroed pin slots. A small array is aligned to a cache line; a large one comes from
+ * calloc(), whose pages take no memory until they are used. */
 static struct pin_slot *cells_new(uint32_t room)
 {
     size_t bytes = room * sizeof(struct pin_slot);
@@ -264,7 +265,7 @@ static struct pin_slot *cells_new(uint32_t room)
     return made;
 }
 
-/* Eviction may clear `used` meanwhile: then an entry has one more chance. */
+/* Eviction may clear `used` meanwhile: then the entry gets one more chance. */
 static void copy_cells(struct pin_slot *to, const struct pin_slot *from, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -275,8 +276,8 @@ static void copy_cells(struct pin_slot *to, const struct pin_slot *from, uint32_
     }
 }
 
-/* Only the thread itself writes its pin slots, but for `used`, so it copies them without the lock;
- * others read them with it. */
+/* Only the thread itself writes its pin slots (except `used`), so it copies them without the lock.
+ * Other threads read them under the lock. */
 struct pin_slot *thread_cache_pin_slot(struct thread_cache *tcache, uint32_t number)
 {
     struct tls_view *view = &tcache->view;
@@ -306,7 +307,7 @@ uint32_t thread_cache_pins(const struct thread_cache_set *set, uint32_t number)
 {
     uint32_t sum = 0;
 
-    /* Acquire: pairs with the release of a put, after which the region may end. */
+    /* Acquire: pairs with the release of a put, after which the region may be deregistered. */
     for (const struct thread_cache *tcache = atomic_load(&set->first); tcache;
          tcache = tcache->next)
         if (pin_slot_offset(number) < tcache->view.room)
@@ -335,7 +336,8 @@ void thread_cache_clear_used(const struct thread_cache_set *set, uint32_t number
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-/* Is the thread's knowledge of an entry good? There may be more pin slots than entries. */
+/* Does the thread's pin slot match the entry's sequence? There may be more pin slots than entries.
+ */
 static bool is_good(const struct thread_cache *tcache, uint32_t number)
 {
     const struct hmreg_mr *mr = stable_array_at(tcache->set->entries, number);
@@ -352,7 +354,7 @@ static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
     return thread_cache_slot(tcache->view.slots, tcache->view.mask, hash);
 }
 
-/* Where an entry goes: its own slot, a free one, or one that is good no more. NULL: nowhere. */
+/* Finds a slot for an entry: its own, a free one, or a stale one. NULL: none. */
 static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint32_t number)
 {
     uint32_t *slot = first_slot(tcache, hash), *end = slot + THREAD_CACHE_PROBES, *room = NULL;
@@ -366,7 +368,7 @@ static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint
     return room || slot == end ? room : slot;
 }
 
-/* By its last request. False: it was there. */
+/* Stores an entry in the slot of its last request. False: it was there already. */
 static bool store(struct thread_cache *tcache, uint32_t number)
 {
     uint32_t hash = tcache->view.pin_slots[number].hash;
@@ -380,8 +382,8 @@ static bool store(struct thread_cache *tcache, uint32_t number)
     return fresh;
 }
 
-/* Is it where its entry's last request led? Other slots that name the entry are of other requests,
- * or of what the entry was before. */
+/* Does the slot belong to its entry's last request? Other slots that name the entry belong to other
+ * requests, or to an earlier use of the entry. */
 static bool is_own(const struct thread_cache *tcache, const uint32_t *slot)
 {
     uint32_t number = pin_slot_number(*slot);
@@ -399,16 +401,16 @@ static uint32_t count_good(const struct thread_cache *tcache)
     return count;
 }
 
-/* How many may be used. Most searches end where they begin in a table that is half empty; memory is
- * what counts in a large one. */
+/* The number of slots that may be in use. In a table at most a quarter full most searches end where
+ * they begin; for a large table memory matters more. */
 static uint32_t limit_of(uint32_t size)
 {
     return size <= FEW_SLOTS ? size / 4 : size / 2;
 }
 
-/* To a table of which what is good fills three quarters of the limit at most. A slot does not say
- * what was asked for: entries come along, each by the last request it served, and their other
- * requests come again when they are made again. */
+/* Moves the valid slots to a new table, where they fill at most three quarters of the limit. A slot
+ * does not record its request, so each entry keeps the slot of the last request it served; its
+ * other requests are remembered anew when they are made again. */
 static void make_larger(struct thread_cache *tcache)
 {
     uint32_t *old = tcache->view.slots, *end = old + size_of(tcache) + THREAD_CACHE_PROBES, *made;
@@ -428,7 +430,8 @@ static void make_larger(struct thread_cache *tcache)
     free(old);
 }
 
-/* A table that is too full to search quickly is made larger, or at least cleaned. */
+/* A table that is too full to be searched quickly is enlarged, or at least purged of stale slots.
+ */
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
                            uint32_t check)
 {
