@@ -67,8 +67,7 @@ static void give_up(struct thread_cache_set *set, uint64_t owner)
 {
     for (struct thread_cache *tcache = atomic_load(&set->first); tcache; tcache = tcache->next)
         if (atomic_load(&tcache->owner) == owner)
-            atomic_store(&tcache->owner,
-                         0); /* a release: its writes are visible to the next owner */
+            atomic_store(&tcache->owner, 0); /* releases its writes to the next owner */
 }
 
 /* Called when a thread ends. Its other destructors may still get and put: then it joins again. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See changes.h. A producer takes a ticket by one atomic addition. Ticket t has slot t %
- * CHANGES_SIZE, whose sequence says what the slot holds: 2t + 1 while ticket t's producer writes
- * it, 2t + 2 from when it has finished. The sequence of a slot only grows. A producer that finds
- * its slot being written (its thread is a whole ring behind, or died as a child of vfork(2)) must
- * not wait and must not write beside it: it counts itself as refused, and each reader takes that
- * for a change of all memory.
+ * See change_queue.h. A producer takes a ticket by one atomic addition. Ticket t has slot t %
+ * CHANGES_SIZE, whose sequence says what the slot holds: 2t + 1 while the producer of ticket t
+ * writes it, 2t + 2 once it has finished. The sequence of a slot only grows. A producer that finds
+ * its slot being written (the writing thread is a whole ring behind, or died as a child of
+ * vfork(2)) must not wait and must not write the slot as well: it increments `refused`, and each
+ * reader takes that for a change of all memory.
  *
- * A reader that comes to a ticket whose producer has not finished goes on behind it and remembers
- * the ticket as open. The gate is marked when the producer has finished, so the reader comes back.
+ * A reader that comes to a ticket whose producer has not finished records the ticket as open and
+ * continues behind it. The producer marks the gate when it has finished, so the reader comes back.
  *
- * The ring is static: hooks may use it at any moment as long as the library is loaded, and they are
- * taken out of libc before it can be unloaded. A forked child inherits a copy, which may have slots
- * that nobody will finish; it costs the child what a refused producer costs.
+ * The ring is static: hooks may use it as long as the library is loaded, and they are removed from
+ * libc before it can be unloaded. A forked child inherits a copy, which may contain slots that no
+ * producer will ever finish; each costs the child what a refused producer costs.
  */
 #include "core/monitor/change_queue.h"
 
@@ -39,7 +39,7 @@ static bool slot_write(struct slot *slot, uint64_t ticket, const struct change *
     if (found % 2 || found > 2 * ticket ||
         !atomic_compare_exchange_strong(&slot->sequence, &found, 2 * ticket + 1))
         return false;
-    /* Each a release, so that a reader that sees one of them sees the odd sequence, too. */
+    /* Each is a release, so a reader that sees one of these values also sees the odd sequence. */
     atomic_store_explicit(&slot->start, change->start, memory_order_release);
     atomic_store_explicit(&slot->end, change->end, memory_order_release);
     atomic_store_explicit(&slot->rest,
@@ -64,7 +64,7 @@ void changes_push(const struct change *change)
 
 enum slot_state { WRITTEN, NOT_YET, OVERWRITTEN };
 
-/* *out is written in any case. */
+/* Reads a ticket's slot. *out may be written in any case, and is valid only for WRITTEN. */
 static enum slot_state slot_read(uint64_t ticket, struct change *out)
 {
     struct slot *slot = &ring[ticket % CHANGES_SIZE];
@@ -72,7 +72,8 @@ static enum slot_state slot_read(uint64_t ticket, struct change *out)
 
     if (sequence < 2 * ticket + 2)
         return NOT_YET;
-    /* Acquire: what follows is not read before; pairs with the releases of the next writer. */
+    /* Acquire: later reads are not done before; pairs with the releases of the slot's next writer.
+     */
     out->start = atomic_load_explicit(&slot->start, memory_order_acquire);
     out->end = atomic_load_explicit(&slot->end, memory_order_acquire);
     rest = atomic_load_explicit(&slot->rest, memory_order_acquire);
@@ -87,8 +88,8 @@ uint64_t changes_end(void)
     return atomic_load(&tickets);
 }
 
-/* `refused` is read first: a producer that is refused later has a later ticket, or marks the gate
- * after this. */
+/* `refused` is read first: a producer that is refused later either has a later ticket, or marks the
+ * gate after this. */
 void changes_start(struct change_reader *reader)
 {
     reader->refused = atomic_load(&refused);
@@ -103,7 +104,7 @@ static bool lose(struct change_reader *reader, struct change *out)
     return true;
 }
 
-/* One that was passed, if its producer has finished meanwhile. */
+/* Returns an open ticket's change, if its producer has finished meanwhile. */
 static enum slot_state next_open(struct change_reader *reader, struct change *out)
 {
     for (unsigned i = 0; i < reader->open_count; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See gate.h. Pages are in a list that is only added to, at its head; so it is walked by anybody.
- * A page is of one process: in the child of a fork its parent's domains still point into it, which
- * must not come to life again with a domain of the child's.
+ * See gate.h. Gate pages are in a list that only grows, at its head, so any thread may walk it at
+ * any time. A page belongs to one process: in the child of a fork the parent's domains still point
+ * into it, and a domain of the child must not make their gates live again.
  */
 #include "core/monitor/gate.h"
 
@@ -10,7 +10,8 @@
 
 #include <stdlib.h>
 
-/* Two lines each, which processors fetch together: a page, less what process_page() keeps. */
+/* Two cache lines each, since processors fetch pairs; GATES fill a page, less what process_page()
+ * needs. */
 #define GATE_SIZE 128
 #define GATES     31
 
@@ -21,15 +22,15 @@ struct place {
 _Static_assert(sizeof(struct place) == GATE_SIZE, "gates do not share lines");
 
 struct page {
-    struct page *next; /* what is in this list is not wiped */
-    uint64_t epoch;    /* of the process it is of */
+    struct page *next; /* this structure, unlike the places, is not wiped at fork */
+    uint64_t epoch;    /* of the process that owns the page */
     struct place *places;
 };
 
 static _Atomic(struct page *) pages;
 
-/* The first is not on the heap, where it would be lost when a copy of the library inside another
- * one is unloaded. */
+/* The first is static: on the heap it would leak when a library that contains a copy of this one is
+ * unloaded. */
 static struct page first;
 static atomic_flag first_is_used = ATOMIC_FLAG_INIT;
 
@@ -71,7 +72,7 @@ static struct gate *take_any(uint64_t epoch)
     return gate;
 }
 
-/* Of a new page, before others see it. */
+/* Takes a gate of a new page before other threads see the page. */
 static struct gate *take_new(uint64_t epoch)
 {
     struct page *made = make_page();
@@ -123,8 +124,8 @@ static void set_in_all(unsigned bit, enum change_source source, uint32_t library
                 atomic_fetch_or(&page->places[i].gate.state, bit);
 }
 
-/* Sequentially consistent, as the kernel's change of memory comes after it: a thread that has other
- * memory at the place has it from the kernel, and so sees the mark. */
+/* Sequentially consistent, and before the kernel changes the memory: a thread that has other memory
+ * at the address got it from the kernel, and so sees the mark. */
 void gates_mark_pending(enum change_source source, uint32_t library)
 {
     set_in_all(GATE_PENDING, source, library);
@@ -135,7 +136,8 @@ void gates_begin_reading(void)
     set_in_all(GATE_READING, CHANGE_KERNEL, 0);
 }
 
-/* Also in a gate that has another domain since, which does not hear the kernel. */
+/* Also clears the bit in a gate that has been taken over by a domain that CHANGE_KERNEL does not
+ * concern. */
 void gates_end_reading(void)
 {
     for (struct page *page = atomic_load(&pages); page; page = page->next)

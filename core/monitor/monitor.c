@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See monitor.h. Changes come from the kernel (userfault.c), libc's callers (memhooks.c) or the
- * application (hmreg_invalidate); one of them serves a library. Hooks push a change before it is
- * made, so with them a look-up does not ask the kernel.
+ * See monitor.h. One source of changes serves a library: the kernel (userfault.c), hooks in libc
+ * (memhooks.c) or the application (hmreg_invalidate()). Hooks push a change before it is made, so
+ * with them a look-up need not ask the kernel.
  *
- * choose_lock serializes the choice of a default; hooks and userfaultfd are opened under it. `lock`
- * guards the list of listeners and is inside it. It is taken by opening and closing domains, and by
- * threads that unwatch memory, which ask the listeners what they need; the caches' locks are taken
- * inside it. Who pushes changes does not know the list: changes reach domains by their gates.
+ * choose_lock serializes the choice of a default monitor; hooks and userfaultfd are opened under
+ * it. `lock` guards the list of listeners and is taken inside choose_lock, by threads that open and
+ * close domains, and by threads that unwatch memory and ask the listeners what they need; the
+ * caches' locks are taken inside `lock`. Producers of changes never read the list: changes reach
+ * the domains by their gates.
  */
 #include "core/monitor/monitor.h"
 
@@ -26,10 +27,10 @@ struct monitor {
     struct userfault_client client; /* first: see on_needs() */
     enum hmreg_monitor asked;
     _Atomic enum hmreg_monitor kind;
-    uint32_t serial;             /* names the library's notices */
+    uint32_t serial;             /* identifies the library's notices */
     struct userfault *userfault; /* with USERFAULTFD */
     pthread_mutex_t choose_lock;
-    char why[256]; /* of a default: not a better one; under choose_lock */
+    char why[256]; /* for a default: why no better one serves; under choose_lock */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -107,7 +108,7 @@ void monitor_close(struct monitor *monitor)
     monitor_free(monitor);
 }
 
-/* Acquire, as all of this file: who finds a kind finds what belongs to it. */
+/* At least an acquire: a thread that reads a kind sees the state that belongs to it. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 {
     return atomic_load(&monitor->kind);
@@ -115,8 +116,9 @@ enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 
 /* ---- listeners -------------------------------------------------------------------------- */
 
-/* The kernel's events may be being read, and the gate not be marked for it: what is watched for the
- * listener from now on is not among them. */
+/* Makes the monitor's changes mark a gate. A read of the kernel's events that is under way has not
+ * marked it READING, so wait for its end: it has no events of memory watched for the listener from
+ * now on. */
 static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
 {
     atomic_store(&gate->library, monitor->serial);
@@ -158,7 +160,7 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
 
 /* ---- choosing --------------------------------------------------------------------------- */
 
-/* All gates hear before the first region is watched. */
+/* All gates are set up before the first region is watched. */
 static void take_kind(struct monitor *monitor, enum hmreg_monitor kind)
 {
     pthread_mutex_lock(&monitor->lock);
@@ -168,13 +170,13 @@ static void take_kind(struct monitor *monitor, enum hmreg_monitor kind)
     pthread_mutex_unlock(&monitor->lock);
 }
 
-/* It may be had at another time. */
+/* A later attempt may succeed. */
 static bool is_passing(int rc)
 {
     return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* Notes why one that would be better cannot be had. */
+/* Appends to `why` the reason why a better monitor cannot serve. */
 static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
 {
     size_t used = strlen(monitor->why);
