@@ -116,9 +116,9 @@ enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 
 /* ---- listeners -------------------------------------------------------------------------- */
 
-/* Makes the monitor's changes mark a gate. A read of the kernel's events that is under way has not
- * marked it READING, so wait for its end: it has no events of memory watched for the listener from
- * now on. */
+/* Makes the monitor's changes mark a gate. A read of the kernel's events that began before may not
+ * have marked the gate READING, so wait for its end: events of memory that is watched for the
+ * listener from now on are not among those it reads. */
 static void hear(const struct monitor *monitor, enum hmreg_monitor kind, struct gate *gate)
 {
     atomic_store(&gate->library, monitor->serial);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_arch.h. A processor for which no hooks were written: hook_arch_refusal() says so, and
- * the other functions are never called.
+ * See hook_arch.h. For processors without an implementation of hooks: hook_arch_refusal() says so,
+ * and the other functions are never called.
  */
 #include "core/monitor/memhooks/hook_arch.h"
 

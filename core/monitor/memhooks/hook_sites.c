@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_sites.h. hook_sites_find() looks into each function as the dynamic linker resolves it
- * for us, which is an interposer's (a preloaded allocator's, a sanitizer's) where there is one;
- * into libc's own, which libc itself and the interposer call; and into the dynamic linker, which
- * unmaps by a munmap of its own. libc's must have a site. An interposer need not, if it enters the
- * kernel nowhere itself: then it calls libc. So does who has put a jump over the beginning of
- * libc's; the whole file that it leads to is looked through.
+ * See hook_sites.h. hook_sites_find() searches each function as the dynamic linker resolves it for
+ * this library, which may be an interposer's (a preloaded allocator's, a sanitizer's); libc's own
+ * function, which libc itself and the interposer call; and the dynamic linker, which has a munmap
+ * of its own. libc's function must have a site. An interposer need not, if it does not enter the
+ * kernel itself: then it calls libc. The same holds for a library that has put a jump over the
+ * beginning of libc's function; the whole file that the jump leads to is searched.
  *
- * In a statically linked program what we resolve is the program's copy of libc, and all there is.
+ * In a statically linked program the resolved functions are the program's copy of libc, and the
+ * only ones.
  *
- * A second system call in libc's function, in another form, is not hooked: glibc 2.41's mmap(2) on
- * x86-64 has one, for executable memory at an address that the kernel chooses
- * (prefer_map_32bit_exec), which replaces nothing. unit_memhooks_sites says of each entry in this
- * machine's libc that it is hooked, or why not.
+ * A second system call in one of libc's functions, in another form, is not hooked: glibc 2.41's
+ * mmap(2) on x86-64 has one, for executable memory at an address that the kernel chooses
+ * (prefer_map_32bit_exec), which replaces no mapping. unit_memhooks_sites checks that each entry in
+ * this machine's libc is hooked, or lists the reason why not.
  */
 #include "core/monitor/memhooks/hook_sites.h"
 
@@ -31,13 +32,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define UNKNOWN_SIZE 128 /* looked through where a function's size is not known */
+#define UNKNOWN_SIZE 128 /* bytes that are searched if a function's size is unknown */
 
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
 
-/* Not in every libc. */
+/* Not every libc has it. */
 extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned)
     __attribute__((weak));
 
@@ -49,7 +50,7 @@ struct wanted {
 
 /* ---- loaded files ----------------------------------------------------------------------- */
 
-/* A loaded file's executable segment. */
+/* The executable segment of a loaded file. */
 struct text {
     const char *file; /* "": the program */
     uintptr_t start, end;
@@ -110,7 +111,7 @@ static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
     return 1;
 }
 
-/* The dynamic linker's text; false: there is none in this program. */
+/* Finds the dynamic linker's text. False: this program has no dynamic linker. */
 static bool linkers_text(struct text *out)
 {
     struct text_search search = {getauxval(AT_BASE), out};
@@ -139,8 +140,9 @@ static int add_site(struct hook_sites *sites, const struct hook_site *site)
     return 0;
 }
 
-/* Adds the text's sites of this system call, and, if `any`, those whose number is known only when
- * they are reached: their stubs look at it. *others: entries that are no such site. */
+/* Adds the text's sites of this system call and, if `any`, those whose number is known only when
+ * they are reached: their stubs check it. *found: how many it added or knew; *others: entries to
+ * the kernel that are no such site. */
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
                      bool any, unsigned *found, unsigned *others)
 {
@@ -184,7 +186,7 @@ static int refuse(const struct wanted *wanted, const struct text *text, const ch
                       wanted->name, text->file[0] ? text->file : "this program", why);
 }
 
-/* Those of the numbers that we hook. */
+/* Is this one of the hooked system calls? */
 static bool changes_mappings(long number)
 {
     static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap, SYS_madvise,
@@ -196,7 +198,7 @@ static bool changes_mappings(long number)
     return false;
 }
 
-/* All that changes mappings in somebody else's file. */
+/* Adds all sites of another library's file that change mappings. */
 static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
                         const struct text *text)
 {
@@ -219,7 +221,7 @@ static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
     return rc;
 }
 
-/* The jump stays there, and what it leads to is not unloaded any more. */
+/* Records a jump that must stay unchanged, and keeps the file that it leads to loaded. */
 static void rely_on(struct hook_sites *sites, const uint8_t *function, const struct text *other)
 {
     struct hook_jump *jump = &sites->jump[sites->jumps];
@@ -234,8 +236,8 @@ static void rely_on(struct hook_sites *sites, const uint8_t *function, const str
     memcpy(jump->bytes, function, HOOK_SITE_SIZE);
 }
 
-/* Somebody has put a jump over the beginning of libc's function. *found: it leads to what is heard.
- */
+/* Handles a jump that another library has put over the beginning of libc's function. *found:
+ * incremented if the code it leads to is hooked. */
 static int find_behind_jump(struct hook_sites *sites, const struct wanted *wanted,
                             uintptr_t function, const struct text *own, unsigned *found)
 {
@@ -297,7 +299,7 @@ static int find_wanted(struct hook_sites *sites, const struct wanted *wanted, vo
     return rc ? rc : find_in_function(sites, wanted, own, true);
 }
 
-/* dlclose(3) unmaps by a munmap of the dynamic linker's own, which has no symbol. */
+/* dlclose(3) unmaps by the dynamic linker's own munmap, which has no symbol. */
 static int find_linkers(struct hook_sites *sites)
 {
     static const struct wanted munmaps = {"munmap", 0, SYS_munmap};

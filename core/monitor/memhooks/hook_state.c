@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* As process_vm_readv(2), where a sandbox forbids that or an emulator lacks it. */
+/* Reads like process_vm_readv(2), where a sandbox forbids that call or an emulator lacks it. */
 static bool read_by_pipe(uintptr_t from, void *to, size_t size)
 {
     int ends[2];
@@ -28,7 +28,7 @@ static bool read_by_pipe(uintptr_t from, void *to, size_t size)
     return done;
 }
 
-/* The kernel reads what may not be mapped. */
+/* Lets the kernel read memory that may be unmapped. */
 static bool read_safely(uintptr_t from, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)from, size};

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_stubs.h. Each site gets a stub of its own, on a page within a branch's reach
- * (hook_arch.h writes it).
+ * See hook_stubs.h. Each site gets its own stub, on a page within a branch's reach (hook_arch.h
+ * writes the stub).
  *
  * Pages of stubs ("islands") are written while they are not executable, and never again once they
- * are: each hook_stubs_install() that has stubs to make takes new pages. They are never unmapped,
- * since a thread may be interrupted in a stub at any time and go on much later.
+ * are: each hook_stubs_install() that makes stubs maps new pages. They are never unmapped, since a
+ * thread may be interrupted in a stub at any time and continue much later.
  *
- * Code is writable for the moment in which an instruction of it is replaced. That is done to the
- * whole mapping at once: the kernel charges the process for what has been writable, and remembers
- * that by a flag of the mapping, so a page that was made writable on its own would stay a mapping
- * of its own. Other threads run the code meanwhile. It stays executable: mprotect(2) changes the
- * mapping's rights in one step, from read and execute to read, write and execute and back; a thread
- * that meets one of its pages in the middle of this waits in a page fault, and goes on. Only the
- * site's page is written and so copied, and the copy is complete when the kernel puts it into the
- * page's place. The thread that does this blocks signals meanwhile; forks are kept out by the
- * caller's lock.
+ * libc's code is writable only while an instruction is replaced, and its whole mapping at once: the
+ * kernel charges the process for memory that has been writable and records that in a flag of the
+ * mapping, so a page made writable on its own would remain a separate mapping. Other threads
+ * execute the code meanwhile. It stays executable: mprotect(2) changes the mapping's protection in
+ * one step, from read and execute to read, write and execute, and back; a thread that faults on one
+ * of its pages in between waits in the page fault, and continues. Only the site's page is written
+ * and so copied, and the copy is complete when the kernel maps it. The thread that does this blocks
+ * signals meanwhile; the caller's lock keeps forks out.
  */
 #include "core/monitor/memhooks/hook_stubs.h"
 
@@ -36,12 +35,12 @@
 
 #define ISLANDS    16
 #define WIDE_STEP  (UINT64_C(1) << 20)
-#define ISLAND_MIN 16384 /* some thirty stubs, more than libc has */
+#define ISLAND_MIN 16384 /* bytes; some thirty stubs, more than libc needs */
 
 static struct {
     uint8_t *start;
     size_t used;
-    bool sealed; /* executable, and not written any more */
+    bool sealed; /* executable, and never written again */
 } islands[ISLANDS];
 
 static bool reaches(const uint8_t *from, const uint8_t *to)
@@ -49,7 +48,7 @@ static bool reaches(const uint8_t *from, const uint8_t *to)
     return (from < to ? to - from : from - to) <= (ptrdiff_t)HOOK_REACH;
 }
 
-/* At least a page. */
+/* The size of an island: at least a page. */
 static size_t island_size(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -63,14 +62,14 @@ static uint8_t *map_at(uintptr_t address)
     void *made = mmap((void *)address, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (made != MAP_FAILED && made != (void *)address) { /* a kernel that takes it for a hint */
+    if (made != MAP_FAILED && made != (void *)address) { /* an older kernel took it as a hint */
         munmap(made, size);
         made = MAP_FAILED;
     }
     return made == MAP_FAILED ? NULL : made;
 }
 
-/* Below the code first: above a program's own lies the heap's way. */
+/* Tries addresses below the code first: above a program's own code the heap grows. */
 static uint8_t *map_near_by(const uint8_t *code, uint64_t step)
 {
     uintptr_t base = (uintptr_t)code & ~(step - 1);
@@ -83,7 +82,8 @@ static uint8_t *map_near_by(const uint8_t *code, uint64_t step)
     return made;
 }
 
-/* Tries wide steps first; reservations of gigabytes beside the code may leave small gaps only. */
+/* Tries wide steps first; if gigabytes beside the code are reserved, only small gaps may be left.
+ */
 static uint8_t *map_near(const uint8_t *code)
 {
     uint8_t *made = NULL;
@@ -93,7 +93,8 @@ static uint8_t *map_near(const uint8_t *code)
     return made;
 }
 
-/* Room within a branch of the code, not executable yet; NULL: none. */
+/* Allocates room for a stub, within a branch's reach of the code and not executable yet. NULL:
+ * none. */
 static uint8_t *take_room(const uint8_t *code, size_t size)
 {
     size = (size + 15) & ~(size_t)15;
@@ -111,8 +112,8 @@ static uint8_t *take_room(const uint8_t *code, size_t size)
     return NULL;
 }
 
-/* Makes stubs executable. The instruction caches of all processors forget what they may have of
- * these addresses before any branch leads there. */
+/* Makes stubs executable. All processors' instruction caches drop old contents of these addresses
+ * before any branch leads there. */
 static int seal_islands(void)
 {
     for (int i = 0; i < ISLANDS; i++) {
@@ -133,29 +134,31 @@ static int seal_islands(void)
 
 /* ---- one hooked site -------------------------------------------------------------------- */
 
-/* Kept for ever, as its stub is, and used again where the site's instruction is the same again. */
+/* A site with its stub. Kept for ever, as the stub is, and reused when the site's instruction is
+ * the same again. */
 struct hooked {
     struct hook_site site;
     uint8_t before[HOOK_SITE_SIZE], after[HOOK_SITE_SIZE];
-    uint8_t over[HOOK_SITE_SIZE]; /* another copy's, which leads to ours */
+    uint8_t over[HOOK_SITE_SIZE]; /* another copy's jump, whose stub leads to ours */
     bool placed;
 };
 
 static struct hooked hooked[2 * HOOK_SITES_MAX];
 static size_t hooked_count;
 
-/* What others have put there, on which we rely. */
+/* Jumps of other libraries that must stay unchanged. */
 static struct hook_jump jumps[HOOK_SITES_MAX];
 static size_t jump_count;
-static bool failed; /* the last hook_stubs_install() */
+static bool failed; /* the last hook_stubs_install() failed */
 
-/* What hook_stubs_look_whole() compares, of both. Where others write it meanwhile it compares some
- * of the old with some of the new, each of which was right when the other was. */
+/* What hook_stubs_look_whole() compares: sites and jumps. While another thread rewrites it, some
+ * old and some new elements are compared; each of them was right when the others of its generation
+ * were. */
 static struct {
     _Atomic(const uint8_t *) at;
     _Atomic uint64_t bytes;
 } code_now[3 * HOOK_SITES_MAX];
-static atomic_size_t code_count; /* 0: none is */
+static atomic_size_t code_count; /* 0: nothing to compare */
 
 static int make_stub(struct hooked *hook, struct hook_state *state)
 {
@@ -179,7 +182,8 @@ static bool reads(const struct hooked *hook, const uint8_t *instruction)
     return memcmp(hook->site.at, instruction, HOOK_SITE_SIZE) == 0;
 }
 
-/* One whose stub fits what is at the site now; in a forked child its jump is there already. */
+/* Finds a hooked site whose stub fits the instruction there now; in a forked child its jump is
+ * there already. */
 static struct hooked *find_hooked(const struct hook_site *site)
 {
     for (size_t i = 0; i < hooked_count; i++) {
@@ -220,11 +224,11 @@ static bool can_make_all_fetch(void)
            hook_fetch_anew();
 }
 
-/* Of what is changed: the whole mapping that holds a site or, where the kernel's list of mappings
- * cannot be read, the site's page. */
+/* The memory whose protection is changed: the whole mapping that contains a site or, if the
+ * kernel's list of mappings cannot be read, the site's page. */
 struct text {
     uintptr_t start, end;
-    int protection; /* PROT_*, as it was */
+    int protection; /* PROT_*, before the change */
 };
 
 static long protect(const struct text *text, int more)
@@ -242,8 +246,8 @@ static struct text page_of(const struct hooked *hook)
                          hook->site.protection};
 }
 
-/* The last mapping that was found, since most sites are in the same: found anew for each install
- * and removal, as others may have changed it. */
+/* The last mapping found, since most sites are in the same one. Cleared by each install and
+ * removal, as mappings may have changed. */
 static struct text mapping;
 
 static bool find_mapping(const struct hooked *hook, struct text *out)
@@ -265,8 +269,8 @@ static bool find_mapping(const struct hooked *hook, struct text *out)
     return mapping.end >= site + HOOK_SITE_SIZE;
 }
 
-/* *out: to be protected again. The kernel may refuse to charge the process for a whole mapping, and
- * not for a page of it. */
+/* *out: the memory to be protected again. The kernel may refuse to charge the process for the whole
+ * mapping, but not for a page of it. */
 static long make_writable(const struct hooked *hook, struct text *out)
 {
     if (find_mapping(hook, out) && !protect(out, PROT_WRITE))
@@ -275,7 +279,7 @@ static long make_writable(const struct hooked *hook, struct text *out)
     return protect(out, PROT_WRITE);
 }
 
-/* Puts the bytes there if what is there is still what is expected. */
+/* Writes the bytes to the site if it has the expected ones. */
 static long change_site(const struct hooked *hook, const uint8_t *expected, const uint8_t *bytes)
 {
     sigset_t all, before;
@@ -297,7 +301,7 @@ static long change_site(const struct hooked *hook, const uint8_t *expected, cons
 
 /* ---- all sites -------------------------------------------------------------------------- */
 
-/* A stub for each site that has none. */
+/* Makes a stub for each site that has none. */
 static int make_stubs(const struct hook_sites *sites, struct hook_state *state)
 {
     int rc = 0;
@@ -320,8 +324,8 @@ static void restore_sites(void)
     atomic_store(&code_count, 0);
 }
 
-/* Another copy's stub does what it found at the site: it jumps to ours. Asked of the kernel once.
- */
+/* Does the site's jump lead to our stub? Another copy's stub executes the instruction that it
+ * replaced: our jump. The kernel is asked once only. */
 static bool leads_to_ours(struct hooked *hook)
 {
     if (reads(hook, hook->after) || reads(hook, hook->over))
@@ -334,8 +338,8 @@ static bool leads_to_ours(struct hooked *hook)
 
 _Static_assert(HOOK_SITE_SIZE == 4 || HOOK_SITE_SIZE == 5, "a site's bytes are in bytes_at()");
 
-/* Put together in a register: by way of memory each would wait for the stores before it, which
- * makes hook_stubs_look_whole() take 60 ns instead of 15. */
+/* Assembled in a register: through memory each load would wait for the stores before it, and
+ * hook_stubs_look_whole() would take 60 ns instead of 15. */
 static uint64_t bytes_at(const uint8_t *at)
 {
     uint32_t first;
@@ -351,7 +355,7 @@ static size_t expect(size_t count, const uint8_t *at, const uint8_t *bytes)
     return count + 1;
 }
 
-/* What is there now, where it is known to lead to ours. */
+/* Records the bytes of all sites and jumps that lead to our stubs now. */
 static void expect_all(void)
 {
     size_t count = 0;
@@ -365,7 +369,7 @@ static void expect_all(void)
     atomic_store(&code_count, count);
 }
 
-/* Where others have put theirs over ours, there is nothing of ours any more. */
+/* Where other code has overwritten our jump, the site is not ours any more. */
 static void rely_on(const struct hook_sites *sites)
 {
     for (size_t i = 0; i < hooked_count; i++)
@@ -395,7 +399,7 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
     if (!can_make_all_fetch())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel's membarrier cannot synchronize "
                                        "code; use userfaultfd or import");
-    rc = seal_islands(); /* those of an attempt that failed */
+    rc = seal_islands(); /* islands of a failed attempt */
     mapping = (struct text){.start = 0};
     for (size_t i = 0; !rc && i < sites->count; i++) {
         struct hooked *hook = find_hooked(&sites->site[i]);
@@ -435,8 +439,8 @@ bool hook_stubs_look_whole(void)
     return count;
 }
 
-/* How long it may take a thread to leave the hook, if it is not stopped: then its code is kept
- * from nothing but being unloaded. */
+/* An upper bound for threads to leave the hook, in yields. A thread that is stopped in it may stay
+ * longer: unloading the library is unsafe then. */
 #define LEAVE_TRIES 1000000
 
 void hook_stubs_remove(struct hook_state *state)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See memhooks.h. The stubs (hook_stubs.h) call on_call() for what may touch a watched range.
+ * See memhooks.h. Stubs (hook_stubs.h) call on_call() for system calls that may touch a watched
+ * range.
  *
- * Pushed before the kernel is asked: once the pages are gone, another thread may have new memory at
- * the same address at once. That a get which races with the change itself may register the old
- * pages is its caller's mistake, and so it is without a cache.
+ * A change is pushed before the kernel makes it: once the pages are gone, another thread may
+ * immediately get new memory at the same address. A get that races with the change itself may
+ * register the old pages; that is a mistake of its caller, as it would be without a cache.
  *
- * open_lock (who is open) is taken by open, close and fork, never by a hook: glibc's fork takes
- * malloc's locks after the handlers have run, and a hook may be inside malloc.
+ * open_lock (who is open) is taken by open, close, watch and fork, never by a hook: glibc's fork
+ * takes malloc's locks after the fork handlers have run, and a hook may run inside malloc.
  */
 #include "core/monitor/memhooks/memhooks.h"
 
@@ -41,8 +42,8 @@
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
-    _Atomic uint64_t epoch; /* of the process that hooked; 0: none */
-    atomic_uint starts;     /* orders what start() has written before what hooks read */
+    _Atomic uint64_t epoch; /* of the process that installed the hooks; 0: none */
+    atomic_uint starts;     /* orders start()'s writes before the reads of hooks */
     struct hook_state *state;
     uint64_t page_size;
     unsigned users; /* under open_lock */
@@ -64,8 +65,8 @@ static bool is_watched(uint64_t start, uint64_t end)
     return false;
 }
 
-/* [start, start + len) is about to change, to the end of its last page; one that wraps, to the
- * top. */
+/* Pushes a change of [start, start + len), which is about to happen: up to the end of its last
+ * page, or to the top of the address space if it wraps. */
 static void push(uint64_t start, uint64_t len)
 {
     uint64_t mask = hooks.page_size - 1;
@@ -87,7 +88,7 @@ static bool throws_away(uint64_t advice)
            advice == MADV_DONTNEED_LOCKED || advice == MADV_GUARD_INSTALL;
 }
 
-/* What shrinks in its place loses its tail; what grows may move. */
+/* Memory that shrinks in place loses its tail; memory that grows may move. */
 static void on_mremap(const uint64_t *args)
 {
     uint64_t mask = hooks.page_size - 1;
@@ -101,7 +102,7 @@ static void on_mremap(const uint64_t *args)
         push(args[4], args[2]);
 }
 
-/* The heap's end as the kernel has it: somebody may move it past libc. */
+/* Asks the kernel for the heap's end: it may have been moved past libc. */
 static void on_brk(uint64_t end)
 {
     uint64_t now = end ? (uint64_t)syscall(SYS_brk, 0) : 0;
@@ -118,8 +119,8 @@ static void on_shmat(const uint64_t *args)
         push(args[1] - (args[2] & SHM_RND ? args[1] % (uint64_t)SHMLBA : 0), segment.shm_segsz);
 }
 
-/* The ranges are read as the kernel will: what is not there is its to refuse. Where a policy
- * forbids to read so (seccomp), they may be any. */
+/* Reads the ranges as the kernel will; it will refuse any that cannot be read. Where a policy
+ * (seccomp) forbids process_vm_readv(2), all memory counts as changed. */
 static void on_process_madvise(const uint64_t *args)
 {
     for (uint64_t i = 0; throws_away(args[3]) && i < args[2]; i++) {
@@ -160,7 +161,7 @@ static void on_known_call(const struct hook_call *call)
     case SYS_shmat:
         on_shmat(args);
         break;
-    case SYS_shmdt: /* how far the segment reaches is not said */
+    case SYS_shmdt: /* the segment's size is not an argument */
         push(args[0], UINT64_MAX - args[0]);
         break;
     case SYS_process_madvise:
@@ -203,7 +204,7 @@ static bool handle_forks(void)
     return pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
-/* In this process nobody has hooked yet. */
+/* Installs the hooks; this process has none yet. */
 static int start(const struct hook_sites *sites, uint64_t epoch)
 {
     int rc;
@@ -230,7 +231,7 @@ int memhooks_open(void)
 
     if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "no memory for memhooks");
-    /* Without the lock: it asks the dynamic linker, whose locks a forking thread may hold. */
+    /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
     rc = hook_sites_find(&sites);
     if (rc)
         return rc;
@@ -253,7 +254,7 @@ void memhooks_close(void)
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-/* Adds to the count of each granule the range touches; all of them where it touches more. */
+/* Adds to the count of each granule that the range touches; to all granules if it touches more. */
 static void count(uint64_t start, uint64_t end, uint32_t more)
 {
     uint64_t at = start >> HOOK_GRANULE_SHIFT;
@@ -278,8 +279,8 @@ static bool are_whole(void)
     return whole;
 }
 
-/* Somebody else's hooks stand before ours: what they enter the kernel by is hooked, too. It may
- * have been entered meanwhile. */
+/* Other hooks have replaced ours: hooks the sites by which they enter the kernel, too. Calls may
+ * have gone unnoticed meanwhile, so all memory counts as changed. */
 static bool hook_again(void)
 {
     struct hook_sites sites;
@@ -293,7 +294,7 @@ static bool hook_again(void)
     pthread_mutex_unlock(&open_lock);
     if (rc)
         hmreg_error_restore(&before);
-    atomic_fetch_add(&hooks.state->begun, 1); /* as one call that may have changed anything */
+    atomic_fetch_add(&hooks.state->begun, 1); /* as one call that may have changed any mapping */
     push(0, UINT64_MAX);
     atomic_fetch_add(&hooks.state->ended, 1);
     return !rc;
@@ -319,8 +320,8 @@ uint64_t memhooks_calls(void)
 
 /* ---- calls that may change what is mapped ----------------------------------------------- */
 
-/* `ended` is read first: it never exceeds `begun`, so if the two are equal, no call was under way
- * when it was read, and none began until `begun` was. */
+/* `ended` is read first. It never exceeds `begun`, so if the two are equal, no call was under way
+ * when `ended` was read, and none began until `begun` was read. */
 bool memhooks_is_quiet(uint64_t *when)
 {
     uint64_t ended = atomic_load(&hooks.state->ended);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See uffd.h. There are two ways to a userfaultfd: the system call, and an ioctl of
- * /dev/userfaultfd (Linux 6.1), which filters of containers let pass where the file is there. A
- * seccomp filter answers the system call with an error or kills the process, and cannot be asked
- * which: so under a filter only the file is tried, unless the user wants userfaultfd by name.
+ * See uffd.h. A userfaultfd is opened by the system call, or by an ioctl of /dev/userfaultfd (Linux
+ * 6.1), which containers' filters permit where the file exists. A seccomp filter either fails the
+ * system call or kills the process for it, and cannot be asked which: so under a filter only the
+ * file is tried, unless the user requests userfaultfd by name.
  *
- * Until Linux 5.15 the kernel kept "changing" in a flag, not a counter: with two changes under way
- * the end of one hid the other, and uffd_ask_changing() answered 0 too early. No feature bit tells;
- * UFFD_FEATURE_EXACT_ADDRESS came with 5.18, so a kernel that has it is new enough, and one that
- * has not must say by its release that it is.
+ * Before Linux 5.15 the kernel kept "changing" in a flag, not a counter: with two changes under way
+ * the end of one hid the other, and uffd_ask_changing() returned 0 too early. No feature bit
+ * reports the fix; UFFD_FEATURE_EXACT_ADDRESS came with 5.18, so a kernel that has it is new
+ * enough, and one that does not must have a release of at least 5.15.
  */
 #include "core/monitor/userfaultfd/uffd.h"
 
@@ -33,7 +33,7 @@
 #endif
 
 #define EVENTS (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
-/* User-mode faults only: all that a process without privileges may have, and no fault is taken. */
+/* User-mode faults only: all that an unprivileged process may have, and no fault is taken. */
 #define FLAGS (O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)
 
 /* ---- ioctls ----------------------------------------------------------------------------- */
@@ -52,8 +52,8 @@ int uffd_unwatch(int fd, uint64_t start, uint64_t end)
     return ioctl(fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
 }
 
-/* No call says so but in passing: a copy to memory that nobody watches is refused as such, before
- * the kernel finds that what is to be copied cannot be read. Nothing is ever copied. */
+/* There is no direct query. A copy to unwatched memory is refused for that reason, before the
+ * kernel finds that the source cannot be read (EFAULT). Nothing is ever copied. */
 bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size)
 {
     void *from = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -72,8 +72,9 @@ bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size)
     return watched;
 }
 
-/* A copy of nothing is an error, which the kernel finds after it has looked whether it is changing.
- * No other ioctl is as cheap, and this one takes no lock of the address space. */
+/* A copy of length 0 is an error (EINVAL), which the kernel finds after it has checked whether it
+ * is changing (EAGAIN). No other ioctl is as cheap, and this one does not lock the address space.
+ */
 int uffd_ask_changing(int fd)
 {
     struct uffdio_copy nothing = {.len = 0};
@@ -90,7 +91,7 @@ static int open_by_call(void)
 
     if (fd >= 0)
         return fd;
-    return errno == EINVAL ? -ENOSYS : -errno; /* EINVAL: too old for a flag */
+    return errno == EINVAL ? -ENOSYS : -errno; /* EINVAL: the kernel is too old for a flag */
 }
 
 static int open_by_file(void)
@@ -165,7 +166,7 @@ static int agree(int fd)
     return 0;
 }
 
-/* Does this kernel do what we need of it? Tried on a page of our own. */
+/* Tests, on a page of our own, whether this kernel does what the monitor needs. */
 static int try_watching(int fd, uint64_t at, uint64_t size)
 {
     int rc = uffd_watch(fd, at, at + size);
@@ -179,8 +180,8 @@ static int try_watching(int fd, uint64_t at, uint64_t size)
     return 0;
 }
 
-/* A page that is still watched must not go before the descriptor: munmap(2) would wait for its
- * event to be read. */
+/* The page is unmapped after the descriptor is closed, if it is still watched: munmap(2) would wait
+ * for its event to be read. */
 int uffd_open(bool by_name, struct owned_fd *out)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);

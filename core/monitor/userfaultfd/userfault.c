@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See userfault.h. Pages are registered for write protection and never protected: no fault is
- * ever taken, and only the events are of interest.
+ * See userfault.h. Pages are registered for write protection and never protected: no fault is ever
+ * taken, only the events matter.
  *
  * What the kernel does: a thread that unmaps or moves watched memory first changes the mappings,
- * then queues an event and sleeps until it is read (for MADV_DONTNEED and its like it sleeps first
- * and throws the pages away then). From before the change until that thread runs on, the
+ * then queues an event and sleeps until the event is read (for MADV_DONTNEED and the like it sleeps
+ * first and discards the pages afterwards). From before the change until that thread continues, the
  * userfaultfd is "changing" in the kernel, and its ioctls answer EAGAIN. Other threads do not
- * sleep: one may already have new memory at the old address before the event is even queued.
+ * sleep: one may have new memory at the old address before the event is even queued.
  *
- * So a look-up is right only if all that has happened is in the queue, and that is what
- * userfault_sync() waits for: the kernel is not changing (asked by a copy of nothing, which
- * answers EAGAIN while it is, and EINVAL for the nothing else; no other ioctl is as cheap, and this
- * one takes no lock of the address space), hence every event is read; and no event is between being
- * read and being pushed, which `readings` says by being odd. It becomes odd before the read: the
- * kernel cannot stop changing, and the sleeper cannot run on, until after that. For hits, which ask
- * nobody, the gates say READING during that time.
+ * So a look-up is right only if every change that has happened is in the queue. userfault_sync()
+ * waits for that: the kernel is not changing, hence every event is read; and no event is between
+ * being read and being pushed, which `readings` shows by being odd. uffd_ask_changing() asks
+ * whether the kernel is changing. `readings` becomes odd before the read: until the read the kernel
+ * cannot stop changing, and the sleeper cannot continue. The fast path asks neither: the gates say
+ * READING meanwhile.
  *
- * The thread that reads takes no lock: a thread that sleeps in munmap(2) may hold any, and so may
- * one that the sleeper has stopped.
+ * The reading thread takes no lock: a thread that sleeps in munmap(2) may hold any lock, and so may
+ * a thread that the sleeper has stopped.
  *
- * Locks: shared_lock (who is open) is taken by open, close and fork only. watching.c's serializes
- * the kernel's idea of what is watched with the clients'. client_lock guards the list of clients,
- * which are asked under it. The order is shared_lock, watching.c's, client_lock.
+ * Locks: shared_lock (who is open) is taken only by open, close and fork. The lock of watched.c
+ * serializes the kernel's registrations with the clients' needs. client_lock guards the list of
+ * clients, whose needs() is called under it. The order is shared_lock, watched.c's lock,
+ * client_lock.
  *
- * What the kernel does not tell: shmat(SHM_REMAP) over watched memory, and MADV_GUARD_INSTALL in
- * it. An application that does either to memory it has registered calls hmreg_invalidate().
+ * The kernel reports neither shmat(SHM_REMAP) over watched memory nor MADV_GUARD_INSTALL in it. An
+ * application that does either to registered memory calls hmreg_invalidate().
  */
 #include "core/monitor/userfaultfd/userfault.h"
 
@@ -45,19 +45,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SETTLE_NS    20000 /* an event takes about 100 us */
-#define SETTLE_TRIES 5000  /* with the sleep's own overhead, some tenths of a second */
+#define SETTLE_NS    20000 /* in ns; an event takes about 100 us */
+#define SETTLE_TRIES 5000  /* with the overhead of sleeping, some tenths of a second */
 #define BATCH        16    /* events read at once */
-#define STACK_BYTES  ((size_t)128 << 10) /* the least that libc takes on arm64 */
+#define STACK_BYTES  ((size_t)128 << 10) /* the minimum that libc accepts on arm64 */
 
 struct userfault {
     struct owned_fd file;
-    uint64_t epoch; /* of the process that watches */
-    char *memory;   /* the thread's stack, and above it a page, the bell: see hang_bell() */
+    uint64_t epoch; /* of the process that opened it */
+    char *memory;   /* the thread's stack, and above it the bell: see hang_bell() */
     char *bell;
     size_t page;
     pthread_t thread;
-    bool rung; /* the thread's */
+    bool rung; /* the bell's event was read; used by the thread only */
     atomic_bool lost;
     atomic_uint readings; /* odd: events are being read and pushed */
     _Atomic uint64_t events;
@@ -67,7 +67,7 @@ struct userfault {
 };
 
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct userfault *shared; /* the process's, while it has clients */
+static struct userfault *shared; /* the process's; NULL without clients */
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
@@ -88,7 +88,7 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
         userfault->rung |= event->arg.remove.start == (uintptr_t)userfault->bell;
         push(event->arg.remove.start, event->arg.remove.end, false);
         break;
-    case UFFD_EVENT_REMAP: /* the old place may stay mapped (MREMAP_DONTUNMAP), and watched */
+    case UFFD_EVENT_REMAP: /* the old range may stay mapped (MREMAP_DONTUNMAP), and watched */
         push(event->arg.remap.from, event->arg.remap.from + event->arg.remap.len, false);
         watching_note_move(&userfault->watching, event->arg.remap.to,
                            event->arg.remap.to + event->arg.remap.len);
@@ -112,16 +112,16 @@ static void read_events(struct userfault *userfault)
     atomic_fetch_add(&userfault->readings, 1);
 }
 
-/* Whatever was watched is not any more; what is remembered of it ends. */
+/* Nothing is watched any more: pushes a change of all memory, once. */
 static void lose(struct userfault *userfault)
 {
     if (!atomic_exchange(&userfault->lost, true))
         push(0, UINT64_MAX, true);
 }
 
-/* The application may close the descriptor, and open another file by its number. poll(2) holds ours
- * until it returns, so nothing else can be read by mistake; but then the sleepers run on before
- * this thread can say so. */
+/* The application may close the descriptor and open another file under its number. poll(2) holds
+ * our file until it returns, so the thread never reads another file by mistake; but then threads
+ * that sleep in the kernel continue before this thread can push a change. */
 static void *listen_to_events(void *arg)
 {
     struct userfault *userfault = arg;
@@ -140,7 +140,7 @@ static void *listen_to_events(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* By a client, or for the bell. */
+/* Does a client need the range, or does it touch our own stack and bell? */
 static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
 {
     struct userfault *userfault = arg;
@@ -156,11 +156,11 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
     return needed;
 }
 
-/* A page of our own that is always watched: who discards it ends the thread. An eventfd would be
- * one more descriptor that the application may close. The thread's stack is watched with it, which
- * means nothing as long as nobody discards that: so both are one mapping. MADV_DONTDUMP keeps it
- * apart from a watched mapping beside it, with which it would be left. No guard is below the stack:
- * nothing but this file and watching_note_move() runs on it. */
+/* Makes the bell: a page that is always watched, whose discard ends the thread. An eventfd would be
+ * one more descriptor that the application may close. The thread's stack is in the same mapping,
+ * and so is watched, too, which has no effect as long as it is not discarded. MADV_DONTDUMP keeps
+ * the mapping from merging with an adjacent watched one, with which it would be unwatched. The
+ * stack has no guard page: only this file and watching_note_move() run on it. */
 static int hang_bell(struct userfault *userfault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES + page;
@@ -181,8 +181,9 @@ static int hang_bell(struct userfault *userfault)
     return 0;
 }
 
-/* Returns when the thread has read the event, or the descriptor is closed. Watched once more, lest
- * the program has made its mapping beside the bell like it. */
+/* Ends the thread: returns when it has read the event, or the descriptor is closed. The bell is
+ * first registered again, in case the program gave an adjacent mapping the same flags, so that the
+ * two merged and were unwatched together. */
 static void ring_bell(const struct userfault *userfault)
 {
     uint64_t at = (uintptr_t)userfault->bell;
@@ -192,7 +193,8 @@ static void ring_bell(const struct userfault *userfault)
     madvise(userfault->bell, userfault->page, MADV_DONTNEED);
 }
 
-/* The memory must not be watched any more when it goes: munmap(2) would wait. */
+/* Frees the bell and the stack. They must not be watched when they are unmapped: munmap(2) would
+ * wait for its event to be read. */
 static void take_bell_down(struct userfault *userfault)
 {
     size_t size = STACK_BYTES + userfault->page;
@@ -244,9 +246,9 @@ free_userfault:
     return rc;
 }
 
-/* Every watch is ended before the descriptor is closed: a child that was made without fork handlers
- * may have another one of the same file, which would keep it alive with no thread to read. A thread
- * still asleep for an event of before is awaited. */
+/* Ends every watch before the descriptor is closed: a child made without fork handlers may have a
+ * copy of the descriptor, which would keep the file open with no thread to read it. Waits for a
+ * thread that still sleeps for an earlier event. */
 static void stop(struct userfault *userfault)
 {
     if (!userfault_is_lost(userfault))
@@ -276,10 +278,10 @@ static void in_parent(void)
 
 static atomic_int forks_handled;
 
-/* The parent's userfaultfd must not stay open here: it would go on watching for a parent that
- * has closed it, whose threads would sleep for ever. Nothing here is watched. The stack stays: in a
- * child that was made without fork handlers libc still has the thread in its list, by what it keeps
- * there. */
+/* The child must not keep the parent's userfaultfd open: if the parent closed its own, it would
+ * still watch the parent's memory, and the parent's threads would sleep for ever. Nothing is
+ * watched in the child. The stack stays mapped: in a child made without fork handlers libc still
+ * lists the thread, by data that lies on the stack. */
 static void forget_parents(void)
 {
     watching_forget(&shared->watching);
@@ -303,7 +305,7 @@ static bool handle_forks(void)
 
 /* ---- clients ---------------------------------------------------------------------------- */
 
-/* A child that was made without fork handlers (_Fork, clone) finds its parent's. */
+/* In a child made without fork handlers (_Fork, clone) `shared` is still the parent's. */
 int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out)
 {
     int rc = 0;
@@ -378,7 +380,7 @@ bool userfault_tidy(struct userfault *userfault)
 
 /* ---- settling --------------------------------------------------------------------------- */
 
-/* What the kernel says of a descriptor that is another's means nothing. */
+/* If the descriptor is lost, its number may belong to another file, whose answer means nothing. */
 static int ask_changing(const struct userfault *userfault)
 {
     return userfault_is_lost(userfault) ? -EBADF : uffd_ask_changing(userfault->file.fd);
@@ -389,7 +391,7 @@ bool userfault_is_read(const struct userfault *userfault)
     return ask_changing(userfault) == 0;
 }
 
-/* Events are read as fast as the thread runs: 100 us are usual, and it waits for nobody. */
+/* The thread reads events without waiting for any other thread; 100 us are usual. */
 static bool await_read(const struct userfault *userfault)
 {
     static const struct timespec pause = {.tv_nsec = SETTLE_NS};

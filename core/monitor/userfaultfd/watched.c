@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See watching.h. What was registered is remembered as a span, since the program may split a
- * mapping that is watched (mprotect, a hole) and join it again: unless all its parts were left
- * together they could not join. So a span is left when no region needs any of it, nor anything of
- * the mappings as they are now that lie in it: those may have grown, or have merged with watched
- * neighbours. What was unmapped is taken off the spans by the kernel's own changes. Watched memory
- * that grew in its place and was split from its span since is in none: so what lies beside is asked
- * about, where the list of mappings answers questions (Linux 6.11).
+ * See watched.h. A registered range is recorded as a span, since the program may split a watched
+ * mapping (mprotect, a hole) and join it again: the parts could not join unless they were
+ * unregistered together. So a span is unregistered when no region needs any of it, nor any of the
+ * mappings that now overlap it: those may have grown, or have merged with watched neighbours. The
+ * kernel's own events remove unmapped memory from the spans. Watched memory that grew in place and
+ * was split from its span since is in no span: so adjacent memory is queried, where the kernel
+ * answers queries about mappings (Linux 6.11).
  *
- * The mappings are found first and registered then. If another thread replaces a part of one in
- * between, the new mapping there may be split at the old one's border: watched too far, never too
- * little.
+ * The mappings are found first and registered afterwards. If another thread replaces a part of one
+ * in between, the new mapping there may be split at the old one's border: too much is watched,
+ * never too little.
  *
- * A mapping that is left need not be ours any more: the program may have put its own userfaultfd
- * on new memory in a span, and older kernels let any userfaultfd unregister what another has. So
- * each is registered once more before it is left, which fails with EBUSY where it is another's.
+ * A mapping to be unregistered need not be ours any more: the program may have put its own
+ * userfaultfd on new memory in a span, and older kernels let any userfaultfd unregister another's
+ * memory. So each mapping is registered once more before it is unregistered; that fails with EBUSY
+ * if it is another's.
  *
- * Leaving a mapping makes the kernel walk its pages, with the address space locked: 20 us a MiB
- * that is in memory. A large mapping without a region therefore stays watched, until a few others
- * have been left after it, or the reaper finds the time; a program that forgets its only region in
- * a large heap again and again pays nothing. Meanwhile munmap(2) in it wakes a thread as if there
- * were a region.
+ * To unregister a mapping the kernel walks its pages, with the address space locked: 20 us for each
+ * MiB in memory. So a large mapping without a region stays watched until a few others have lost
+ * their regions after it, or the reaper tidies; a program that repeatedly drops its only region in
+ * a large heap pays nothing. Meanwhile munmap(2) in the mapping wakes the monitor's thread as if it
+ * had a region.
  */
 #include "core/monitor/userfaultfd/watched.h"
 
@@ -32,7 +33,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIECE (1ull << 30) /* left at once: the kernel locks the address space for that long */
+/* Bytes unregistered by one ioctl: it locks the address space for that long. */
+#define PIECE (1ull << 30)
 
 static bool touch(const struct span *left, const struct span *right)
 {
@@ -41,7 +43,7 @@ static bool touch(const struct span *left, const struct span *right)
 
 /* ---- the spans -------------------------------------------------------------------------- */
 
-/* The first that ends behind an address. */
+/* The index of the first span that ends behind an address. */
 static size_t first_behind(const struct watching *watching, uint64_t addr)
 {
     size_t low = 0, high = watching->count;
@@ -72,7 +74,7 @@ static bool have_room(struct watching *watching)
     return true;
 }
 
-/* Puts `by` spans (0 or 1) into the place of those from `first` to `last` - 1. */
+/* Replaces the spans from `first` to `last` - 1 by *by, or by nothing (NULL). */
 static void replace(struct watching *watching, size_t first, size_t last, const struct span *by)
 {
     struct span *spans = watching->spans;
@@ -84,7 +86,7 @@ static void replace(struct watching *watching, size_t first, size_t last, const 
     watching->count += more - (last - first);
 }
 
-/* There is room. */
+/* Adds a span, merged with those it overlaps. There is room for one more. */
 static void put_span(struct watching *watching, struct span span)
 {
     size_t first = first_behind(watching, span.start), last = first;
@@ -99,7 +101,7 @@ static void put_span(struct watching *watching, struct span span)
     replace(watching, first, last, &span);
 }
 
-/* Without room for two where there was one, the one stays whole. */
+/* Removes a range from the spans. Without memory to split a span in two, it stays whole. */
 static void take_off(struct watching *watching, uint64_t start, uint64_t end)
 {
     size_t first = first_behind(watching, start), last;
@@ -122,9 +124,9 @@ static void take_off(struct watching *watching, uint64_t start, uint64_t end)
 
 /* ---- the mappings as they are ----------------------------------------------------------- */
 
-/* The whole mappings that hold a span. False: there is a hole, or a mapping of a file, which is
- * never cached and where the kernel would map fewer pages at a fault; or the list cannot be read.
- */
+/* Finds the whole mappings that contain a span. False: there is a hole; or a mapping of a file,
+ * which is never cached, and where a registration would make the kernel map fewer pages at a fault;
+ * or the list of mappings cannot be read. */
 static bool find_whole(struct watching *watching, const struct span *span, struct span *out)
 {
     struct span whole = {UINT64_MAX, span->start};
@@ -142,7 +144,7 @@ static bool find_whole(struct watching *watching, const struct span *span, struc
     return whole.end >= span->end;
 }
 
-/* For each mapping that touches a span. */
+/* Calls act() for each mapping that touches a span. */
 static void each_mapping(struct watching *watching, const struct span *span,
                          void (*act)(struct watching *watching, const struct map *map, void *arg),
                          void *arg)
@@ -193,9 +195,8 @@ static bool is_kept(const struct watching *watching, const struct span *span)
     return false;
 }
 
-/* What is still needed is one span from now on, and left together: false. *span: out, what was
- * left.
- */
+/* Unregisters a span and the mappings that overlap it. False: a region still needs some of it; it
+ * becomes one span, to be unregistered together later. *span: set to what was unregistered. */
 static bool leave_whole(struct watching *watching, struct span *span)
 {
     struct span whole = *span;
@@ -211,8 +212,8 @@ static bool leave_whole(struct watching *watching, struct span *span)
     return true;
 }
 
-/* The mapping that holds an address, if it is watched and no span says so: watched memory may grow
- * in its place, which no event tells, and be split then. */
+/* Finds the mapping at an address, if it is watched but in no span: watched memory may grow in
+ * place, without an event, and be split then. */
 static bool find_grown(struct watching *watching, uint64_t addr, struct span *out)
 {
     size_t index = first_behind(watching, addr);
@@ -230,7 +231,8 @@ static bool find_grown(struct watching *watching, uint64_t addr, struct span *ou
            uffd_is_watched(watching->fd, addr & ~(watching->page_size - 1), watching->page_size);
 }
 
-/* The span that holds an address, the last or the first of its bytes; else what has grown. */
+/* Finds the span that begins or ends at an address, else watched memory there that is in no span.
+ */
 static bool find_beside(struct watching *watching, uint64_t addr, struct span *out)
 {
     size_t index = first_behind(watching, addr);
@@ -242,7 +244,7 @@ static bool find_beside(struct watching *watching, uint64_t addr, struct span *o
     return find_grown(watching, addr, out) && have_room(watching);
 }
 
-/* Leaves what lies beside, but for what is to be kept for being large. */
+/* Unregisters an adjacent span, unless it is to stay watched for being large. */
 static bool leave_next(struct watching *watching, struct span *span)
 {
     if (is_needed(watching, span) || is_kept(watching, span))
@@ -253,8 +255,8 @@ static bool leave_next(struct watching *watching, struct span *span)
     return false;
 }
 
-/* What is left of spans on both sides of what was left or unmapped: its region may be gone with
- * that. And so on, outwards. */
+/* Unregisters what remains of spans on both sides of a range that was unregistered or unmapped, and
+ * so on outwards: their region may have ended with that range. */
 static void leave_beside(struct watching *watching, uint64_t start, uint64_t end)
 {
     struct span span;
@@ -273,14 +275,15 @@ static void leave_now(struct watching *watching, const struct span *span)
         leave_beside(watching, whole.start, whole.end);
 }
 
-/* The oldest makes room. */
+/* Keeps a large span without a region watched; if there are too many, the oldest is unregistered.
+ */
 static void keep(struct watching *watching, const struct span *span)
 {
     struct span oldest = watching->kept[0];
 
     if (is_kept(watching, span))
         return;
-    reaper_wake(); /* it tidies some time after */
+    reaper_wake(); /* it tidies some time later */
     if (watching->kept_count < WATCHING_KEPT) {
         watching->kept[watching->kept_count++] = *span;
         return;
@@ -301,7 +304,8 @@ static void leave(struct watching *watching, const struct span *span)
         keep(watching, span);
 }
 
-/* A reader that has lost changes leaves spans as they are: too large does no harm. */
+/* Removes unmapped memory from the spans. After CHANGE_LOST they stay as they are: too large a span
+ * does no harm. */
 static void take_off_unmapped(struct watching *watching)
 {
     struct change change;
@@ -325,7 +329,7 @@ static bool leave_one_kept(struct watching *watching)
     return true;
 }
 
-/* They have a region again. */
+/* Forgets kept spans that have a region again. */
 static void forget_kept(struct watching *watching, const struct span *span)
 {
     unsigned left = 0;
@@ -338,9 +342,10 @@ static void forget_kept(struct watching *watching, const struct span *span)
 
 /* ---- moves ------------------------------------------------------------------------------ */
 
-/* The kernel says how long the memory was; it may have grown by the move. The thread that moved it
- * waits meanwhile. Where the list of mappings would have to be read as text, what has grown is
- * found by the rest, if that is still there when the move is left. */
+/* Returns the end of moved memory. The event reports its old length; it may have grown by the move.
+ * The thread that moved it waits meanwhile. Where the list of mappings would have to be read as
+ * text, `end` is returned; the growth is found with the rest, if it still adjoins that when the
+ * move is unregistered. */
 static uint64_t grown_end(const struct watching *watching, uint64_t start, uint64_t end)
 {
     struct maps maps;
@@ -355,8 +360,8 @@ static uint64_t grown_end(const struct watching *watching, uint64_t start, uint6
     return end;
 }
 
-/* Beyond what there is room for, memory stays watched until its mapping is left by a region or the
- * library is closed. */
+/* If there is no room for the move, the memory stays watched until a region's end unregisters its
+ * mapping, or the library is closed. */
 void watching_note_move(struct watching *watching, uint64_t start, uint64_t end)
 {
     unsigned at = atomic_load(&watching->moves_end);
@@ -382,7 +387,7 @@ static void leave_moved(struct watching *watching)
 
 /* ---- refusals --------------------------------------------------------------------------- */
 
-/* Leaves what is watched in a span. */
+/* Unregisters the spans that touch a range. */
 static void leave_in(struct watching *watching, const struct span *span)
 {
     struct span left = {span->start, span->start};
@@ -397,7 +402,8 @@ static void leave_in(struct watching *watching, const struct span *span)
     }
 }
 
-/* What was refused a moment ago may still be needed, by the get that is about to find that out. */
+/* A range refused a moment ago may still be needed by the get that is about to find that out: it
+ * stays on the list. */
 static void leave_refused(struct watching *watching)
 {
     unsigned left = 0;
@@ -412,9 +418,10 @@ static void leave_refused(struct watching *watching)
     watching->refused_count = left;
 }
 
-/* While a region is being made, what it touches is needed. One that cannot be watched needs nothing
- * in the end, and no leave follows: the next of another one looks there, or the refusal for which
- * there is no room. The oldest makes room, if each is still needed. */
+/* Records a range that could not be watched. While a get registers a region, needed() reports its
+ * range; if the range cannot be watched, the region is not cached, and no watching_leave() follows.
+ * The next one for another region checks the recorded ranges, as does a refusal that finds the list
+ * full. If all are still needed, the oldest is dropped. */
 static void note_refused(struct watching *watching, const struct span *span)
 {
     if (watching->refused_count == WATCHING_REFUSED)
@@ -434,7 +441,7 @@ static struct span whole_pages(const struct watching *watching, uint64_t start, 
     return (struct span){start & ~mask, (end + mask) & ~mask};
 }
 
-/* Also where it is watched already: the memory may be new since. */
+/* Registers also what is watched already: the memory may be new since. */
 static bool add(struct watching *watching, const struct span *span)
 {
     struct span whole;
@@ -443,7 +450,7 @@ static bool add(struct watching *watching, const struct span *span)
     if (!have_room(watching) || !find_whole(watching, span, &whole))
         return false;
     rc = uffd_watch(watching->fd, whole.start, whole.end);
-    if (rc == -ENOMEM) /* some of several mappings may be watched */
+    if (rc == -ENOMEM) /* some of the mappings may be registered already */
         leave_now(watching, &whole);
     if (rc)
         return false;
@@ -467,8 +474,8 @@ bool watching_add(struct watching *watching, uint64_t start, uint64_t end)
     return done;
 }
 
-/* A span that holds something of what is left; else the gap before the next, which is watched
- * nevertheless if its memory is newer than the change that took it off the spans. */
+/* Returns the span that contains start, or else the gap before the next span. Memory in the gap is
+ * watched nevertheless if it is newer than the change that removed the range from the spans. */
 static struct span next_left(const struct watching *watching, uint64_t start, uint64_t end,
                              bool *recorded)
 {
@@ -536,7 +543,7 @@ void watching_close(struct watching *watching)
         struct span span = watching->spans[watching->count - 1];
 
         leave_now(watching, &span);
-        take_off(watching, span.start, span.end); /* also what could not be read */
+        take_off(watching, span.start, span.end); /* also where the mappings could not be read */
     }
     watching_forget(watching);
     pthread_mutex_destroy(&watching->lock);
