@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_arch.h. On arm64 a site is `svc #0` itself; a branch to a stub takes its place, and the
- * stub makes the system call. So a thread may be in the kernel, and return, inside a stub: stubs
- * stay mapped. At its `svc` a stub has put back the stack pointer and every register: vfork(2),
- * clone(2) and signals by syscall(2) see what they would see without it. One stub serves every
- * system call: it looks at the number in w8, whatever the code before the site looked like.
+ * See hook_arch.h. On arm64 a site is `svc #0` itself; a branch to a stub replaces it, and the stub
+ * makes the system call. So a thread may be in the kernel, and return, inside a stub: stubs stay
+ * mapped. At its `svc` a stub has restored the stack pointer and every register: vfork(2), clone(2)
+ * and signals by syscall(2) see what they would see without it. One stub serves every system call:
+ * it reads the number from w8, whatever the code before the site is.
  *
  * Order of stores and instruction fetches. One aligned store exchanges SVC and B, and these are
  * among the instructions that the Arm Architecture Reference Manual ("Concurrent modification and
  * execution of instructions": B, B.cond, BL, BRK, CBZ, CBNZ, HVC, ISB, NOP, SMC, SVC, TBZ, TBNZ)
- * lets one processor replace by one another while others execute them: each executes the old or the
- * new one. No other instruction is ever replaced. What a branch leads to is there before the
- * branch:
+ * allows one processor to replace by one another while others execute them: each executes the old
+ * or the new one. No other instruction is ever replaced. A branch is written only after its target:
  *
  *   1. stores of the stub, to a page that has never been executable: no processor may have fetched
  *      from it;
@@ -19,17 +18,18 @@
  *      point of unification, and no instruction cache has older contents of these lines, as it may
  *      have by the page's physical address;
  *   3. mprotect(2) makes the page executable, and membarrier(2) with SYNC_CORE makes every
- *      processor that runs a thread of ours take a context synchronization event (an exception
- *      return; for this one the call itself): from now on each fetches the stub;
+ *      processor that runs a thread of this process take a context synchronization event (an
+ *      exception return; for this processor the call itself): from now on each fetches the stub;
  *   4. the store of the branch, which step 2's barriers and the system calls order after the stub;
  *   5. the same maintenance for the site, and membarrier(2): when hook_fetch_anew() has returned,
- *      no thread executes the old `svc`. A thread that took it before was not watched yet.
+ *      no thread executes the old `svc`. A call by it before was not yet to be noticed.
  *
- * Restoring a site is steps 4 and 5. A thread between the branch and the stub's end goes on there.
+ * Restoring a site repeats steps 4 and 5. A thread between the branch and the stub's end continues
+ * there.
  *
- * The kernel keeps every register but x0 over a system call, the flags too, and of vector registers
- * the 128 bits of V0 to V31; of SVE's it keeps no more. The stub keeps the same. There is no red
- * zone below the stack pointer.
+ * The kernel preserves across a system call every register but x0, the flags included, and of
+ * vector registers the 128 bits of V0 to V31, but no more of SVE's. The stub preserves the same.
+ * There is no red zone below the stack pointer.
  */
 #include "core/monitor/memhooks/hook_arch.h"
 
@@ -40,10 +40,10 @@
 #include <sys/syscall.h>
 
 #define SVC        0xd4000001u /* svc #0 */
-#define SVC_NUMBER 0x001fffe0u /* the field that is 0 in it; the kernel takes no notice of it */
+#define SVC_NUMBER 0x001fffe0u /* the immediate, 0 in SVC; the kernel ignores it */
 
-/* Valgrind runs translations of code and does not see it change. It answers this sequence of
- * instructions, which is none of anybody else's. */
+/* Valgrind executes translations of code and does not notice when code changes. It answers this
+ * sequence of instructions, which no other code uses. */
 static bool on_valgrind(void)
 {
     uint64_t request[6] = {0x1001};
@@ -87,15 +87,15 @@ const uint8_t *hook_arch_target(const uint8_t *site)
     return is_branch(word) ? site + distance : NULL;
 }
 
-/* Is what comes next reached from elsewhere only, or after a call? */
+/* Is the next instruction reached only from elsewhere, or after a call? */
 static bool leaves(uint32_t word)
 {
     return (word & 0x7c000000) == 0x14000000 || /* b, bl */
            (word & 0xfe000000) == 0xd6000000;   /* br, blr, ret */
 }
 
-/* The number that the code before a site puts into x8, as far as that is plain to see. A register
- * field that may be a target and says 8 ends the search. */
+/* Finds the number that the code before a site loads into x8, in plain cases only: any instruction
+ * with 8 in a register field that may be a destination ends the search. */
 static long number_before(const uint8_t *code, size_t at)
 {
     for (size_t back = 4; back <= at && back <= 64; back += 4) {
@@ -122,12 +122,12 @@ bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *
         return true;
     }
     out->site = code + at;
-    target = hook_arch_target(code + at); /* one within this code is no stub */
+    target = hook_arch_target(code + at); /* a target within this code is no stub */
     return target && (target < code || target >= code + size) &&
            hook_stub_number(target, &out->number);
 }
 
-/* movz and movk of one register, then br: how others load a far address. */
+/* movz and movk of one register, then br: how other libraries load a far address. */
 static bool begins_with_far_jump(const uint8_t *function, uintptr_t *target)
 {
     uint32_t word = word_at(function), reg = word & 0x1f;
@@ -175,14 +175,15 @@ _Static_assert(SYS_shmat == 196 && SYS_shmdt == 197 && SYS_brk == 214 && SYS_mun
                "the stub's numbers");
 
 /*
- * x16 = the state. 1: what [x0, x0 + x1) touches is counted in granules, or, where they are more
- * than 512 or the range is none, 2: is anything watched? 8: calls the hook. 7: leaves: the system
- * call, or another copy's branch in its place, and a branch back, two words that are written later.
+ * x16 = the state. 1: checks the granules that [x0, x0 + x1) touches; if they are more than 512, or
+ * the range is empty, 2: checks whether anything is watched. 8: calls the hook. 7: leaves, by two
+ * words that are written later: the system call, or another copy's branch in its place; and a
+ * branch back.
  *
  * The frame of 8: x29, x30; the struct hook_call (x8, x0 to x5); the other registers that a
- * function may use; below them the vectors. Counting who is inside, and only then reading whether
- * there is a hook, needs a full barrier in between: hook_stubs_remove() does it the other way
- * round.
+ * function may use; below them the vectors. The stub first counts itself as inside and then reads
+ * whether there is a hook, with a full barrier in between; hook_stubs_remove() does it in the
+ * reverse order.
  */
 __asm__(".pushsection .rodata\n"
         "  .balign 8\n"
@@ -372,7 +373,7 @@ bool hook_arch_can_replace(const uint8_t *site)
     return true;
 }
 
-/* In assembler, since code is no memory that a sanitizer knows anything of. */
+/* In assembler, since sanitizers know nothing of code as memory. */
 void hook_arch_replace(uint8_t *site, const uint8_t bytes[HOOK_SITE_SIZE])
 {
     __asm__ volatile("str %w0, [%1]" : : "r"(word_at(bytes)), "r"(site) : "memory");

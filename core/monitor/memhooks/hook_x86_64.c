@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See hook_arch.h. On x86-64 a site is the five-byte instruction directly before `syscall`:
- * `mov $number,%eax`, or in syscall(2), whose number is an argument, the one that fetches the last
- * argument. A jump to a stub takes its place. The stub runs the instruction in the end and goes
- * back to the site's `syscall`; or, for calls that may change what is mapped, it makes the system
- * call itself and goes back behind the site's, having counted when the call began and when it was
- * over.
+ * See hook_arch.h. On x86-64 a site is the five-byte instruction directly before `syscall`: `mov
+ * $number,%eax`, or in syscall(2), whose number is an argument, the instruction that loads the last
+ * argument. A jump to a stub replaces it. The stub ends by executing the replaced instruction and
+ * jumping back to the site's `syscall`. For calls that may change mappings, it instead makes the
+ * system call itself and jumps back behind the site's `syscall`, after counting the beginning and
+ * the end of the call.
  *
- * Changing code that other threads run. All five bytes within eight aligned ones: one aligned
- * store, which a processor fetches whole or not at all. Else in three steps: the first two bytes
- * become a jump to themselves, at which threads wait that come by; the others are written, which
- * nobody runs now; then the first two. Between steps every thread fetches anew. The caller blocks
- * signals meanwhile, since a handler that came to the site would wait for ever.
+ * Replacing code that other threads execute. If all five bytes lie within eight aligned ones: by
+ * one aligned store, which a processor fetches whole or not at all. Else in three steps: the first
+ * two bytes become a jump to themselves, at which arriving threads wait; the other three are
+ * written, which no thread executes now; then the first two. Between the steps every thread passes
+ * a context synchronization event. The caller blocks signals meanwhile, since a handler that came
+ * to the site would wait for ever.
  *
  * At a site the registers %rax, %rcx, %r11 are free: the system call overwrites them. (In
- * syscall(2) %rax has the number.) Below the stack pointer there may be a red zone. A compiler
- * may keep anything else across a system call, vector registers too: the stub saves them, but for
- * the tiles of AMX, which a hook does not touch.
+ * syscall(2) %rax has the number.) There may be a red zone below the stack pointer. A compiler may
+ * keep values in all other registers across a system call, vector registers included: the stub
+ * saves them, except the tiles of AMX, which a hook does not touch.
  */
 #include "core/monitor/memhooks/hook_arch.h"
 
@@ -27,10 +28,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define JUMP 0xe9 /* and four bytes, the distance from behind them */
+#define JUMP 0xe9 /* followed by four bytes, the distance from the instruction's end */
 
-/* Valgrind runs translations of code and does not see it change. It answers this sequence of
- * instructions, which is none of anybody else's. */
+/* Valgrind executes translations of code and does not notice when code changes. It answers this
+ * sequence of instructions, which no other code uses. */
 static bool on_valgrind(void)
 {
     uint64_t request[6] = {0x1001};
@@ -65,8 +66,8 @@ const uint8_t *hook_arch_target(const uint8_t *site)
                                                                  : NULL;
 }
 
-/* first: nothing comes before it. After a byte 0x40 to 0x4f it would be another instruction:
- * mov $x,%r8d. */
+/* Is this a site? first: no byte precedes it. After a byte 0x40 to 0x4f it would be part of another
+ * instruction: mov $x,%r8d. */
 static bool is_site(const uint8_t *site, bool first, long *number)
 {
     static const uint8_t fetch_last[HOOK_SITE_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08};
@@ -92,7 +93,7 @@ bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *
     return true;
 }
 
-/* Near, or as others write it, by %r11. */
+/* A near jump or, as other libraries write it, one through %r11. */
 bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
 {
     static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3};
@@ -123,14 +124,15 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
- * hook_if_range: goes on where [%rdi, %rdi + %rsi) may be watched: by its granules, or, where they
- *   are more than 512 or the range is none, if anything is. hook_if_any: where anything is.
- * hook_changes: the call may change what is mapped.
- * hook_end: calls the hook, and leaves. 5: the replaced instruction and a jump back. 7: the same,
- *   or, where calls may change what is mapped (changes), the replaced instruction, the system call,
- *   that it is over, and a jump back behind the site's. The bytes that are skipped are written
- * later. Each filter jumps to 7 where there is nothing to do, to 8 to call; to 5 before
- * hook_changes.
+ * hook_changes: counts a call that may change mappings.
+ * hook_if_any: continues at 8 if anything is watched, else at 7.
+ * hook_if_range: continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7;
+ *   as hook_if_any if the granules are more than 512 or the range is empty.
+ * hook_end: 8 calls the hook. 7 and 5 leave: 5 by the replaced instruction and a jump back; 7 by
+ *   the same or, in the stub of a call that may change mappings (changes), by the replaced
+ *   instruction, the system call, the count of its end, and a jump back behind the site's
+ * `syscall`. The skipped bytes are written later. Each filter jumps to 7 where there is nothing to
+ * report, and to 8 to call the hook; before hook_changes it jumps to 5.
  */
 __asm__(".pushsection .rodata\n"
         ".macro hook_begin name\n"
@@ -298,7 +300,7 @@ TEMPLATE(syscall);
 struct stub_template {
     long number;
     const uint8_t *start, *end;
-    bool stays; /* changes nothing of what is mapped, so its stub does not make the call */
+    bool stays; /* changes no mapping, so its stub does not make the call */
 };
 
 static const struct stub_template *template_of(long number)
@@ -321,9 +323,10 @@ static const struct stub_template *template_of(long number)
 
 /* ---- what is saved ---------------------------------------------------------------------- */
 
-#define XSAVED 0xe7u /* x87, SSE, AVX, and AVX-512's three parts */
+#define XSAVED 0xe7u /* x87, SSE, AVX, and AVX-512's three components */
 
-/* The room those take that this machine has; false: it cannot save them so. */
+/* Measures the save area of those components that this machine has. False: it cannot save them this
+ * way. */
 static bool measure_xsave(uint32_t *mask, uint32_t *size)
 {
     uint32_t a, b, c, d, high;
@@ -332,7 +335,7 @@ static bool measure_xsave(uint32_t *mask, uint32_t *size)
         return false;
     __asm__("xgetbv" : "=a"(*mask), "=d"(high) : "c"(0));
     *mask &= XSAVED;
-    *size = 512 + 64; /* x87, SSE; the header */
+    *size = 512 + 64; /* x87 and SSE; the header */
     for (uint32_t part = 2; part < 8; part++) {
         if (!(*mask >> part & 1))
             continue;
@@ -361,7 +364,7 @@ size_t hook_arch_stub_size(long number)
     return (size_t)(template->end - template->start);
 }
 
-/* The instruction at a site, moved: one that is another copy's jump keeps its target. */
+/* Copies a site's instruction to another address; another copy's jump keeps its target. */
 static bool move_instruction(uint8_t *to, const uint8_t *from)
 {
     const uint8_t *target = hook_arch_target(from);
@@ -372,7 +375,8 @@ static bool move_instruction(uint8_t *to, const uint8_t *from)
     return true;
 }
 
-/* Writes an instruction and a jump back, to so many bytes behind it, `apart` bytes further on. */
+/* Writes the site's instruction and, `apart` bytes after it, a jump back to `behind` bytes after
+ * the site. */
 static bool write_leave(uint8_t *leave, size_t apart, const uint8_t *site, size_t behind)
 {
     uint8_t *back = leave + HOOK_SITE_SIZE + apart;
@@ -381,9 +385,11 @@ static bool write_leave(uint8_t *leave, size_t apart, const uint8_t *site, size_
            hook_arch_branch(back, back, site + HOOK_SITE_SIZE + behind);
 }
 
-#define LEAVE   (2 * HOOK_SITE_SIZE) /* the bytes behind 5: in a stub */
-#define SYSCALL 2                    /* the bytes of the instruction */
-#define APART   (SYSCALL + 7 + 5)    /* of the call and what comes after it, behind 7: */
+/* Sizes in bytes: of the code behind label 5 in a stub; of `syscall`; of the call and the count
+ * after it, behind label 7; of all code from label 7. */
+#define LEAVE   (2 * HOOK_SITE_SIZE)
+#define SYSCALL 2
+#define APART   (SYSCALL + 7 + 5)
 #define CALL    (LEAVE + APART)
 
 const char *hook_arch_make_stub(uint8_t *to, const uint8_t *site, long number,
@@ -417,7 +423,7 @@ long hook_arch_call_kernel(long number, long a, long b, long c)
     return result;
 }
 
-/* Do so many bytes lie within eight aligned ones? */
+/* Do `count` bytes lie within eight aligned ones? */
 static bool within_word(const uint8_t *at, size_t count)
 {
     return ((uintptr_t)at & 7) + count <= 8;
@@ -428,8 +434,8 @@ bool hook_arch_can_replace(const uint8_t *site)
     return within_word(site, 2);
 }
 
-/* Writes bytes that lie within eight aligned ones, by one store; in assembler, since code is no
- * memory that a sanitizer knows anything of. */
+/* Writes bytes that lie within eight aligned ones, by one store. In assembler, since sanitizers
+ * know nothing of code as memory. */
 static void store_within_word(uint8_t *at, const uint8_t *bytes, size_t count)
 {
     uint64_t *word = (uint64_t *)((uintptr_t)at & ~(uintptr_t)7);
