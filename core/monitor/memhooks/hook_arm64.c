@@ -22,7 +22,7 @@
  *      exception return; for this processor the call itself): from now on each fetches the stub;
  *   4. the store of the branch, which step 2's barriers and the system calls order after the stub;
  *   5. the same maintenance for the site, and membarrier(2): when hook_fetch_anew() has returned,
- *      no thread executes the old `svc`. A call by it before was not yet to be noticed.
+ *      no thread executes the old `svc`. An earlier call through it did not have to be noticed.
  *
  * Restoring a site repeats steps 4 and 5. A thread between the branch and the stub's end continues
  * there.
