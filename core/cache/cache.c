@@ -9,7 +9,7 @@
 /* The number of changes that are applied under one hold of the lock, at most. */
 #define CACHE_CHANGES 64
 
-/* ---- looking for ------------------------------------------------------------------------ */
+/* ---- look-up ---------------------------------------------------------------------------- */
 
 /* Returns the next entry after `number` that contains the range and has exactly these access
  * rights. 0: none. */
@@ -317,7 +317,7 @@ struct cache_entry *cache_released(struct cache_pool *pool, struct cache_entry *
     return gone;
 }
 
-/* ---- endings ---------------------------------------------------------------------------- */
+/* ---- changes of memory ------------------------------------------------------------------ */
 
 /* Ends a live entry, or marks a pending one as changed, which the registering thread then ends.
  * True: the entry was live. */

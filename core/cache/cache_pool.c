@@ -219,7 +219,7 @@ void cache_end(struct cache *cache, struct cache_entry *entry)
     reaper_wake();
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- pools and entries ------------------------------------------------------------------ */
 
 bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned count, bool exact,
                      struct quota *quota)
@@ -400,7 +400,7 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, u
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* ---- what is left to do ----------------------------------------------------------------- */
+/* ---- ended entries ---------------------------------------------------------------------- */
 
 /* Takes the first `most` dying entries. True: one of them was not cold, so its sum of pins is not
  * exact yet. */

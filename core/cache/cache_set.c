@@ -18,7 +18,7 @@
 #define REAPED_BESIDE 8  /* deregistered by a get or put */
 #define MOST_EVICTED  64 /* evicted under one hold of the lock */
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------------- */
 
 static bool is_due(struct reaper_client *client);
 static bool on_examine(struct reaper_client *client);
@@ -156,7 +156,7 @@ bool cache_set_sync(struct cache_set *set)
     return settled;
 }
 
-/* ---- entries' ends ---------------------------------------------------------------------- */
+/* ---- deregistration --------------------------------------------------------------------- */
 
 /* Extends the run by an adjacent region. False: it is not adjacent. */
 static bool joins(struct span *run, const struct hmreg_mr *mr)
@@ -456,7 +456,7 @@ void hmreg_domain_settle(struct hmreg_domain *domain)
     cache_set_sync(domain->caches);
 }
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 unsigned cache_set_held(struct cache_set *set)
 {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- making and closing ----------------------------------------------------------------- */
+/* ---- create and close ------------------------------------------------------------------- */
 
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
@@ -104,7 +104,7 @@ int hmreg_domain_close(struct hmreg_domain *domain)
     return 0;
 }
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
 {

@@ -78,7 +78,7 @@ static void describe(const struct cache_pool *pool, const struct cache_entry *en
             !entry->mr.used && !thread_cache_was_used(&pool->thread_caches, entry_number(entry));
 }
 
-/* ---- all of them ------------------------------------------------------------------------ */
+/* ---- all entries ------------------------------------------------------------------------ */
 
 /* Describes the entries in use among the next BATCH from *number on, which it advances. *count: how
  * many. False: the end. */

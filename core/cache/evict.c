@@ -211,7 +211,7 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
     return room;
 }
 
-/* ---- without a region that is to come ---------------------------------------------------- */
+/* ---- eviction without a new region ------------------------------------------------------- */
 
 static enum cache_room evict_one(struct cache *cache, int code, struct cache_search *search)
 {
@@ -266,7 +266,7 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
         ;
 }
 
-/* ---- all of them ----------------------------------------------------------------------- */
+/* ---- emptying all caches --------------------------------------------------------------- */
 
 /* Withdraws live entries from number *next on, and advances it. False: none is left. */
 static bool withdraw_next(struct cache_pool *pool, uint32_t *next, struct cache_search *search)

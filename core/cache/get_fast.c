@@ -157,7 +157,7 @@ void hmreg_mr_put(struct hmreg_mr *mr)
         put_last(view->tcache, mr);
 }
 
-/* ---- get, aside ------------------------------------------------------------------------- */
+/* ---- get, out of line ------------------------------------------------------------------- */
 
 /* Does the pinned entry contain the range, with these access rights? */
 static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr, uint64_t addr,

@@ -45,7 +45,7 @@ struct get {
     unsigned discarded;     /* registrations discarded, in all rounds */
 };
 
-/* ---- what the thread remembers ---------------------------------------------------------- */
+/* ---- the thread's table ----------------------------------------------------------------- */
 
 static struct cache *cache_of(const struct get *get, const struct cache_entry *entry)
 {

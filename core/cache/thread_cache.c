@@ -99,7 +99,7 @@ static bool thread_enter(void)
     return true;
 }
 
-/* ---- a thread's part -------------------------------------------------------------------- */
+/* ---- thread caches ---------------------------------------------------------------------- */
 
 static struct thread_cache *own_part(struct thread_cache_set *set)
 {
@@ -209,7 +209,7 @@ struct thread_cache *thread_cache_join(struct thread_cache_set *set)
     return sit_down(tcache ? tcache : part_new(set));
 }
 
-/* ---- a domain's ------------------------------------------------------------------------- */
+/* ---- sets ------------------------------------------------------------------------------- */
 
 bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
                            pthread_mutex_t *lock, unsigned caches, bool exact)

@@ -35,7 +35,7 @@ struct monitor {
     struct listener *listeners;
 };
 
-/* ---- what must stay watched ------------------------------------------------------------- */
+/* ---- needs of the listeners ------------------------------------------------------------- */
 
 static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t end,
                      struct span *out)
@@ -55,7 +55,7 @@ static bool on_needs(struct userfault_client *client, uint64_t start, uint64_t e
     return any;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------------- */
 
 static int start(struct monitor *monitor, enum hmreg_monitor kind)
 {
@@ -261,7 +261,7 @@ bool monitor_is_read(const struct monitor *monitor)
            userfault_is_read(monitor->userfault);
 }
 
-/* ---- what is mapped --------------------------------------------------------------------- */
+/* ---- mapping changes -------------------------------------------------------------------- */
 
 bool monitor_is_quiet(const struct monitor *monitor, uint64_t *when)
 {
@@ -273,7 +273,7 @@ bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when)
     return monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS && memhooks_none_since(when);
 }
 
-/* ---- what it is ------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 uint64_t monitor_events(const struct monitor *monitor)
 {

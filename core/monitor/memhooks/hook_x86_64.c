@@ -321,7 +321,7 @@ static const struct stub_template *template_of(long number)
     return &other;
 }
 
-/* ---- what is saved ---------------------------------------------------------------------- */
+/* ---- saved registers -------------------------------------------------------------------- */
 
 #define XSAVED 0xe7u /* x87, SSE, AVX, and AVX-512's three components */
 

@@ -179,7 +179,7 @@ static void on_call(const struct hook_call *call)
     errno = before;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------------- */
 
 static void before_fork(void)
 {
@@ -318,7 +318,7 @@ uint64_t memhooks_calls(void)
     return atomic_load(&hooks.calls);
 }
 
-/* ---- calls that may change what is mapped ----------------------------------------------- */
+/* ---- counted calls ---------------------------------------------------------------------- */
 
 /* `ended` is read first. It never exceeds `begun`, so if the two are equal, no call was under way
  * when `ended` was read, and none began until `begun` was read. */

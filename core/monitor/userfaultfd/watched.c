@@ -122,7 +122,7 @@ static void take_off(struct watching *watching, uint64_t start, uint64_t end)
     replace(watching, first, last, NULL);
 }
 
-/* ---- the mappings as they are ----------------------------------------------------------- */
+/* ---- current mappings ------------------------------------------------------------------- */
 
 /* Finds the whole mappings that contain a span. False: there is a hole; or a mapping of a file,
  * which is never cached, and where a registration would make the kernel map fewer pages at a fault;
@@ -180,7 +180,7 @@ static void leave_mapping(struct watching *watching, const struct map *map, void
     }
 }
 
-/* ---- leaving ---------------------------------------------------------------------------- */
+/* ---- unregistering ---------------------------------------------------------------------- */
 
 static bool is_needed(const struct watching *watching, const struct span *span)
 {
@@ -432,7 +432,7 @@ static void note_refused(struct watching *watching, const struct span *span)
     watching->refused[watching->refused_count++] = *span;
 }
 
-/* ---- what is called --------------------------------------------------------------------- */
+/* ---- the interface ---------------------------------------------------------------------- */
 
 static struct span whole_pages(const struct watching *watching, uint64_t start, uint64_t end)
 {
@@ -517,7 +517,7 @@ bool watching_tidy(struct watching *watching)
     return left;
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------------- */
 
 void watching_open(struct watching *watching, int fd,
                    bool (*needed)(void *arg, uint64_t start, uint64_t end), void *arg)
