@@ -57,7 +57,7 @@ static inline unsigned peek(const atomic_uint *word)
 #endif
 }
 
-/* Pairs with the release store in entry_next_sequence(). */
+/* Pairs with the release stores in entry_next_sequence() and entry_set_unending(). */
 static inline uint32_t sequence_of(const struct hmreg_mr *mr)
 {
     return atomic_load_explicit(&mr->sequence, memory_order_acquire);

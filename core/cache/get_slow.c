@@ -26,7 +26,8 @@
  * memory changed meanwhile, or after this many rounds without result. */
 #define MAX_DISCARDED 2
 #define MAX_ROUNDS    16
-/* Searches for room in which other threads used every candidate again at once. */
+/* A get stops making room after this many searches in which other threads used every candidate
+ * again at once. */
 #define MAX_SEARCHES 64
 
 /* The round had no result: start another one. */
@@ -418,7 +419,7 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
 }
 
 /* Uses the entry of another thread, which is live or pending. That thread inserted it after this
- * one settled, so a change that happened since may concern it: settle first. */
+ * one's look-up, so a change that happened since may concern it: settle first. */
 static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
 {
     bool roomless;

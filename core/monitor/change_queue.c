@@ -72,8 +72,7 @@ static enum slot_state slot_read(uint64_t ticket, struct change *out)
 
     if (sequence < 2 * ticket + 2)
         return NOT_YET;
-    /* Acquire: later reads are not done before; pairs with the releases of the slot's next writer.
-     */
+    /* Acquire: the sequence is read again after these; pairs with the next writer's releases. */
     out->start = atomic_load_explicit(&slot->start, memory_order_acquire);
     out->end = atomic_load_explicit(&slot->end, memory_order_acquire);
     rest = atomic_load_explicit(&slot->rest, memory_order_acquire);

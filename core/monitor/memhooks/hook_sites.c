@@ -141,8 +141,8 @@ static int add_site(struct hook_sites *sites, const struct hook_site *site)
 }
 
 /* Adds the text's sites of this system call and, if `any`, those whose number is known only when
- * they are reached: their stubs check it. *found: how many it added or knew; *others: entries to
- * the kernel that are no such site. */
+ * they are reached: their stubs check it. *found and *others are incremented: for each such site,
+ * and for each other entry to the kernel. */
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
                      bool any, unsigned *found, unsigned *others)
 {

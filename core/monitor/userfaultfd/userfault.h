@@ -30,8 +30,8 @@ struct userfault_client {
  * does not have, what the monitor needs. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
 int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out);
 
-/* After it returns the client is not called any more. None of the client's memory may be watched at
- * the call. */
+/* After it returns the client is not called any more. At the call no region of the client is
+ * watched any more. */
 void userfault_close(struct userfault *userfault, struct userfault_client *client);
 
 /* Watches the mappings that contain [start, end): later changes are pushed. False: the kernel

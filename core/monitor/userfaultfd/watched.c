@@ -231,8 +231,8 @@ static bool find_grown(struct watching *watching, uint64_t addr, struct span *ou
            uffd_is_watched(watching->fd, addr & ~(watching->page_size - 1), watching->page_size);
 }
 
-/* Finds the span that begins or ends at an address, else watched memory there that is in no span.
- */
+/* Finds the span whose first or last byte is at an address, else watched memory there that is in no
+ * span. */
 static bool find_beside(struct watching *watching, uint64_t addr, struct span *out)
 {
     size_t index = first_behind(watching, addr);
