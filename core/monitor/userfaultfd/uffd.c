@@ -180,8 +180,8 @@ static int try_watching(int fd, uint64_t at, uint64_t size)
     return 0;
 }
 
-/* The page is unmapped after the descriptor is closed, if it is still watched: munmap(2) would wait
- * for its event to be read. */
+/* A page that is still watched is unmapped only after the descriptor is closed: before, munmap(2)
+ * would wait for its event to be read. */
 int uffd_open(bool by_name, struct owned_fd *out)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);

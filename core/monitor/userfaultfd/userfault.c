@@ -278,10 +278,10 @@ static void in_parent(void)
 
 static atomic_int forks_handled;
 
-/* The child must not keep the parent's userfaultfd open: if the parent closed its own, it would
- * still watch the parent's memory, and the parent's threads would sleep for ever. Nothing is
- * watched in the child. The stack stays mapped: in a child made without fork handlers libc still
- * lists the thread, by data that lies on the stack. */
+/* The child must not keep the parent's userfaultfd open: if the parent closed its own descriptor,
+ * the kernel would still report the parent's changes to it, and the parent's threads would sleep
+ * for ever. Nothing is watched in the child. The stack stays mapped: in a child made without fork
+ * handlers libc still lists the thread, by data that lies on the stack. */
 static void forget_parents(void)
 {
     watching_forget(&shared->watching);
