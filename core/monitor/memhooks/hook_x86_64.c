@@ -3,9 +3,9 @@
  * See hook_arch.h. On x86-64 a site is the five-byte instruction directly before `syscall`:
  * `mov $number,%eax`, or in syscall(2), whose number is an argument, the instruction that loads the
  * last argument. A jump to a stub replaces it. The stub ends by executing the replaced instruction
- * and jumping back to the site's `syscall`. For calls that may change mappings, it instead makes
- * the system call itself and jumps back behind the site's `syscall`, after counting the beginning
- * and the end of the call.
+ * and jumping back to the site's `syscall`. For calls that may change mappings, it makes the system
+ * call itself after that instruction, and jumps back behind the site's `syscall`, having counted
+ * the beginning and the end of the call.
  *
  * Replacing code that other threads execute. If all five bytes lie within eight aligned ones: by
  * one aligned store, which a processor fetches whole or not at all. Else in three steps: the first
