@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See dmabuf.h. A dmabuf tells its length by lseek, which moves nothing there; a file, which may
- * stand in for one and have a position that matters to its owner, by fstat.
+ * See dmabuf.h. A dmabuf reports its length through lseek, which has no file position to move. A
+ * file that stands in for one is queried with fstat, since its owner may depend on its position.
  */
 #include "hmem/dmabuf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The table of vendors, from the list in CMakeLists.txt. A vendor's file defines
+ * The table of vendors, generated from the list in CMakeLists.txt. A vendor's file defines
  * `const struct hmem_ops hmem_<vendor>_ops`.
  */
 #include "hmem/hmem.h"

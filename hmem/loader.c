@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * dlopen and dlsym with messages. The soname alone is given, so the dynamic linker's own rules
- * (LD_LIBRARY_PATH, ld.so.conf, containers' mounts) decide which file it is; we report which.
+ * dlopen and dlsym with error texts. We pass the soname alone, so the dynamic linker's rules
+ * (LD_LIBRARY_PATH, ld.so.conf, containers' mounts) select the file; we report which.
  */
 #include "hmem/loader.h"
 

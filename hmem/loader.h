@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Loading a vendor's runtime at run time: nothing of a vendor is ever linked.
+ * Loads a vendor's runtime with dlopen: we never link against a vendor's library.
  *
- * A vendor lists its entry points once, each with the function pointer's place in its table and
- * whether we can do without it:
+ * A vendor lists its entry points once, each with the offset of the function pointer in its table
+ * and whether it is required:
  *
  *     static const struct loader_symbol symbols[] = {
  *         LOADER_NEED(struct cuda_api, init, "cuInit"),
@@ -31,15 +31,15 @@ struct loader_symbol {
     }
 
 /*
- * Loads soname and fills the table's pointers, NULL for wanted ones that are missing.
- * vendor: for messages. path, path_size: receives the file that was loaded.
- * -ENOENT: not found, or it could not be loaded. -ELIBBAD: a needed symbol is missing.
+ * Loads soname and fills the table's pointers, NULL for missing optional ones (LOADER_WANT).
+ * vendor: for messages. path, path_size: receives the path of the loaded file.
+ * -ENOENT: not found, or could not be loaded. -ELIBBAD: a required symbol is missing.
  */
 int loader_open(const char *vendor, const char *soname, const struct loader_symbol *symbols,
                 size_t count, void *table, void **handle, char *path, size_t path_size);
 
-/* Unloads. A runtime that keeps threads or exit handlers of its own survives it: the vendors'
- * libraries do, so they are opened to stay (RTLD_NODELETE). */
+/* Closes the handle. The code stays mapped (RTLD_NODELETE), because the vendors' libraries leave
+ * threads and exit handlers behind. */
 void loader_close(void *handle);
 
 #endif

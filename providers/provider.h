@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The contract of a fabric: what a provider must do to have memory registered on it, on one page.
+ * The provider contract on one page: what a provider implements to register memory on a fabric.
  *
- * A provider fills a `struct provider_ops` and a `struct provider_caps`, in the source of its name,
- * and hands both to hmreg_domain_create(). By the time the core calls it, arguments are valid, the
- * memory is resolved, a path is chosen and, for DMABUF and MAPPED, the descriptor or mapping is
- * there. A provider translates; it decides nothing but what its fabric can do.
+ * A provider fills a `struct provider_ops` and a `struct provider_caps` in the source file named
+ * after it and passes both to hmreg_domain_create(). Before the core calls the provider, it has
+ * validated the arguments, resolved the memory, chosen a path and, for DMABUF and MAPPED, made the
+ * descriptor or mapping. The provider translates to its fabric's calls; it decides only what its
+ * fabric can do.
  *
  * Rules for every operation:
- *  - Called from any thread, several at once, with no lock of ours held; but with caps.any_thread
- *    false only on threads that are inside a call with the domain.
- *  - The result is 0 or a negative error number; hmreg_fail() is called exactly once by whoever
- *    saw the failure first, with the fabric's own code; outputs change only on success.
- *  - An operation left NULL answers -EOPNOTSUPP: the core puts a default there.
+ *  - The core calls it from any thread, concurrently, with no lock of ours held; if
+ *    caps.any_thread is false, only from threads that are inside a call on the domain.
+ *  - It returns 0 or a negative error number. The function that detects a failure first calls
+ *    hmreg_fail() with the fabric's own code, exactly once per failure. Outputs change only on
+ *    success.
+ *  - The core replaces an operation that is NULL by one that returns -EOPNOTSUPP.
  */
 #ifndef HMREG_PROVIDERS_PROVIDER_H
 #define HMREG_PROVIDERS_PROVIDER_H
@@ -22,36 +24,36 @@
 
 #pragma GCC visibility push(default) /* libhmreg-ofi and -verbs call these */
 
-/* What a domain can do; constant for its life. */
+/* What a domain can do; constant for its lifetime. */
 struct provider_caps {
-    char fabric[64];       /* what is below: "tcp;ofi_rxm" */
+    char fabric[64];       /* the fabric's own name for itself, such as "tcp;ofi_rxm" */
     uint32_t mr_mode;      /* HMREG_MR_* */
     uint32_t key_size;     /* bytes */
     uint32_t iov_limit;    /* at least 1 */
-    uint64_t max_len;      /* UINT64_MAX: no limit known */
-    uint64_t flags;        /* registration flags it takes: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
-    uint32_t domain_flags; /* flags of hmreg_domain_config of its own, besides HMREG_DOMAIN_* */
-    bool async;            /* registrations complete in a queue of the fabric's own */
-    bool any_thread; /* regions may be deregistered on any thread at any time; else only on those
-                        that call the domain: libfabric's FI_THREAD_DOMAIN and the like */
-    bool local_keys; /* regions without remote access need a unique requested_key as well */
-    bool caches;     /* the fabric remembers registrations itself, and cannot be told not to:
-                        ours stays off where the domain's config does not set its limits */
+    uint64_t max_len;      /* bytes; UINT64_MAX: no known limit */
+    uint64_t flags;        /* supported registration flags: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
+    uint32_t domain_flags; /* supported hmreg_domain_config flags beyond HMREG_DOMAIN_* */
+    bool async;            /* registrations complete through an event queue of the fabric */
+    bool any_thread; /* any thread may deregister regions at any time; false: only threads that
+                        call the domain (libfabric's FI_THREAD_DOMAIN and the like) */
+    bool local_keys; /* regions without remote access need a unique requested_key too */
+    bool caches;     /* the fabric has a registration cache that cannot be turned off: ours
+                        stays off unless the domain's config sets limits for it */
 };
 
-/* One registration, ready to be made. Borrowed for the call. */
+/* The arguments of one registration. Borrowed for the call. */
 struct provider_request {
     enum hmreg_path path;
-    const struct iovec *iov; /* what to register: the caller's addresses; for MAPPED the
-                                mapping's; for DMABUF the device addresses peers will name */
+    const struct iovec *iov; /* what to register: the caller's addresses; for MAPPED those of
+                                the mapping; for DMABUF the device addresses that peers use */
     size_t count;
     uint64_t access;        /* HMREG_* rights */
-    uint64_t requested_key; /* unique in the domain already; 0 where the provider chooses, and for
-                               regions without remote access unless caps have local_keys */
+    uint64_t requested_key; /* already unique in the domain; 0 if the provider chooses keys, and
+                               for regions without remote access unless caps.local_keys is set */
     uint64_t flags;
     enum hmreg_iface iface;
     int device;
-    const struct hmreg_dmabuf *dmabuf; /* DMABUF only; stays the core's, which closes it after */
+    const struct hmreg_dmabuf *dmabuf; /* DMABUF only; the core owns it and closes it afterwards */
     void *context;
     size_t auth_key_size;
     const uint8_t *auth_key;
@@ -59,10 +61,10 @@ struct provider_request {
     size_t page_size;
 };
 
-/* A registration made. */
+/* A completed registration. */
 struct provider_mr {
-    void *native; /* fid_mr * or ibv_mr *, shown to the caller */
-    void *priv;   /* the provider's own */
+    void *native; /* fid_mr * or ibv_mr *, exposed to the caller */
+    void *priv;   /* private to the provider */
     void *desc;   /* for local operations */
     uint64_t key; /* for peers; HMREG_KEY_NOTAVAIL: none */
     uint32_t lkey, rkey;
@@ -71,89 +73,92 @@ struct provider_mr {
 struct provider_ops {
     const char *name; /* "ofi" */
 
-    /* Would this path to memory of this device be tried? 0, or a negative error number and *why
-     * (whose path the core has set). Cheap: no registration. SYSTEM is never asked. */
+    /* Checks whether this path to this device's memory is worth trying: 0, or a negative error
+     * number with *why filled (the core has set why->path). Cheap: registers nothing. The core
+     * never calls it for SYSTEM. */
     int (*can)(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                struct hmreg_reason *why);
 
-    /* Registers. A failure that is a refusal of this path (another may do) also fills *why. */
+    /* Registers. If the fabric refuses this path, so that another path may work, fills *why. */
     int (*reg)(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why);
 
-    /* Deregisters. -EBUSY: still in use below; the region is as it was and will be tried again. */
+    /* Deregisters. -EBUSY: the fabric still uses the region, which is unchanged; the core tries
+     * again later. */
     int (*dereg)(void *self, struct provider_mr *mr);
 
-    /* The memory of a registration has changed: where access goes by address, none may begin any
-     * more, though the registration is not deregistered yet. Called under a lock, unlike the
-     * others: it sets a flag and calls nothing. */
+    /* The memory under a registration has changed. A fabric whose accesses go by address must let
+     * no new access begin, although the region is not deregistered yet. Unlike the others, this
+     * operation is called with a lock held: it sets a flag and calls nothing. */
     void (*revoke)(void *self, struct provider_mr *mr);
 
-    /* Looks up mr's desc and key as they are now: asked for where caps.async says that they may
-     * come later than reg() returned. No key yet: HMREG_KEY_NOTAVAIL. */
+    /* Queries mr's current desc and key. Called only with caps.async, where both may become
+     * available after reg() has returned. No key yet: HMREG_KEY_NOTAVAIL. */
     void (*look)(void *self, struct provider_mr *mr);
 
-    /* Ties the region to an object of the fabric; makes it usable; looks its pages up again (iov
-     * NULL: all of it). As hmreg_mr_bind(), _enable() and _refresh() say. */
+    /* bind binds the region to an object of the fabric, enable makes it usable, refresh updates
+     * its page translations (iov NULL: all of them). As hmreg_mr_bind(), _enable(), _refresh(). */
     int (*bind)(void *self, struct provider_mr *mr, void *object, uint64_t flags);
     int (*enable)(void *self, struct provider_mr *mr);
     int (*refresh)(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
                    uint64_t flags);
 
-    /* As hmreg_domain_bind() says. */
+    /* As hmreg_domain_bind(). */
     int (*bind_domain)(void *self, void *object, uint64_t flags);
-    /* The caller's variable has the region now. A provider that completes it later calls
-     * hmreg_mr_pending() here, and hmreg_mr_complete() when its event is read. */
+    /* The region has been stored in the caller's variable. A provider that completes it later
+     * calls hmreg_mr_pending() here, and hmreg_mr_complete() when its event is read. */
     void (*published)(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
 
-    /* The key as bytes to send, where HMREG_MR_RAW demands it. *size: in room, out needed. */
+    /* Writes the key as bytes to send (HMREG_MR_RAW). *size: in capacity, out bytes needed. */
     int (*raw_key)(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
-    /* A peer's raw key, made usable here; and given back. */
+    /* Maps a peer's raw key to a local one, and unmaps it (fi_mr_map_raw, fi_mr_unmap_key). */
     int (*map_key)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
     int (*unmap_key)(void *self, uint64_t key);
 
-    /* Bytes every token of this domain carries for remote_open (loopback: where the owner
-     * listens). *size: in room, out needed. Left NULL: none. */
+    /* Writes the bytes that every token of this domain carries for remote_open (loopback: the
+     * owner's socket address). *size: in capacity, out bytes needed. NULL: tokens carry none. */
     int (*address)(void *self, uint8_t *buf, size_t *size);
-    /* A peer's address bytes, opened. *out is given to hmreg_remote_priv()'s callers. */
+    /* Opens a peer from its address bytes. hmreg_remote_priv() returns *out. */
     int (*remote_open)(void *self, const uint8_t *address, size_t size, void **out);
     void (*remote_close)(void *self, void *remote);
 
-    /* The domain is closing; no region is left, but the domain may still be asked (hmreg_domain_*)
-     * until this returns: it waits for the provider's threads and peers that do. Frees self. */
+    /* Destroys the provider's part of a domain that is closing and has no region left. Until this
+     * returns, hmreg_domain_*() may still be called; it waits for the provider's threads and for
+     * peers that make such calls. Frees self. */
     void (*destroy)(void *self);
 };
 
 /*
- * Makes the public domain. Takes over self: ops->destroy(self) is called at domain close, and
- * also here on failure. config may be NULL. -EINVAL, -HMREG_EBADFLAGS (of config), -ENOMEM,
- * -EPERM in a forked child.
+ * Creates the public domain. Takes ownership of self: the core calls ops->destroy(self) at domain
+ * close, and here on failure. config may be NULL. -EINVAL, -HMREG_EBADFLAGS (config's flags),
+ * -ENOMEM, -EPERM in a forked child.
  */
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
-/* lib is not NULL and belongs to this process: 0, -EINVAL or -EPERM. Asked before anything of the
- * fabric is, which in a forked child is the parent's. */
+/* Checks that lib is not NULL (else -EINVAL) and belongs to this process (else -EPERM). Providers
+ * call it before they touch any fabric object, which in a forked child belongs to the parent. */
 int hmreg_lib_check(const struct hmreg *lib);
 
-/* The provider's own part of a domain; NULL if it is not this provider's. */
+/* The provider's private part of a domain; NULL if the domain belongs to another provider. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
 
-/* For a fabric whose regions are addresses: when it returns, revoke() has been called for each
- * cached region whose memory had changed before the call. It waits for the kernel's word for some
- * tenths of a second at the most, and goes on without it then. Any thread, until destroy() has
- * returned; with no lock that revoke() takes. */
+/* For a fabric whose accesses go by address: on return, revoke() has been called for each cached
+ * region whose memory had changed before the call. Waits for the kernel's pending notifications,
+ * for some tenths of a second at most, then returns without them. Any thread, until destroy() has
+ * returned; the caller must not hold a lock that revoke() takes. */
 void hmreg_domain_settle(struct hmreg_domain *domain);
 
-/* An asynchronous registration is under way: its key is not to be had; and it is complete. */
+/* Mark an asynchronous registration as pending (its key is not available yet), and as complete. */
 void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
 
-/* The domain a remote was opened on; NULL for NULL. */
+/* The domain that the remote was opened on; NULL for NULL. */
 struct hmreg_domain *hmreg_remote_domain(const struct hmreg_remote *remote);
 
-/* The provider's own part of a remote; NULL if ops is not the remote's provider. */
+/* The provider's private part of a remote; NULL if the remote belongs to another provider. */
 void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name);
 
 #pragma GCC visibility pop
