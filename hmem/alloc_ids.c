@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See serials.h. The index is an array of live allocations, disjoint and ordered by address.
- * Readers search it without a lock and believe what they read if `turn` was even and did not
- * change meanwhile; everything they may touch stays allocated (slots for ever, a replaced array
- * until the table is forgotten), so a reader that was overtaken reads nonsense, but valid memory.
+ * See alloc_ids.h. The index is an array of live allocations, disjoint and sorted by address,
+ * protected by a seqlock: readers search it without a lock and accept the result if `turn` was
+ * even and did not change during the search. Everything a reader may touch stays allocated (slots
+ * forever, a replaced array until alloc_ids_forget()), so a reader that races with a writer reads
+ * inconsistent values but valid memory.
  *
- * Orders: a writer makes turn odd before it stores entries with release; a reader that acquires
- * such an entry therefore sees the odd or the later turn when it looks again.
+ * Memory order: a writer makes turn odd before it stores entries with release; a reader that
+ * acquires such an entry therefore sees the odd or a later turn when it loads turn again.
  */
 #include "hmem/alloc_ids.h"
 
@@ -21,7 +22,7 @@ struct entry {
 };
 
 struct alloc_ids_index {
-    struct alloc_ids_index *replaced; /* older ones, freed when the table is forgotten */
+    struct alloc_ids_index *replaced; /* older arrays, freed by alloc_ids_forget() */
     size_t room;
     struct entry entries[];
 };
@@ -71,7 +72,7 @@ static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
 
     if (!index)
         return 0;
-    /* The count may be that of a later, larger array. */
+    /* The count may belong to a later, larger array. */
     count = entries_up_to(index, count < index->room ? count : index->room, addr);
     if (!count)
         return 0;
@@ -79,7 +80,7 @@ static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
     return slot && covers(slot, addr, len) ? load(&slot->number) : 0;
 }
 
-/* Writers overtook the reader each time: wait for them. */
+/* Lookup under the writers' lock, after writers made every lock-free attempt fail. */
 static uint64_t find_patiently(struct alloc_ids *table, uint64_t addr, size_t len)
 {
     uint64_t found;
@@ -96,7 +97,7 @@ uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
         uint64_t turn = load(&table->turn);
         uint64_t found = search(table, addr, len);
 
-        /* Relaxed: the acquiring loads of the search come before it. */
+        /* Relaxed suffices: the search's acquire loads order it after them. */
         if (turn % 2 == 0 && atomic_load_explicit(&table->turn, memory_order_relaxed) == turn)
             return found;
     }
@@ -131,7 +132,7 @@ static bool ended(const struct serial *slot)
     return load(&slot->number) == 0;
 }
 
-/* Takes the ended allocations out of the index. */
+/* Removes the ended allocations from the index. */
 static void purge(struct alloc_ids *table)
 {
     struct alloc_ids_index *index = table->index;
@@ -168,7 +169,8 @@ static bool grow(struct alloc_ids *table)
     return true;
 }
 
-/* An index that a purge leaves more than half full grows, or it would be purged again at once. */
+/* An index that is more than half full after a purge grows; otherwise it would soon need another
+ * purge. */
 static bool make_room(struct alloc_ids *table)
 {
     const struct alloc_ids_index *index = table->index;
@@ -198,7 +200,7 @@ static bool overlap(const struct serial *a, const struct serial *b)
     return a->base < b->base + b->len && b->base < a->base + a->len;
 }
 
-/* Entries are disjoint: what overlaps the slot is around the place where it belongs. */
+/* Entries are disjoint, so only the neighbours of the slot's position can overlap it. */
 static struct serial *overlapped(struct alloc_ids *table, const struct serial *slot)
 {
     const struct alloc_ids_index *index = table->index;
@@ -239,7 +241,7 @@ uint64_t alloc_ids_enter(struct alloc_ids *table, struct serial *slot)
 
 /* ---- slots --------------------------------------------------------------------------- */
 
-/* Moves slots whose notice has come to the spare ones. */
+/* Moves ended slots to the spare list. */
 static void collect(struct alloc_ids *table)
 {
     struct serial **link = &table->drawn;
@@ -249,7 +251,7 @@ static void collect(struct alloc_ids *table)
     while (*link) {
         struct serial *slot = *link;
 
-        /* One that ended since the purge is still named by the index. */
+        /* A slot that ended after the purge is still in the index. */
         if (!ended(slot) || slot->indexed) {
             link = &slot->next;
             continue;
@@ -314,8 +316,8 @@ static void free_indexes(struct alloc_ids *table)
     }
 }
 
-/* A notice that was on its way when it was withdrawn may come later and end another allocation's
- * number: that costs a miss, and is never a stale hit. */
+/* A callback that was in flight when it was deregistered may run later and end another
+ * allocation's id: that costs a cache miss and never causes a stale hit. */
 void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_t base), void *arg)
 {
     free_indexes(table);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Host memory of the system: what no runtime claimed. The kernel's own list of mappings says
- * what is mapped: by the PROCMAP_QUERY ioctl where there is one (Linux 6.11: a microsecond), by
- * reading /proc/thread-self/maps elsewhere. A range may run over several mappings (a heap that
- * grew, pages with another protection); a hole in it is an error. Host memory has no identity:
- * nothing about a mapping says whether its pages are still the same, so monitors watch it instead.
+ * System memory: host memory that no runtime claims. The kernel's list of mappings describes it:
+ * the PROCMAP_QUERY ioctl where available (Linux 6.11; about a microsecond), otherwise the text of
+ * /proc/thread-self/maps. A range may span several mappings (a heap that grew, pages with another
+ * protection); a hole in it is an error. Host memory has no identity: a mapping does not show
+ * whether its pages are still the same, so monitors watch it instead.
  */
 #include "core/base/error.h"
 #include "core/base/maps.h"
@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* NULL in its place: the list of mappings is opened for each question. */
+/* A NULL pointer instead of this struct: every query opens the list of mappings anew. */
 struct hmem {
     struct owned_fd
-        maps; /* see maps_keep(); of the process that opened it, which no forked child uses */
+        maps; /* see maps_keep(); only the process that opened it uses it, no forked child */
 };
 
 static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
@@ -29,7 +29,7 @@ static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
         hole, hole - addr, len);
 }
 
-/* What a mapping adds to what is found below it. */
+/* Extends the range found so far by the mapping that follows it. */
 static void add(struct hmem_range *found, const struct map *map)
 {
     if (!found->segments++)
@@ -135,7 +135,7 @@ static int fail_copy(const char *what, uint64_t addr)
                       addr, what);
 }
 
-/* As much as the pipe takes at once. */
+/* Copies as much as the pipe takes at once. */
 static int copy_piece(const int pipe_fds[2], uint64_t dst, uint64_t src, size_t len, size_t *done)
 {
     ssize_t in = write(pipe_fds[1], (const void *)(uintptr_t)src, len);
@@ -153,9 +153,9 @@ static int copy_piece(const int pipe_fds[2], uint64_t dst, uint64_t src, size_t 
     return 0;
 }
 
-/* Through the kernel, which answers EFAULT where a load or store of ours would end the program:
- * that pages are mapped does not mean that there is anything behind them. A pipe reaches every
- * mapping that the CPU does; process_vm_readv(2) none of a device's. */
+/* Copies through the kernel, which returns EFAULT where our own load or store would kill the
+ * program: a mapped page need not have anything behind it. A pipe reaches every mapping that the
+ * CPU reaches; process_vm_readv(2) reaches no device mapping. */
 static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     int pipe_fds[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The CUDA vendor: loads libcuda.so.1, the driver's library, never the runtime above it (which
- * makes contexts by itself). Devices are read once, when it is opened; everything that a
- * pointer can be asked is asked each time. cuda.h says what the files beside this one do.
+ * The CUDA vendor: loads libcuda.so.1, the driver's library, never the runtime API above it (which
+ * creates contexts on its own). It queries devices once, at open, and pointer attributes on every
+ * call. cuda.h lists what the other files do.
  */
 #include "hmem/cuda/cuda.h"
 
@@ -14,7 +14,8 @@
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* What a person can do about a runtime that does not start; the rest say it in their name. */
+/* What the user can do about a driver that does not start; the default is for results whose names
+ * explain themselves. */
 static const char *remedy(unsigned result)
 {
     switch (result) {
@@ -57,7 +58,7 @@ static int attribute(struct hmem *self, unsigned which, int handle)
 {
     int value = 0;
 
-    /* Drivers older than an attribute refuse it: they lack what it tells of. */
+    /* A driver older than the attribute refuses it, and so lacks the feature. */
     return self->api.device_attribute(&value, which, handle) ? 0 : value;
 }
 

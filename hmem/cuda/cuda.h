@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the CUDA vendor share: the opened runtime, and of each file what the others
- * call. They stand here from the ground up; cuda.c is above them all.
+ * Internal header of the CUDA vendor: the opened runtime, and the functions that its files call
+ * in each other, lowest layer first; cuda.c is the top layer.
  *
- * Results of the vendor are `unsigned` and named `result`; ours are `int` and named `rc`. Inside
- * the vendor a runtime that has shut down is -ESHUTDOWN, without a sentence: each operation of
- * the contract has its own word for it.
+ * The driver's results are `unsigned` and named `result`; ours are `int` and named `rc`. Internal
+ * functions return -ESHUTDOWN, without recording an error, if the runtime has shut down; each
+ * operation of the contract translates it to its own error.
  */
 #ifndef HMEM_CUDA_H
 #define HMEM_CUDA_H
@@ -30,89 +30,91 @@ struct hmem {
     int count;
     struct cuda_device *devices; /* by ordinal */
     size_t page;                 /* the host's page size */
-    atomic_bool gone;            /* the runtime has shut down: not to be called again */
+    atomic_bool gone;            /* the runtime has shut down and must not be called again */
 };
 
 /* ---- calls of the driver (cuda_call.c) -------------------------------------------------- */
 
-/* Records the failure of a call of the vendor: `code` with the vendor's name for result and the
- * sentence. A runtime that has shut down: remembered, -ESHUTDOWN, nothing recorded. */
+/* Records the failure of a driver call: `code`, the driver's name for result and the formatted
+ * text. If result means that the runtime has shut down, sets `gone`, records nothing and returns
+ * -ESHUTDOWN. */
 int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 struct cuda_guard {
-    int retained; /* the device whose primary context is held, -1: none */
+    int retained; /* the device whose primary context we retain, -1: none */
 };
 
-/* Makes a context current until cuda_leave(): the given one, or with NULL the device's primary
- * context, which is brought to life only if `create`. The vendor's result. */
+/* Makes a context current until cuda_leave(): the given one or, if NULL, the device's primary
+ * context, which is created only if `create`. Returns the driver's result. */
 unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device, bool create,
                     struct cuda_guard *guard);
 void cuda_leave(struct hmem *self, struct cuda_guard *guard);
-/* A call refused because the thread has no usable context. */
+/* True if the driver refused the call because the thread has no usable context. */
 bool cuda_wants_context(unsigned result);
 
 /* ---- one address (cuda_lookup.c) ---------------------------------------------------------- */
 
 enum cuda_sort {
     CUDA_UNKNOWN,  /* not CUDA's */
-    CUDA_RESERVED, /* addresses of CUDA without memory */
+    CUDA_RESERVED, /* reserved by CUDA, no memory mapped */
     CUDA_HOST,
     CUDA_MANAGED,
     CUDA_PLAIN,   /* device memory of cuMemAlloc: one piece, exported as a whole */
     CUDA_POOL,    /* device memory of a stream-ordered pool */
-    CUDA_VIRTUAL, /* device memory mapped into reserved addresses, piece by piece */
+    CUDA_VIRTUAL, /* device memory mapped into reserved addresses in one or more pieces */
 };
 
-/* What the runtime says about one address. */
+/* The driver's description of one address. */
 struct cuda_lookup {
     enum cuda_sort sort;
-    struct cuda_context *context; /* NULL: of none (pools, virtual memory) */
+    struct cuda_context *context; /* NULL: belongs to no context (pools, virtual memory) */
     uint64_t host;                /* CPU address, 0: none */
-    uint64_t id;                  /* the runtime's unique buffer id */
-    int device;                   /* -1: none of ours */
+    uint64_t id;                  /* the driver's unique buffer id */
+    int device;                   /* -1: none that we list */
     uint64_t start;               /* of the allocation; of the reservation for virtual memory */
-    uint64_t size;                /* 0: the runtime does not say, or not of the allocation */
+    uint64_t size;                /* 0: the driver does not report the allocation's size */
 };
 
-/* 0, with CUDA_UNKNOWN for what is not CUDA's; -EIO, -ESHUTDOWN. */
+/* 0, with CUDA_UNKNOWN for memory that is not CUDA's; -EIO, -ESHUTDOWN. */
 int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out);
 
-/* A piece of memory that was mapped or allocated at once. */
+/* Memory that one call mapped or allocated: one segment of a range. */
 struct cuda_piece {
-    uint64_t base, size; /* size 0: the runtime does not say */
-    uint64_t block;      /* names the physical memory (virtual memory only), 0: nothing does */
+    uint64_t base, size; /* size 0: the driver does not report it */
+    uint64_t block;      /* id of the physical memory (virtual memory only), 0: none */
     bool has_prop;
-    struct cuda_memory_prop prop; /* virtual memory only, where asked for */
+    struct cuda_memory_prop prop; /* virtual memory only, if requested */
     bool cpu;                     /* on the host, and the CPU was given access */
 };
 
-/* The piece at addr, which `at` was the look at. prop: have its properties read too. */
+/* Describes the piece at addr. at: cuda_lookup()'s result for addr. prop: read its properties
+ * too. */
 int cuda_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
                struct cuda_piece *out);
 
 /* ---- ranges (cuda_span.c) --------------------------------------------------------------- */
 
-/* What the runtime says about a range. */
+/* The driver's description of a range. */
 struct cuda_span {
     struct cuda_lookup first; /* at the range's start */
     uint64_t base, end;       /* the allocation, or the mapped pieces under the range */
     uint32_t segments;
     uint64_t identity;
     struct cuda_piece piece; /* the first */
-    int device;              /* of the first piece that is on one, -1: none */
-    bool mixed;              /* pieces on other devices or with other properties follow */
-    bool on_host;            /* all pieces of virtual memory are there, */
-    bool cpu;                /* and the CPU has access to all */
+    int device;              /* of the first piece that is on a device, -1: none */
+    bool mixed;              /* the pieces differ in device or properties */
+    bool on_host;            /* all pieces of virtual memory are on the host */
+    bool cpu;                /* the CPU has access to all pieces */
 };
 
-/* -HMEM_NOT_MINE, -ERANGE, -EIO, -ESHUTDOWN. prop: have the properties read too. */
+/* prop: read the properties too. -HMEM_NOT_MINE, -ERANGE, -EIO, -ESHUTDOWN. */
 int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cuda_span *out);
 
 /* ---- export (cuda_export.c) ------------------------------------------------------------- */
 
-/* 0, or -EOPNOTSUPP, -EXDEV with the reason why no descriptor can name the span, as far as that
- * is known without asking for one. */
+/* Checks, without an export, whether one descriptor can cover the span: 0, or -EOPNOTSUPP, -EXDEV
+ * with the reason in *why. */
 int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why);
 
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The part of the CUDA driver API we call, in our own words: the vendor's header is proprietary,
- * so it is never included; a test compares this file with it where it is installed. Names are
- * those of libcuda.so.1 with their version suffix spelled out, since the vendor's header renames
- * them silently (cuMemFree is an older function than cuMemFree_v2).
+ * Our own declarations of the part of the CUDA driver API that we call. The vendor's header is
+ * proprietary, so we never include it; a test compares this file with it where it is installed.
+ * Names are those of libcuda.so.1 with the version suffix spelled out, since the vendor's header
+ * renames them silently (cuMemFree is an older function than cuMemFree_v2).
  *
- * Types: a result, an attribute and a handle type are C enums of the vendor without negative
- * values, hence unsigned; device addresses and allocation handles are unsigned long long.
+ * Types: results, attributes and handle types are C enums without negative values in the vendor's
+ * header, hence unsigned; device addresses and allocation handles are unsigned long long.
  */
 #ifndef HMEM_CUDA_API_H
 #define HMEM_CUDA_API_H
@@ -39,8 +39,8 @@ enum {
 
 /* ---- attributes ------------------------------------------------------------------------- */
 
-/* Of a pointer. From CUDA_PTR_MEMPOOL on, older drivers do not know them all; the MAPPING_*
- * ones and the block id are not answered by the batch query. */
+/* Pointer attributes. Older drivers lack some from CUDA_PTR_MEMPOOL on; the batch query does not
+ * answer MAPPING_* and the block id. */
 enum {
     CUDA_PTR_CONTEXT = 1,
     CUDA_PTR_MEMORY_TYPE = 2, /* CUDA_TYPE_* */
@@ -58,7 +58,7 @@ enum {
 };
 enum { CUDA_TYPE_NONE = 0, CUDA_TYPE_HOST = 1, CUDA_TYPE_DEVICE = 2 };
 
-/* Of a device. */
+/* Device attributes. */
 enum {
     CUDA_DEV_INTEGRATED = 18, /* with the host's memory */
     CUDA_DEV_PCI_BUS = 33,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What calls of the driver need and answer: a context, and errors. A context is pushed for a call
- * and popped after it, so that the thread has its own again.
+ * Contexts and errors of driver calls. cuda_enter() pushes a context for a call and cuda_leave()
+ * pops it, which restores the thread's own.
  *
- * What only cleans up (pop, release) is not checked: the work is done, and nothing better could
- * be tried.
+ * Results of cleanup calls (pop, release) are ignored: the work is done, and there is no recovery.
  */
 #include "hmem/cuda/cuda.h"
 
@@ -14,7 +13,7 @@
 
 /* ---- errors ----------------------------------------------------------------------------- */
 
-/* What a result of any call means, where its name does not say it. */
+/* Explains results whose names do not explain themselves. */
 static const char *hint(unsigned result)
 {
     return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
@@ -46,7 +45,7 @@ bool cuda_wants_context(unsigned result)
     return result == CUDA_INVALID_CONTEXT || result == CUDA_CONTEXT_IS_DESTROYED;
 }
 
-/* Is there a primary context to borrow, or may one be made? */
+/* Success if the device's primary context is active, or if we may create it. */
 static unsigned may_retain(struct hmem *self, int handle, bool create)
 {
     unsigned flags = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A dmabuf for CUDA memory. The driver makes one for whole host pages only, so the descriptor
- * covers the whole allocation (of virtual memory: the mapped pieces under the range), from the
- * page it begins in to the page it ends in; allocations smaller than a page share one with
- * their neighbours, and the offset tells them apart. Flags are 0: with the PCIe mapping the
- * descriptor registers by the ordinary verb and then fails in transfers.
+ * Exports CUDA memory as a dmabuf. The driver exports whole host pages only, so the descriptor
+ * covers the whole allocation (for virtual memory, the mapped pieces under the range), from the
+ * page it begins in to the page it ends in. Allocations smaller than a page share a page with
+ * their neighbours; the offset distinguishes them. Flags are 0: a descriptor with the PCIe mapping
+ * flag registers through the ordinary verb and then fails in transfers.
  */
 #include "hmem/cuda/cuda.h"
 #include "hmem/dmabuf.h"
@@ -81,8 +81,8 @@ int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmre
 
 /* ---- the descriptor --------------------------------------------------------------------- */
 
-/* The vendor's own refusal. Several pieces may be more than one descriptor can name, whatever the
- * driver calls that. */
+/* Translates the driver's refusal. With several pieces it may mean that one descriptor cannot
+ * cover them, whichever of the two results the driver returns. */
 static int handle_errno(unsigned result, uint32_t segments)
 {
     if (result != CUDA_NOT_SUPPORTED && result != CUDA_INVALID_VALUE)
@@ -109,7 +109,7 @@ static int fail_handle(struct hmem *self, const struct cuda_span *span, unsigned
                      span->segments == 1 ? "" : "s", handle_remedy(span));
 }
 
-/* A descriptor for [base, end), which are page-aligned; needs a context on some drivers only. */
+/* Exports [base, end), both page-aligned. Only some drivers need a context for it. */
 static unsigned handle_for(struct hmem *self, const struct cuda_lookup *at, uint64_t base,
                            uint64_t end, int *fd)
 {
@@ -127,7 +127,7 @@ static unsigned handle_for(struct hmem *self, const struct cuda_lookup *at, uint
     return result;
 }
 
-/* A descriptor shorter than what it should cover would name foreign memory, or none. */
+/* Rejects a descriptor shorter than the range: a peer's access could reach foreign memory. */
 static int check_size(int fd, uint64_t need)
 {
     int64_t size = dmabuf_length(fd);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the CUDA driver says about one address, on a thread that may have no context.
+ * Queries the CUDA driver about one address, on a thread that may have no context.
  *
- * One batch query answers most; it needs no context and zeroes what it does not know. Of device
- * memory, the plain sort has a context; what has none comes from a pool or was mapped into
- * reserved addresses, where RANGE_START and RANGE_SIZE describe the reservation and only the
- * MAPPING attributes, or cuMemGetAddressRange, the piece that is really there. The latter wants
- * a current context, so it comes second.
+ * One batch query answers most questions; it needs no context and zeroes unknown attributes.
+ * Plain device memory has a context. Device memory without one comes from a pool or is mapped into
+ * reserved addresses; for the latter, RANGE_START and RANGE_SIZE describe the reservation, and only
+ * the MAPPING attributes or cuMemGetAddressRange describe the mapped piece. cuMemGetAddressRange
+ * needs a current context, so it is tried second.
  */
 #include "hmem/cuda/cuda.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* The batch query's answers, in the vendor's types, zero where it has none. */
+/* The batch query's answers in the vendor's types; zero: no answer. */
 struct answers {
     struct cuda_context *context;
     void *host;
@@ -39,20 +39,20 @@ static unsigned ask(struct hmem *self, uint64_t addr, struct answers *out)
                                         addr);
 }
 
-/* Results that say "no memory of CUDA", among them those of a process that never used it. */
+/* Results that mean "not CUDA memory", including those for a process that never used CUDA. */
 static bool says_unknown(unsigned result)
 {
     return result == CUDA_INVALID_VALUE || result == CUDA_NOT_INITIALIZED ||
            result == CUDA_INVALID_CONTEXT;
 }
 
-/* An attribute older drivers do not have, or memory does not. */
+/* True if the driver, or this memory, does not have the attribute. */
 static bool says_no_answer(unsigned result)
 {
     return result == CUDA_INVALID_VALUE || result == CUDA_NOT_SUPPORTED;
 }
 
-/* The handle of virtual memory, held until it is released; 0 for any other memory. */
+/* Retains the handle of virtual memory, which the caller releases; 0 for any other memory. */
 static int retain(struct hmem *self, uint64_t addr, unsigned long long *out)
 {
     unsigned result;
@@ -70,7 +70,8 @@ static int retain(struct hmem *self, uint64_t addr, unsigned long long *out)
                      addr);
 }
 
-/* Virtual memory may be on the host; of other host memory little is known without a context. */
+/* Virtual memory may be on the host; without a context the driver says little about other host
+ * memory. */
 static int host_sort(struct hmem *self, uint64_t addr, const struct answers *found,
                      enum cuda_sort *out)
 {
@@ -126,7 +127,7 @@ static int sort_of(struct hmem *self, uint64_t addr, const struct answers *found
                       addr, found->type);
 }
 
-/* Without a context memory may be of a pool, whose range attributes may describe the pool. */
+/* Memory without a context may come from a pool; its range attributes may describe the pool. */
 static bool says_extent(const struct answers *found, enum cuda_sort sort)
 {
     return found->context || sort == CUDA_VIRTUAL;
@@ -167,7 +168,8 @@ static bool lies_in(uint64_t addr, uint64_t base, uint64_t size)
     return addr >= base && addr - base < size;
 }
 
-/* The caller's own context serves first, whatever its device; else one that exists is lent. */
+/* Tries the caller's current context first, whichever its device; then makes the memory's context
+ * current, or its device's primary context if that is active. */
 static unsigned address_range(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
                               struct cuda_piece *out)
 {
@@ -202,7 +204,7 @@ static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_piece *out
     return result;
 }
 
-/* Virtual memory on the host has an address for the CPU only where the CPU was let in. */
+/* The CPU can use the address of virtual memory on the host only if it was given access. */
 static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_prop *prop)
 {
     unsigned long long flags = 0;
@@ -211,8 +213,7 @@ static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_p
            !self->api.access(&flags, &prop->location, addr) && flags == CUDA_ACCESS_READWRITE;
 }
 
-/* The properties the memory mapped at addr was created with. That of other makers (imported)
- * has none. */
+/* Reads the properties that the memory at addr was created with. Imported memory has none. */
 static int read_prop(struct hmem *self, uint64_t addr, struct cuda_piece *out)
 {
     unsigned long long handle;
@@ -249,7 +250,7 @@ static int virtual_piece(struct hmem *self, uint64_t addr, const struct cuda_loo
     return prop ? read_prop(self, addr, out) : 0;
 }
 
-/* Memory in one piece. Where no context can be had to ask how far it goes, that stays unknown. */
+/* Memory in one piece. Its size stays 0 if the query needs a context and none is available. */
 static int whole_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
                        struct cuda_piece *out)
 {

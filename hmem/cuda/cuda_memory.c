@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Copies and allocations, each in a context. Where memory belongs to none, its device's primary
- * context serves and is released afterwards; memory we allocate keeps it until it is freed, since
- * it would go with its context.
+ * Copies and allocations, each in a context. For memory without a context we retain its device's
+ * primary context and release it afterwards. Memory that we allocate keeps that context retained
+ * until it is freed, since destroying a context frees its memory.
  */
 #include "hmem/cuda/cuda.h"
 
@@ -11,14 +11,14 @@
 
 /* ---- copy ------------------------------------------------------------------------------- */
 
-/* Does a side say in which context to copy? */
+/* True if this side determines the context to copy in. */
 static bool has_place(const struct cuda_lookup *at)
 {
     return at->context || at->device >= 0;
 }
 
-/* The context to copy in: that of the side on a device, else of pinned host memory. Virtual memory
- * on the host is no device's: the first serves as well as any. */
+/* Selects the context to copy in: that of the side on a device, else that of pinned host memory.
+ * Virtual memory on the host belongs to no device: device 0 serves as well as any. */
 static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cuda_lookup *src)
 {
     bool by_dst = dst->sort >= CUDA_MANAGED && (has_place(dst) || !has_place(src));
@@ -32,8 +32,8 @@ static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cu
     return side;
 }
 
-/* The copy may return before the last bytes have arrived: host memory is staged, and copies on
- * one device run behind the host's back. The stream says when they are there. */
+/* The copy may return before the last bytes have arrived: the driver stages host memory, and
+ * copies within one device are asynchronous to the host. So we synchronize the stream. */
 static unsigned copy_now(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     unsigned result = self->api.copy(dst, src, len);
@@ -95,7 +95,7 @@ static unsigned allocate(struct hmem *self, enum hmreg_mem_kind kind, size_t len
     return result;
 }
 
-/* One switch from the vendor's reasons to ours. */
+/* Translates the vendor's errors to ours. */
 static int alloc_errno(unsigned result)
 {
     switch (result) {
@@ -122,7 +122,7 @@ static int alloc_on(struct hmem *self, int device, enum hmreg_mem_kind kind, siz
                          device);
     result = allocate(self, kind, len, &made);
     if (!result)
-        guard.retained = -1; /* the memory's, until it is freed */
+        guard.retained = -1; /* the memory keeps the context until it is freed */
     cuda_leave(self, &guard);
     if (result)
         return cuda_fail(self, alloc_errno(result), result,
@@ -140,7 +140,8 @@ int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t l
     return said(alloc_on(self, device, kind, len, out));
 }
 
-/* Frees in the memory's own context, the device's primary one, and lets go of that. */
+/* Frees in the memory's context, the device's primary one, and releases the reference that
+ * cuda_alloc() kept. */
 static int free_in(struct hmem *self, const struct cuda_lookup *at, void *addr,
                    enum hmreg_mem_kind kind)
 {

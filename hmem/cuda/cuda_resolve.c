@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a range of addresses is to CUDA, in the contract's words.
+ * Resolves a range of CUDA addresses: translates a cuda_span to the contract's hmem_range.
  */
 #include "hmem/cuda/cuda.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* Virtual memory may be host memory as well: its properties say where it is. Where only some of
- * it is, the range is the device's, and is registered piece by piece. */
+/* Virtual memory may be on the host: its properties say where it is. If only some pieces are on
+ * the host, the range counts as device memory and is registered piece by piece. */
 static enum hmreg_mem_kind kind_of(const struct cuda_span *span)
 {
     switch (span->first.sort) {
@@ -21,7 +21,8 @@ static enum hmreg_mem_kind kind_of(const struct cuda_span *span)
     }
 }
 
-/* Host memory of CUDA may have another address for devices; virtual memory has one for all. */
+/* Host memory of CUDA may have a different device address; virtual memory has one address for
+ * all. */
 static uint64_t host_address(const struct cuda_span *span, enum hmreg_mem_kind kind, uint64_t addr)
 {
     if (kind == HMREG_MEM_DEVICE)
@@ -52,7 +53,7 @@ int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
         .identity = span.identity,
         .segments = span.segments,
         .host_addr = host_address(&span, kind, addr),
-        /* Of a pool's memory drivers promise nothing; export asks them. */
+        /* Drivers promise nothing about pool memory; only an export shows. */
         .exportable = span.first.sort != CUDA_POOL && cuda_exportable(self, &span, &why) == 0,
     };
     return 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a range of addresses is to CUDA.
+ * Queries the CUDA driver about a range of addresses.
  *
- * Memory in one piece is named by its buffer id, which is never used again. Virtual memory is
- * walked piece by piece: each piece may be unmapped and replaced under the same addresses, and
- * whether that changes the buffer id is written nowhere; so its identity is made of the place
- * and of the physical memory of every piece under the range. Drivers that do not name physical
- * memory leave it without identity: handles are no names, since a freed one is used again.
+ * The buffer id, which is never reused, identifies memory in one piece. Virtual memory is walked
+ * piece by piece: the application may unmap a piece and map another at the same addresses, and
+ * CUDA does not document whether that changes the buffer id. So its identity is a hash of the
+ * buffer id, the bounds and the physical memory's id of every piece under the range. With a driver
+ * that reports no ids of physical memory, virtual memory has no identity: handles cannot serve,
+ * since freed ones are reused.
  */
 #include "hmem/cuda/cuda.h"
 
@@ -15,7 +16,7 @@
 
 /* ---- identity of virtual memory --------------------------------------------------------- */
 
-/* A bijection that spreads each input bit (the finalizer of MurmurHash3). */
+/* A bijection that diffuses each input bit (the finalizer of MurmurHash3). */
 static uint64_t spread(uint64_t x)
 {
     x = (x ^ x >> 33) * 0xff51afd7ed558ccd;
@@ -23,7 +24,7 @@ static uint64_t spread(uint64_t x)
     return x ^ x >> 33;
 }
 
-/* Buffer ids count up from 1, so the top bit keeps the two sorts of identity apart. */
+/* Buffer ids count up from 1, so the top bit distinguishes the two kinds of identity. */
 static uint64_t blend(uint64_t identity, const struct cuda_lookup *at,
                       const struct cuda_piece *piece)
 {
@@ -44,7 +45,8 @@ static int fail_leaves(uint64_t addr, size_t len, uint64_t at, const char *what)
                       len, addr, at, at - addr, what);
 }
 
-/* Where the runtime does not say how far an allocation goes, its both ends must have one id. */
+/* If the driver does not report the allocation's size, both ends of the range must have the same
+ * buffer id. */
 static int check_tail(struct hmem *self, uint64_t addr, size_t len, const struct cuda_lookup *first)
 {
     struct cuda_lookup last;
@@ -105,7 +107,7 @@ static void span_add(struct cuda_span *span, const struct cuda_lookup *at,
     span->identity = named ? blend(span->identity, at, piece) : 0;
 }
 
-/* Reservations may touch; a range over two is over two allocations. */
+/* Reservations may be adjacent; a range that spans two of them spans two allocations (-ERANGE). */
 static int span_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop,
                         struct cuda_span *span)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * ROCm, by its HSA runtime (libhsa-runtime64.so.1): memory of hipMalloc and of HSA's own pools.
- * rocr.h says what the files beside this one do.
+ * The ROCm vendor: memory of hipMalloc and of HSA's memory pools, through the HSA runtime
+ * (libhsa-runtime64.so.1). rocr.h lists what the other files do.
  */
 #include "core/base/error.h"
 #include "hmem/loader.h"
@@ -38,7 +38,7 @@ static const struct loader_symbol symbols[] = {
     LOADER_WANT(struct rocr_api, vmem_access, "hsa_amd_vmem_get_access"),
 };
 
-/* Of the process, as the runtime is. */
+/* One per process, like the runtime. */
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static _Atomic pid_t users_process;
@@ -51,7 +51,7 @@ static int start(struct hmem *self)
 
     if (!status)
         return 0;
-    /* Without the driver's device the runtime says "out of resources". */
+    /* Without the driver's device file the runtime reports "out of resources". */
     if (status != HSA_STATUS_ERROR_OUT_OF_RESOURCES)
         return rocr_fail(self, -EIO, status, "hsa_init failed");
     if (!access("/dev/kfd", R_OK | W_OK))
@@ -66,7 +66,8 @@ static int start(struct hmem *self)
                      hmreg_strerror(errno));
 }
 
-/* Export takes both calls, and a driver that can; a runtime too old to be asked is tried. */
+/* Export needs both calls and the driver's support. If the runtime is too old to report the
+ * latter, we assume it. */
 static void read_dmabuf_support(struct hmem *self)
 {
     bool supported = true;
@@ -99,7 +100,7 @@ static void read_version(struct hmem *self)
              build ? ", build " : "", build ? build : "");
 }
 
-/* The driver's descriptor stays with the process that opened it. */
+/* The driver's descriptor works only in the process that opened it. */
 static int check_process(void)
 {
     pid_t process = users_process;

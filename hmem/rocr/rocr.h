@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the ROCm vendor share: the runtime's entry points, and of each file what the
- * others call. They stand here from the ground up; rocr.c is above them all.
+ * Internal header of the ROCm vendor: the runtime's entry points, and the functions that its files
+ * call in each other, lowest layer first; rocr.c is the top layer.
  *
- * What the oldest headers lack is declared in rocr_abi.h, and looked up when the library is loaded:
- * a runtime without it says so in `lacks`.
+ * rocr_abi.h declares what the oldest headers lack. The vendor looks these entry points up when it
+ * loads the library; hmem_runtime's `lacks` reports the missing ones.
  */
 #ifndef HMREG_HMEM_ROCR_ROCR_H
 #define HMREG_HMEM_ROCR_ROCR_H
@@ -61,7 +61,7 @@ struct hmem {
     size_t agent_count;
     int devices;
     bool dmabuf;
-    _Atomic bool gone; /* the runtime says that it has shut down */
+    _Atomic bool gone; /* the runtime has shut down and must not be called again */
 };
 
 static inline uint64_t rocr_address(const void *ptr)
@@ -71,10 +71,10 @@ static inline uint64_t rocr_address(const void *ptr)
 
 /* ---- failures (rocr_error.c) ---------------------------------------------------------- */
 
-/* Records a failure of the runtime and returns code; -ENODEV where it says that it shut down. */
+/* Records a failure of the runtime and returns code; -ENODEV if status says that it shut down. */
 int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The failure of a call that was not made, because the runtime shut down before. */
+/* Records and returns the error for a call not made because the runtime has shut down. */
 int rocr_fail_gone(void);
 
 /* ---- agents (rocr_agents.c) ----------------------------------------------------------- */
@@ -84,39 +84,40 @@ int rocr_find_agents(struct hmem *self);
 /* NULL: no such agent. */
 const struct rocr_agent *rocr_agent(const struct hmem *self, hsa_agent_t id);
 const struct rocr_agent *rocr_gpu(const struct hmem *self, int device);
-/* The next of a type, the first after NULL; NULL: no more. */
+/* The next agent of a type after `after` (NULL: the first); NULL: no more. */
 const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_type_t type,
                                          const struct rocr_agent *after);
 
 /* ---- memory of HSA's virtual memory API (rocr_vmem.c) ------------------------------------ */
 
-/* Holds the physical memory of a mapping that begins at start, until api.vmem_release. */
+/* Retains the physical memory of the mapping that begins at start; the caller releases it with
+ * api.vmem_release. */
 bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out);
-/* Corrects the runtime's answer for mapped memory at addr, whose bounds it does not tell, to the
- * bounds of the mapping. -EOPNOTSUPP: they cannot be found. -EIO. */
+/* Writes the bounds of the mapping at addr, which the runtime does not report, into its answer
+ * *info. -EOPNOTSUPP: the bounds cannot be found. -EIO. */
 int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
-/* Is anything mapped at an address that an older runtime says is only reserved? */
+/* Is memory mapped at an address that an older runtime reports as only reserved? */
 bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr);
-/* The mapping that begins at start, and nowhere else. False: none does. */
+/* Describes the mapping that begins exactly at start. False: none does. */
 bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info);
-/* May the CPU load and store there? */
+/* Does the CPU have access to the mapping at addr? */
 bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu);
 
 /* ---- one address (rocr_lookup.c) -------------------------------------------------------- */
 
-/* The runtime's answer for memory that can be described. -HMEM_NOT_MINE, and resolve's errors. */
+/* The runtime's description of the memory at addr. Same errors as resolve. */
 int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
-/* Where its allocation begins, by the same of the memory's addresses as was asked about. */
+/* The start of addr's allocation, as a host or a device address, whichever addr is. */
 uint64_t rocr_base_of(const struct rocr_pointer_info *info, uint64_t addr);
-/* Where the CPU finds it; 0: nowhere. */
+/* The CPU address of addr; 0: no CPU access. */
 uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *info,
                           const struct rocr_agent *owner, uint64_t addr);
-/* Where the CPU finds an address of locked memory. */
+/* The CPU address of an address in locked memory. */
 uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr);
-/* Whose memory it is: a CPU or a GPU. -EIO, -HMEM_NOT_MINE. */
+/* The agent, CPU or GPU, that owns the memory. -EIO, -HMEM_NOT_MINE. */
 int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
                     const struct rocr_agent **out);
-/* The agents that may reach an address; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
+/* The agents that can access addr; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
 int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count);
 
 /* ---- operations of hmem.h (rocr_export.c, rocr_resolve.c, rocr_memory.c) ------------------ */
@@ -126,7 +127,7 @@ int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struc
 
 int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
 int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
-/* The last user of the runtime in this process leaves it: its callbacks are taken back. */
+/* Deregisters all deallocation callbacks. Called when the last user in this process closes. */
 void rocr_forget_allocations(struct hmem *self);
 
 int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What HSA's headers from 5.2 (Debian 12) to today's do not all have, for the library, for the
- * simulated runtime and for tests that play the application. Constants have names of our own in
- * every case, since an enumerator that a header may have cannot be asked for by #ifdef; the test
- * rocr_abi compares them with the installed header. Types are declared where the header is older;
- * prototypes always, so that the compiler compares them with the header's. What the library may
- * call, it looks up when it is loaded.
+ * Declarations that some HSA headers since 5.2 (Debian 12) lack, for the library, the simulated
+ * runtime and tests that act as the application. Constants always have names of our own, since
+ * #ifdef cannot detect an enumerator; the test rocr_abi compares them with the installed header.
+ * Types are declared only where the header is too old; prototypes always, so that the compiler
+ * checks them against the header's. The vendor looks these functions up when it loads the runtime.
  */
 #ifndef HMREG_HMEM_ROCR_ROCR_ABI_H
 #define HMREG_HMEM_ROCR_ROCR_ABI_H
 
-/* HSA's headers find this out on x86 only. */
+/* HSA's headers detect this on x86 only. */
 #if !defined(LITTLEENDIAN_CPU) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LITTLEENDIAN_CPU
 #endif
@@ -34,8 +33,8 @@ enum rocr_pointer_type {
     ROCR_POINTER_LOCKED = 2,
     ROCR_POINTER_GRAPHICS = 3,
     ROCR_POINTER_IPC = 4,
-    ROCR_POINTER_RESERVED = 5, /* addresses of the virtual memory API that nothing is mapped at */
-    ROCR_POINTER_VMEM = 6,     /* mapped by it */
+    ROCR_POINTER_RESERVED = 5, /* reserved by the virtual memory API, nothing mapped */
+    ROCR_POINTER_VMEM = 6,     /* mapped by the virtual memory API */
 };
 
 /* hsa_amd_pointer_info_t. `registered` lies in the padding of the older one. */

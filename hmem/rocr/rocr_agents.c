@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The agents of ROCm, which are the CPUs and the GPUs, and their pools. They are listed once, when
- * the runtime is opened: it adds none later.
+ * ROCm's agents (the CPUs and the GPUs) and their memory pools. We list them once, when we open
+ * the runtime: it adds none later.
  */
 #include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
@@ -117,8 +117,8 @@ static struct hmreg_pci read_pci(struct hmem *self, hsa_agent_t id)
     return pci;
 }
 
-/* A CPU reaches a GPU's pool only where all of it is behind the BAR: only then the kernel lists
- * a link that way, and the runtime answers something else than "never". */
+/* A CPU can access a GPU's pool only if the BAR covers all of it: only then does the kernel list a
+ * link in that direction, and the runtime's answer differs from "never". */
 static bool cpu_reaches(struct hmem *self, const struct rocr_agent *gpu)
 {
     const struct rocr_agent *cpu = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a failure of the ROCm runtime is to us.
+ * Records failures of the ROCm runtime as our errors.
  */
 #include "core/base/error.h"
 #include "hmem/rocr/rocr.h"

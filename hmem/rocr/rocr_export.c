@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * dmabufs of ROCm memory. An allocation's descriptor names it and what is beside it, at an offset
- * that the runtime tells. A mapping shows its physical memory from the beginning (the runtime
- * supports no other), so the offset in that memory's descriptor is the address's in the mapping.
+ * Exports ROCm memory as dmabufs. An allocation's descriptor may cover its neighbours too; the
+ * runtime reports the offset. A mapping of the virtual memory API always maps its physical memory
+ * from the start (the runtime supports no other), so the offset in the descriptor equals the
+ * offset in the mapping.
  */
 #include "core/base/error.h"
 #include "hmem/dmabuf.h"
@@ -32,7 +33,7 @@ static int check_exportable(struct hmem *self, const struct rocr_pointer_info *i
 {
     if (!self->dmabuf)
         return hmreg_fail(-EOPNOTSUPP, "%s", self->runtime.lacks);
-    /* Asked to export memory of another process's allocation, the runtime crashes. */
+    /* The runtime crashes on a request to export another process's allocation. */
     if (info->type != ROCR_POINTER_HSA)
         return hmreg_fail(-EOPNOTSUPP,
                           "ROCm cannot export memory that was imported (%s): "
@@ -53,7 +54,7 @@ static int fail_export(struct hmem *self, hsa_status_t status, uint64_t addr, si
     return rocr_fail(self, -EIO, status, "ROCm could not export %zu bytes at %#" PRIx64, len, addr);
 }
 
-/* The vendor's descriptor goes back to the vendor at once; the caller gets one of its own. */
+/* Duplicates the runtime's descriptor for the caller; closes the original through the runtime. */
 static int take_over(struct hmem *self, int vendors, int *out)
 {
     int own = fcntl(vendors, F_DUPFD_CLOEXEC, 0);
@@ -70,7 +71,7 @@ static int take_over(struct hmem *self, int vendors, int *out)
     return 0;
 }
 
-/* Of the runtime's own allocations. */
+/* Exports an allocation of the runtime. */
 static int export_allocated(struct hmem *self, uint64_t addr, size_t len,
                             const struct rocr_pointer_info *info, struct hmreg_dmabuf *out)
 {
@@ -121,7 +122,7 @@ static int export_handle(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_h
     return 0;
 }
 
-/* Is the memory that was exported mapped there still, and as it was? */
+/* Is the exported memory still mapped at the same place? */
 static bool is_still(struct hmem *self, const struct rocr_pointer_info *info,
                      hsa_amd_vmem_alloc_handle_t exported)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the ROCm runtime says about an address: what sort of memory is there, whose it is, and by
- * which addresses the CPU and the device know it.
+ * Queries the ROCm runtime about one address: the kind of memory, its owner, and its CPU and device
+ * addresses.
  */
 #include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
@@ -45,7 +45,7 @@ int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info
     case ROCR_POINTER_UNKNOWN:
         return -HMEM_NOT_MINE;
     case ROCR_POINTER_RESERVED:
-        /* Asked first: runtimes that call mappings reserved (6.1) leave `registered` at 0. */
+        /* Checked first: runtimes that report mappings as reserved (6.1) leave `registered` 0. */
         if (rocr_vmem_is_mapped(self, addr))
             return hmreg_fail(-EOPNOTSUPP,
                               "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
@@ -79,8 +79,8 @@ int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint
     return rc;
 }
 
-/* Imported memory may belong to a device this process does not see (ROCR_VISIBLE_DEVICES): then
- * the first GPU it is mapped on stands for it, as it does for the runtime's own copies. */
+/* Imported memory may belong to a device that this process does not see (ROCR_VISIBLE_DEVICES).
+ * The first GPU that it is mapped on then counts as its owner, as in the runtime's own copies. */
 static int find_stand_in(struct hmem *self, uint64_t addr, const struct rocr_agent **out)
 {
     const struct rocr_agent *found = NULL;
@@ -120,8 +120,8 @@ int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_
     return 0;
 }
 
-/* Locked memory has two addresses: the process's own and, on some GPUs, another for the device.
- * The base is of the sort that was asked about. */
+/* Locked memory has a host address and, on some GPUs, a different device address. The result is of
+ * the same kind as addr. */
 uint64_t rocr_base_of(const struct rocr_pointer_info *info, uint64_t addr)
 {
     if (info->type == ROCR_POINTER_LOCKED && addr - rocr_address(info->host_base) < info->len)
@@ -134,7 +134,7 @@ uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr
     return rocr_address(locked->host_base) + (addr - rocr_base_of(locked, addr));
 }
 
-/* host_base of other memory repeats agent_base, whether or not the CPU can touch it. */
+/* For other memory, host_base equals agent_base whether or not the CPU has access. */
 uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *info,
                           const struct rocr_agent *owner, uint64_t addr)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is done with ROCm memory: copied, allocated and freed.
+ * Copies, allocates and frees ROCm memory.
  */
 #include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
@@ -13,11 +13,11 @@
 
 #define BOUNCE_BYTES (256u << 10)
 
-/* One side of a copy, as the runtime will see it. */
+/* One side of a copy as the runtime treats it. */
 struct side {
     uint64_t addr;                /* of locked memory the CPU's: the runtime may use memcpy */
-    const struct rocr_agent *gpu; /* whose memory it is, NULL: host memory */
-    bool known;                   /* host memory that the runtime takes for mapped on the GPU */
+    const struct rocr_agent *gpu; /* the owner, NULL: host memory */
+    bool known;                   /* host memory that the runtime assumes is mapped on the GPU */
     size_t room;                  /* bytes to the end of a mapping, which a copy may not cross */
 };
 
@@ -43,8 +43,8 @@ static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
     return 0;
 }
 
-/* The runtime locks host memory it does not know for the copy. Memory it knows it takes to be
- * mapped on the GPU; where it is not, the GPU's access faults and ends the process. */
+/* For a copy, the runtime locks host memory that it does not know. It assumes that memory it knows
+ * is mapped on the GPU; if it is not, the GPU's access faults and kills the process. */
 static int is_unreachable(struct hmem *self, const struct side *host, const struct rocr_agent *gpu,
                           bool *out)
 {
@@ -96,7 +96,7 @@ static int copy_bounced(struct hmem *self, uint64_t dst, uint64_t src, size_t le
     return rc;
 }
 
-/* As much of the copy as the runtime does at once. */
+/* Copies as much as the runtime can in one call. */
 static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len)
 {
     struct side to, from;
@@ -144,7 +144,7 @@ static int allocate(struct hmem *self, const struct rocr_agent *agent, size_t le
     return 0;
 }
 
-/* Every GPU may access pinned memory of ours. */
+/* Gives every GPU access to pinned memory that we allocated. */
 static int allow_all(struct hmem *self, void *addr)
 {
     hsa_agent_t *gpus = calloc((size_t)self->devices, sizeof(*gpus));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a range of addresses is to ROCm.
+ * Resolves a range of ROCm addresses.
  *
- * Which memory is whose: pools of GPU agents are device memory; pools of CPU agents, and memory
- * of the process that was locked, are pinned host memory. Managed memory of HIP (svm) is memory
- * of the process with a policy: the runtime answers "unknown", so it resolves as the system's,
- * and that is right: what pins its pages moves them to the host first.
+ * Kinds: pools of GPU agents hold device memory; pools of CPU agents, and process memory that was
+ * locked, are pinned host memory. HIP's managed memory (SVM) is process memory with a policy: the
+ * runtime does not know it, so it resolves as system memory, which is correct, since pinning its
+ * pages first migrates them to the host.
  *
- * HSA has no allocation ids. An allocation gets a serial number of ours, which a deallocation
- * callback ends (serials.h). The callback is refused for imported memory: identity 0.
+ * HSA has no allocation ids. We draw an id per allocation, and a deallocation callback ends it
+ * (alloc_ids.h). The runtime refuses the callback for imported memory, whose identity is 0.
  */
 #include "core/base/error.h"
 #include "hmem/alloc_ids.h"
@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Of the process, as the runtime is: one withdrawal of a callback takes it from all. */
+/* One per process, like the runtime: deregistering a callback removes it for every user. */
 static struct alloc_ids allocations = SERIALS_INITIALIZER;
 
 /* ---- identity ------------------------------------------------------------------------ */
@@ -36,9 +36,9 @@ static bool is_still(struct hmem *self, const struct rocr_pointer_info *before)
            now.len == before->len;
 }
 
-/* A number for an allocation met for the first time. The callback is for whatever is at the base
- * when it is registered: the question after it shows that this is the same memory still. A slot
- * that is not entered is collected when its callback comes. */
+/* Draws an id for a new allocation. The runtime attaches the callback to whatever allocation is at
+ * the base at that moment, so a query afterwards checks that it is still the same one. If not, the
+ * slot is not entered, and is collected after its callback has run. */
 static uint64_t number_allocation(struct hmem *self, const struct rocr_pointer_info *info)
 {
     struct serial *slot = alloc_ids_draw(&allocations, rocr_address(info->agent_base), info->len);
@@ -95,8 +95,8 @@ static int check_bounds(const struct hmem_range *range, uint64_t addr, size_t le
     return 0;
 }
 
-/* Mappings that follow one another without a gap are one range: a GPU's if any is, and the CPU's
- * to touch only if all are. */
+/* Adjacent mappings form one range. It is device memory if any mapping is on a GPU; the CPU has
+ * access only if it has access to all. */
 static void walk_mappings(struct hmem *self, struct hmem_range *range, uint64_t addr, size_t len,
                           const struct rocr_agent **owner)
 {
@@ -146,7 +146,7 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
     return 0;
 }
 
-/* While no callback came the memory is what it was: no need to ask the runtime. */
+/* Until the callback runs, the allocation is unchanged: no call into the runtime is needed. */
 int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
     struct hmem_range range;

@@ -2,14 +2,14 @@
  *
  * Memory of HSA's virtual memory API: physical memory (a handle) mapped into reserved addresses.
  *
- * The runtime tells that an address is mapped and how long the mapping is, but not where it
- * begins. It does say yes or no to a guess: a handle is retained at the very start of a mapping
- * and nowhere else, so a start that is accepted, with a length that reaches the address, is proof.
- * Guesses go from the likely to the unlikely: the address itself, the large pages below it that
- * the length allows, and so many small pages. What is not found is refused, since a wrong start
- * would make a descriptor name other bytes.
+ * The runtime reports that an address is mapped and how long the mapping is, but not where the
+ * mapping begins. It can confirm a guess: it retains a handle only at the exact start of a mapping,
+ * so a start that it accepts, with a length that reaches the address, is correct. We try the
+ * likely starts first: the address itself, the large pages below it that the length allows, then
+ * up to SMALL_PAGES small pages. If none is accepted we refuse the memory, since with a wrong start
+ * a descriptor would refer to other bytes.
  *
- * Mappings have no identity: nothing here is remembered.
+ * Mappings have no identity: nothing here is cached.
  */
 #include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define LARGE_PAGE  (2ull << 20)
-#define SMALL_PAGES 16384 /* so many are tried: 64 MiB of them */
+#define SMALL_PAGES 16384 /* tried at most: 64 MiB */
 
 bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
 {
@@ -45,7 +45,7 @@ bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_inf
     return good;
 }
 
-/* Does a mapping begin at start that reaches addr? */
+/* Does a mapping begin at start and reach addr? */
 static bool reaches(struct hmem *self, uint64_t start, uint64_t addr,
                     struct rocr_pointer_info *info)
 {
@@ -57,7 +57,7 @@ static bool reaches(struct hmem *self, uint64_t start, uint64_t addr,
     return true;
 }
 
-/* Down from addr in steps, as far as a mapping of this length may begin. */
+/* Tries starts downwards from addr in steps, as far as a mapping of this length may begin. */
 static bool search(struct hmem *self, uint64_t addr, size_t len, uint64_t step, unsigned tries,
                    struct rocr_pointer_info *info)
 {

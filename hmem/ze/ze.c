@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Level Zero: the GPUs of Intel, by libze_loader.so.1 and whatever drivers it finds.
- * This is what a range of addresses is to it, in the contract's words; ze.h says what the files
- * beside this one do.
+ * The Level Zero vendor: Intel's GPUs, through libze_loader.so.1 and the drivers that it finds.
+ * This file fills the vendor's hmem_ops and resolves ranges; ze.h lists what the other files do.
  */
 #include "hmem/ze/ze.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* Younger than Debian 12's header (Level Zero 1.4). */
+/* Newer than Debian 12's header (Level Zero 1.4). */
 #define STYPE_SUB_ALLOCATIONS ((ze_structure_type_t)0x0002000D)
 struct sub_allocations {
     ze_structure_type_t stype;
     void *next;
     uint32_t *count;
-    void *parts; /* not asked for */
+    void *parts; /* NULL: not requested */
 };
 
 static int device_index(struct hmem *self, const struct ze_found *found, int *out)
@@ -30,8 +29,8 @@ static int device_index(struct hmem *self, const struct ze_found *found, int *ou
     return 0;
 }
 
-/* Mappings; or on how many tiles memory of a device lies, each with a handle of its own: 1 where
- * the driver does not tell, and export sees by the descriptor's size. */
+/* The number of mappings; or the number of tiles that device memory spans, each with a separate
+ * handle. 1 if the driver does not report it; export then checks the descriptor's size. */
 static uint32_t segments(struct hmem *self, const struct ze_found *found)
 {
     uint32_t count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the Level Zero vendor share: the opened runtime, and of each file what the
- * others call. They stand here from the ground up; ze.c is above them all.
+ * Internal header of the Level Zero vendor: the opened runtime, and the functions that its files
+ * call in each other, lowest layer first; ze.c is the top layer.
  */
 #ifndef HMREG_HMEM_ZE_ZE_H
 #define HMREG_HMEM_ZE_ZE_H
@@ -12,7 +12,7 @@
 #include <level_zero/ze_api.h>
 #include <stdatomic.h>
 
-/* Younger than Debian 12's header (Level Zero 1.4). */
+/* Newer than Debian 12's header (Level Zero 1.4). */
 #define ZE_ADDRESS_NOT_FOUND  0x78000021
 #define ZE_TYPE_HOST_IMPORTED 4
 
@@ -45,7 +45,7 @@ struct ze_api {
 struct ze_driver {
     ze_driver_handle_t handle;
     ze_context_handle_t context; /* ours */
-    bool counts_tiles;           /* it tells on how many handles memory lies */
+    bool counts_tiles;           /* it reports how many handles memory is spread over */
 };
 
 struct ze_device {
@@ -63,21 +63,21 @@ struct hmem {
     struct ze_device *devices;
     unsigned device_count;
     struct hmem_runtime runtime;
-    atomic_bool down; /* the runtime has shut down: it is not called any more */
+    atomic_bool down; /* the runtime has shut down and must not be called again */
 };
 
-/* What a driver says about the allocation at an address, or about mappings that follow each
- * other in one reservation. */
+/* A driver's description of the allocation at an address, or of adjacent mappings in one
+ * reservation. */
 struct ze_found {
     struct ze_driver *driver;
     ze_memory_type_t type;
     uint64_t id;
-    uint64_t page;             /* the pages it is made of, bytes */
+    uint64_t page;             /* page size, bytes */
     ze_device_handle_t device; /* NULL for host memory, possibly for shared */
     uint64_t base;
     size_t len;
     uint64_t identity;
-    uint32_t pieces; /* allocations: 1, but for mappings of virtual memory */
+    uint32_t pieces; /* mappings of virtual memory; 1 for an allocation */
 };
 
 static inline void *ze_address(uint64_t addr)
@@ -87,28 +87,28 @@ static inline void *ze_address(uint64_t addr)
 
 /* ---- the runtime, its drivers and devices (ze_runtime.c) ---------------------------------- */
 
-/* Records what a driver answered; the sentence says to which call and what of. */
+/* Records a driver's failure result with a formatted text that names the call and its object. */
 #define ze_fail(code, result, ...)                                                                 \
     hmreg_fail_vendor(code, "ze", (int64_t)(result), ze_result_name(result), __VA_ARGS__)
 
 const char *ze_result_name(ze_result_t result); /* NULL for success and for unknown ones */
 
-/* True if the answer means that the runtime has shut down, which is then remembered. */
+/* True if the result means that the runtime has shut down; sets `down` then. */
 bool ze_went_down(struct hmem *self, ze_result_t result);
-/* -ENODEV, with the sentence for that. */
+/* Records that the runtime has shut down and returns -ENODEV. */
 int ze_fail_down(void);
 
 /* -ENODEV, -EIO, -ENOMEM. */
 int ze_open(struct hmem **out);
 void ze_close(struct hmem *self);
-/* The index of a device of this driver, listed or not; -1: none of ours. */
+/* The index of a device of this driver, also for a handle that is not in the list; -1: unknown. */
 int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle);
 
 unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver);
 
 /* ---- what is at an address (ze_lookup.c) --------------------------------------------------- */
 
-/* The allocation at addr, of whichever driver. -HMEM_NOT_MINE: of none. -EIO. */
+/* The allocation at addr, from any driver. -HMEM_NOT_MINE: no driver knows it. -EIO. */
 int ze_lookup(struct hmem *self, uint64_t addr, struct ze_found *out);
 /* The allocation or mappings under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
 int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * dmabufs of Level Zero memory.
+ * Exports Level Zero memory as dmabufs.
  *
- * A driver keeps the descriptor it exports and hands out the same number again, so ours is a
- * duplicate. The descriptor names a whole buffer object, of which the allocation may be a piece
- * (drivers pool small ones), and the interface does not say which: object_start() works it out
- * where that can be proved, and refuses where not. A wrong guess here would let a peer write into
- * the neighbour's memory.
+ * A driver keeps the descriptor that it exports and returns the same one again, so we return a
+ * duplicate. The descriptor refers to a whole buffer object, and the allocation may be a part of
+ * it (drivers pool small allocations) at an offset that the interface does not report.
+ * object_start() derives the offset where it is provable and refuses otherwise: a wrong offset
+ * would let a peer write into a neighbouring allocation.
  */
 #include "hmem/dmabuf.h"
 #include "hmem/ze/ze.h"
@@ -34,7 +34,7 @@ static int fail_export(const struct ze_found *found, ze_result_t result)
                    found->base);
 }
 
-/* A duplicate of the descriptor the driver keeps. */
+/* Returns a duplicate of the descriptor that the driver keeps. */
 static int export_object(struct hmem *self, const struct ze_found *found, int *out)
 {
     ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
@@ -65,8 +65,8 @@ static bool has_id(struct hmem *self, const struct ze_found *found, uint64_t add
            properties.type == found->type && properties.id == found->id;
 }
 
-/* A pool may answer with one id for all its addresses, used or not. If exactly `length` of them
- * have this id, the object is there. Looks for the lowest, from first up to last. */
+/* A pool may report one id for all its addresses, used or free. If exactly `length` contiguous
+ * addresses have this id, they are the object. Bisects for the lowest, from first to last. */
 static bool start_by_id(struct hmem *self, const struct ze_found *found, uint64_t length,
                         uint64_t page, uint64_t first, uint64_t last, uint64_t *out)
 {
@@ -83,8 +83,8 @@ static bool start_by_id(struct hmem *self, const struct ze_found *found, uint64_
            !has_id(self, found, last - 1) && !has_id(self, found, last + length);
 }
 
-/* Where the object of `length` bytes behind the allocation begins. It begins at a page, not
- * above the allocation, and does not end below its end: often that leaves one place. */
+/* Finds the start of the object of `length` bytes that contains the allocation. It is page-aligned
+ * and the object covers the whole allocation, which often leaves one candidate. */
 static int object_start(struct hmem *self, const struct ze_found *found, uint64_t length,
                         uint64_t *out)
 {
@@ -111,7 +111,7 @@ static int object_start(struct hmem *self, const struct ze_found *found, uint64_
                       length, found->len);
 }
 
-/* Checks that found is what resolve found. */
+/* Looks the range up again and checks that the result matches resolve's. */
 static int find_again(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                       struct ze_found *out)
 {

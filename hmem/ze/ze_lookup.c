@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is at an address, by the drivers of Level Zero.
+ * Queries the Level Zero drivers about an address.
  *
- * Each driver is asked in turn about an address, in our context of it: what it does not know it
- * answers with success and the type UNKNOWN. The specification allows the same answer for memory
- * of the application's own contexts; the drivers there are answer in every context, and open
- * tries whether that is so.
+ * We query each driver in turn, in our context of that driver; for unknown memory it returns
+ * success and the type UNKNOWN. The specification allows the same result for memory of the
+ * application's contexts, but existing drivers answer across contexts; open tests this.
  *
- * An allocation is identified by the id its driver gives it, which counts up and is not used
- * again. All addresses of a driver's pool may share one: that is right for registrations, since
- * the memory behind them stays the same for as long as the pool lives.
+ * The driver's id identifies an allocation: ids count up and are never reused. All addresses of a
+ * driver's pool may share one id, which is correct for registrations, since the memory behind them
+ * stays the same for the pool's lifetime.
  */
 #include "hmem/ze/ze.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* Asks one driver. The type is ZE_MEMORY_TYPE_UNKNOWN for memory that is not its own. */
+/* Queries one driver. The type is ZE_MEMORY_TYPE_UNKNOWN for memory that it does not know. */
 static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struct ze_found *out)
 {
     ze_memory_allocation_properties_t properties = {
@@ -37,7 +36,7 @@ static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struc
     return 0;
 }
 
-/* Where the allocation lies. A freed piece of a driver's pool still has a type, but no range. */
+/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range. */
 static int measure(struct hmem *self, uint64_t addr, struct ze_found *found)
 {
     void *base = NULL;
@@ -59,7 +58,7 @@ static int measure(struct hmem *self, uint64_t addr, struct ze_found *found)
     return 0;
 }
 
-/* The driver's id is never used again, and counts from 1; drivers count apart. */
+/* Ids are never reused and count from 1, separately in each driver. */
 static uint64_t identity_of(const struct hmem *self, const struct ze_found *found)
 {
     return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
@@ -92,7 +91,7 @@ static int fail_leaves(uint64_t addr, size_t len, const struct ze_found *found)
                       len, addr, end, end - addr);
 }
 
-/* Neighbours that were allocated one by one are in none, and stay two allocations. */
+/* Adjacent ordinary allocations are in no reservation, and remain two allocations. */
 bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len)
 {
     ze_memory_access_attribute_t access;
@@ -102,7 +101,7 @@ bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t 
            !self->api.virtual_access(driver->context, ze_address(base), len, &access, &reserved);
 }
 
-/* The mapping that begins where what was found so far ends becomes part of it. */
+/* Appends the mapping that begins at the end of what was found so far. */
 static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_found *found)
 {
     uint64_t end = found->base + found->len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is done with Level Zero memory: copied, allocated and freed.
+ * Copies, allocates and frees Level Zero memory.
  */
 #include "hmem/ze/ze.h"
 
@@ -31,7 +31,7 @@ static int copy_group(struct hmem *self, ze_device_handle_t handle, uint32_t *or
     return ze_fail(-EIO, result, "the device has no queue that copies");
 }
 
-/* One copy by a device's engine. */
+/* Runs one copy on a device's engine. */
 static int submit(struct hmem *self, const struct ze_found *by, uint64_t dst, uint64_t src,
                   size_t len)
 {
@@ -57,7 +57,7 @@ static int submit(struct hmem *self, const struct ze_found *by, uint64_t dst, ui
     return 0;
 }
 
-/* Between devices that may not reach one another: by way of the host. */
+/* Copies through a host buffer between devices that may lack peer access. */
 static int bounce(struct hmem *self, const struct ze_found *to, uint64_t dst,
                   const struct ze_found *from, uint64_t src, size_t len)
 {
@@ -81,7 +81,7 @@ static bool is_host(ze_memory_type_t type)
     return type == ZE_MEMORY_TYPE_HOST || type == ZE_TYPE_HOST_IMPORTED;
 }
 
-/* One side of a copy. engine: a device's engine must do it; memory of the host needs none. */
+/* Describes one side of a copy. engine: a device's engine must copy; host memory needs none. */
 static int side(struct hmem *self, uint64_t addr, struct ze_found *out, bool *engine)
 {
     int rc = ze_lookup(self, addr, out);
@@ -93,11 +93,11 @@ static int side(struct hmem *self, uint64_t addr, struct ze_found *out, bool *en
     *engine = !rc && !is_host(out->type);
     for (unsigned i = 0; *engine && !out->device && i < self->device_count; i++)
         if (&self->drivers[self->devices[i].driver] == out->driver)
-            out->device = self->devices[i].handle; /* shared memory of no device: any will do */
+            out->device = self->devices[i].handle; /* shared, without a device: any will do */
     return 0;
 }
 
-/* A copy does not cross from one mapping into the next, which may be another device's. */
+/* Limits a copy to one mapping, since the next may be on another device. */
 static size_t room_of(struct hmem *self, const struct ze_found *at, uint64_t addr, size_t len)
 {
     size_t room = at->base + at->len - addr;
@@ -105,7 +105,7 @@ static size_t room_of(struct hmem *self, const struct ze_found *at, uint64_t add
     return room < len && ze_is_reserved(self, at->driver, at->base, at->len) ? room : len;
 }
 
-/* As much of the copy as an engine does at once. engine: whether each side had one so far. */
+/* Copies as much as one engine can at once. engine: whether each side needed one so far. */
 static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len, bool engine[2])
 {
     struct ze_found to = {0}, from = {0};

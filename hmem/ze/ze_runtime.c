@@ -2,12 +2,12 @@
  *
  * The Level Zero runtime: the loader, its drivers, their devices.
  *
- * Devices of all drivers form one list, in the loader's order. That order and the handles depend
- * on ZE_FLAT_DEVICE_HIERARCHY, so a handle that is not in the list (a tile's) is known by its
- * UUID or its PCI address.
+ * The devices of all drivers form one list, in the loader's order. That order and the handles
+ * depend on ZE_FLAT_DEVICE_HIERARCHY, so we match a handle that is not in the list (a tile's) by
+ * its UUID or PCI address.
  *
- * Each driver gets one context of ours. A context is a name space, not state on a device: to
- * create one at open costs the devices nothing.
+ * We create one context per driver at open. A context is a name space without state on a device,
+ * so this costs the devices nothing.
  */
 #include "hmem/ze/ze.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Younger than Debian 12's header (Level Zero 1.4). */
+/* Newer than Debian 12's header (Level Zero 1.4). */
 #define SUB_ALLOCATIONS_NAME "ZE_experimental_sub_allocations"
 
 static const struct loader_symbol symbols[] = {
@@ -117,11 +117,11 @@ static __attribute__((format(printf, 2, 3))) void lacks(struct hmem *self, const
     va_end(args);
 }
 
-/* zeInit, never zeInitDrivers, though the specification prefers the latter since 1.10. Every loader
- * runs zeInit once per process and repeats its answer: it can be called again, on several threads,
- * and before or after an application's zeInitDrivers. Loaders before 1.28.3 follow a null pointer
- * in the second zeInitDrivers after a first that found no driver, and the first may have been the
- * application's. They do so in zeDriverGet, too, which is called after a successful zeInit only. */
+/* We call zeInit, never zeInitDrivers, although the specification prefers the latter since 1.10.
+ * Every loader runs zeInit once per process and repeats its result: it may be called again, from
+ * several threads, before or after an application's zeInitDrivers. Loaders before 1.28.3
+ * dereference a null pointer in a second zeInitDrivers if the first, possibly the application's,
+ * found no driver; and in zeDriverGet, which we therefore call only after a successful zeInit. */
 static int init(struct hmem *self)
 {
     ze_result_t result = self->api.init(ZE_INIT_FLAG_GPU_ONLY);
@@ -161,7 +161,7 @@ static int find_drivers(struct hmem *self)
     return 0;
 }
 
-/* Reads what the device says of itself; what it does not say stays zero. */
+/* Reads the device's properties; those that it does not report stay zero. */
 static void read_device(struct hmem *self, struct ze_device *device)
 {
     struct hmem_device *info = &device->info;
@@ -238,8 +238,8 @@ static bool same_pci(const struct hmreg_pci *a, const struct hmreg_pci *b)
            a->device == b->device && a->function == b->function;
 }
 
-/* A handle that zeDeviceGet did not list: a tile has the card's PCI address and a UUID of its
- * own, and is listed itself under another device hierarchy. */
+/* Matches a handle that zeDeviceGet did not list: a tile has the card's PCI address but a separate
+ * UUID, and is listed under another device hierarchy. */
 static int index_by_name(struct hmem *self, unsigned driver, ze_device_handle_t handle)
 {
     static const ze_device_uuid_t unknown;
@@ -291,7 +291,8 @@ static ze_result_t create_context(struct hmem *self, const struct ze_driver *dri
     return self->api.context_create(driver->handle, &desc, out);
 }
 
-/* Does our context answer for memory of another? Host memory costs the device nothing to try. */
+/* Does our context know memory of another context? Tested with host memory, which costs the device
+ * nothing. */
 static bool sees_other_contexts(struct hmem *self, const struct ze_driver *driver)
 {
     ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
@@ -302,7 +303,7 @@ static bool sees_other_contexts(struct hmem *self, const struct ze_driver *drive
     bool sees = true;
 
     if (create_context(self, driver, &other))
-        return true; /* nothing found out */
+        return true; /* the test could not run */
     if (!self->api.alloc_host(other, &desc, 64, 0, &probe)) {
         if (!self->api.properties(driver->context, probe, &properties, NULL))
             sees = properties.type != ZE_MEMORY_TYPE_UNKNOWN;

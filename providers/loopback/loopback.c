@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The loopback domain: its life, its peers, and RMA as the initiator sees it. See loopback.h for
- * the other rooms.
+ * The loopback domain: open and close, its peers, and RMA on the initiator's side. loopback.h lists
+ * what the other files do.
  */
 #include "providers/loopback/loopback.h"
 
@@ -22,13 +22,13 @@
 #define BASIC_MEANS (HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY)
 #define MAX_IOV     64
 
-/* The domains of this process, for peers in it. */
+/* The domains of this process, for peers within it. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
 static uint64_t last_serial;
 
-/* A child must not find the list locked by a thread that it does not have. */
+/* Fork handler: in the child, no missing thread may hold the list's lock. */
 static void lock_list(void)
 {
     pthread_mutex_lock(&list_lock);
@@ -55,7 +55,7 @@ static bool keep_list_across_forks(void)
 /* ---- raw keys of peers ------------------------------------------------------------------ */
 
 struct mapped_key {
-    uint64_t mapped; /* first: the tree compares it; what our side calls it */
+    uint64_t mapped; /* first member: the tree compares it; the local key */
     uint64_t key, secret;
 };
 
@@ -109,7 +109,7 @@ static int unmap_key(void *self, uint64_t key)
     return gone ? 0 : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not a mapped one", key);
 }
 
-/* What the peer calls the key of an RMA call of ours. */
+/* Translates the key of a local RMA call to the peer's key. */
 static int translate_key(struct loopback *loopback, struct loopback_access *access)
 {
     struct mapped_key wanted = {.mapped = access->key}, **found;
@@ -135,7 +135,7 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
 
 struct peer {
     struct loopback_address address;
-    struct wire_client *client; /* NULL: in this process */
+    struct wire_client *client; /* NULL: the peer is in this process */
 };
 
 static int address(void *self, uint8_t *buf, size_t *size)
@@ -193,7 +193,7 @@ static void remote_close(void *self, void *remote)
     free(peer);
 }
 
-/* The domain with this serial in this process, held; NULL: closed. */
+/* Finds the domain with this serial in this process and takes a reference; NULL: closed. */
 static struct loopback *hold(uint64_t serial)
 {
     struct loopback *loopback;
@@ -227,8 +227,8 @@ static int access_here(const struct peer *peer, const struct loopback_access *ac
     return rc;
 }
 
-/* LOCAL is about the system's memory, HMEM about what a device's runtime allocated: each alone
- * leaves the other be. */
+/* LOCAL alone requires registration of system memory only, HMEM alone of memory that a device's
+ * runtime allocated. */
 static int needs_desc(struct loopback *loopback, uint64_t addr, uint64_t len, bool *needed)
 {
     const uint32_t both = HMREG_MR_LOCAL | HMREG_MR_HMEM;
@@ -245,7 +245,7 @@ static int needs_desc(struct loopback *loopback, uint64_t addr, uint64_t len, bo
     return rc;
 }
 
-/* The local side of an RMA: is it registered, where the mode demands that? */
+/* Checks that the local buffer of an RMA is registered, if the mode requires it. */
 static int check_desc(struct loopback *loopback, void *desc, const void *local, size_t len,
                       bool write)
 {
@@ -383,7 +383,7 @@ static int check_config(const struct hmreg_loopback_config *config)
     return 0;
 }
 
-/* What the two old names stand for. */
+/* Expands the two legacy modes. */
 static uint32_t modern_mode(uint32_t mr_mode)
 {
     if (mr_mode == HMREG_MR_BASIC)
@@ -406,7 +406,7 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         out->key_size = LOOPBACK_RAW_BYTES;
 }
 
-/* NULL: no memory for it, or for the fork handlers. */
+/* NULL: no memory for the domain or for the fork handlers. */
 static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
                                      const struct provider_caps *caps)
 {

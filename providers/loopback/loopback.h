@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Inside the loopback provider, the strict reference for what a registration means:
- *   loopback.c          the domain, its peers, RMA as an initiator sees it
- *   loopback_region.c   the table of regions: what is registered, who may do what to it
- *   loopback_pages.c    which pages of a region are known to be there (HMREG_MR_MMU_NOTIFY)
- *   loopback_events.c   registrations that are not complete until somebody has read so
- *   loopback_objects.c  endpoints, counters, event queues: opened and closed
- *   loopback_wire.c     the way to the table from other processes
+ * Internal header of the loopback provider, the strict reference for registration semantics:
+ *   loopback.c          the domain, its peers, RMA on the initiator's side
+ *   loopback_region.c   the table of regions, and the checks of accesses to them
+ *   loopback_pages.c    the resident pages that a region knows (HMREG_MR_MMU_NOTIFY)
+ *   loopback_events.c   asynchronous registration: complete once its event has been read
+ *   loopback_objects.c  opens and closes endpoints, counters and event queues
+ *   loopback_wire.c     access to the table from other processes
  *
- * In one process a peer's access is a call. Between processes each domain that has packed a token
- * listens on an abstract Unix socket; one thread a domain serves it, one request at a time. The
- * target checks every request against its own table, so nothing depends on the peer's honesty;
- * only processes of the same user are let in.
+ * Within a process a peer's access is a function call. Between processes, each domain that has
+ * packed a token listens on an abstract Unix socket; one thread per domain serves it, one request
+ * at a time. The target checks every request against its own table and so trusts no peer; it
+ * accepts connections only from processes of the same user.
  */
 #ifndef HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
 #define HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
@@ -41,34 +41,34 @@ struct loopback_auth {
 /* ---- the domain ------------------------------------------------------------------------- */
 
 struct loopback {
-    struct loopback *next; /* in the process's list */
+    struct loopback *next; /* in the process's list of domains */
     struct hmreg *lib;
-    struct hmreg_domain *_Atomic domain; /* NULL until it is made */
+    struct hmreg_domain *_Atomic domain; /* NULL until the domain is created */
     uint32_t mr_mode;
     uint64_t max_key;
     uint64_t serial;
     struct loopback_auth auth;
-    unsigned users;       /* threads that found it in the list */
-    pthread_mutex_t lock; /* everything below; never held while copying */
-    pthread_cond_t idle;  /* a region's last access under way has ended */
-    void *by_key;         /* tsearch(3) tree of struct region: those that peers may reach */
-    uint64_t keys;        /* how many */
-    void *by_desc;        /* the same by address: all of them */
+    unsigned users;       /* threads that hold it after a lookup in the list */
+    pthread_mutex_t lock; /* protects everything below; never held while copying */
+    pthread_cond_t idle;  /* signalled when a region's last access in progress ends */
+    void *by_key;         /* tsearch(3) tree of the regions that peers may access */
+    uint64_t keys;        /* entries in by_key */
+    void *by_desc;        /* tree of all regions, by the region's address */
     void *mapped;         /* tree of struct mapped_key */
     unsigned mapped_count;
-    uint64_t next_key; /* the provider's choice */
+    uint64_t next_key; /* last key chosen (HMREG_MR_PROV_KEY) */
     uint64_t next_mapped;
     struct hmreg_loopback_eq *eq;
     struct wire_server *server;
     uint64_t nonce;
-    struct wire_client *clients; /* the domains in other processes that we reach */
+    struct wire_client *clients; /* connections to domains in other processes */
 };
 
 /* ---- objects ---------------------------------------------------------------------------- */
 
 enum object_kind { OBJECT_EP = 0x686d6570, OBJECT_COUNTER = 0x686d6374, OBJECT_EQ = 0x686d6571 };
 
-/* The beginning of each object: what it is, and whose. */
+/* The header of each object: its kind and its domain. */
 struct object {
     uint32_t kind;
     struct loopback *loopback;
@@ -83,7 +83,7 @@ struct hmreg_loopback_counter {
     atomic_ullong count;
 };
 
-/* A queue of regions, under the domain's lock: publishing one cannot fail. */
+/* A linked list of regions, protected by the domain's lock; so queueing an event cannot fail. */
 struct hmreg_loopback_eq {
     struct object object;
     struct region *first, **end;
@@ -93,32 +93,32 @@ struct hmreg_loopback_eq {
 /* ---- regions (loopback_region.c) -------------------------------------------------------- */
 
 struct region {
-    uint64_t key;    /* first: the tree compares it; HMREG_KEY_NOTAVAIL: peers cannot reach it */
+    uint64_t key;    /* first member: the tree compares it; HMREG_KEY_NOTAVAIL: no remote access */
     uint64_t secret; /* the other half of a raw key */
     uint64_t access, flags;
     struct loopback_auth auth;
-    struct hmreg_mr *public; /* its name outside; NULL until published */
-    unsigned busy;           /* accesses under way */
-    atomic_bool revoked;     /* a cached region whose memory changed: another may be there now */
+    struct hmreg_mr *public; /* the public handle; NULL until published */
+    unsigned busy;           /* accesses in progress */
+    atomic_bool revoked;     /* cached, and its memory changed: other memory may be there now */
     bool enabled;
     bool refreshing;
-    bool pending; /* registered, its event not read yet: it is in the queue */
+    bool pending; /* in the event queue: registered, event not read yet */
     struct region *next_event;
-    void *context; /* of its event */
+    void *context; /* for its event */
     struct hmreg_loopback_ep *ep;
     struct hmreg_loopback_counter *counters[LOOPBACK_COUNTERS_MAX];
-    struct pages *pages; /* count of them; NULL: all pages are taken to be there */
+    struct pages *pages; /* an array of `count`; NULL: all pages count as resident */
     size_t count;
     struct iovec iov[];
 };
 
-/* One access a peer asks for. */
+/* One access that a peer requests. */
 struct loopback_access {
     bool write; /* into the region */
-    bool last;  /* the last piece: counters count it */
+    bool last;  /* the last piece: bound counters count it */
     uint64_t key;
-    uint64_t secret; /* 0 where the initiator's domain has no raw keys */
-    uint64_t addr;   /* as the target domain's mr_mode has it */
+    uint64_t secret; /* 0 if the initiator's domain has no raw keys */
+    uint64_t addr;   /* address or offset, as the target domain's mr_mode says */
     uint64_t len;
     const struct loopback_auth *auth; /* the initiator's */
 };
@@ -135,14 +135,14 @@ int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, 
 int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
 
-/* Would this access be granted, for all its length? 0, -EKEYREJECTED, -EACCES, -ERANGE, -EFAULT. */
+/* Checks the whole access without copying: 0, -EKEYREJECTED, -EACCES, -ERANGE, -EFAULT. */
 int loopback_check(struct loopback *loopback, const struct loopback_access *access);
-/* Makes the access with local memory on the other side. Checks again. */
+/* Checks the access again and copies between the region and local memory. */
 int loopback_perform(struct loopback *loopback, const struct loopback_access *access, void *local);
-/* Is desc that of an open region that covers local memory with this right? */
+/* Is desc the descriptor of an open region that covers the local range with this right? */
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len);
-/* Takes an object away from every region. */
+/* Unbinds an object from every region. */
 void regions_untie(struct loopback *loopback, const void *object);
 bool regions_any(struct loopback *loopback);
 
@@ -150,17 +150,17 @@ bool regions_any(struct loopback *loopback);
 
 /* provider_ops. */
 void events_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
-/* Forgets a region's event, if it was not read. Under the domain's lock. */
+/* Removes a region's unread event from the queue. The caller holds the domain's lock. */
 void events_forget(struct loopback *loopback, const struct region *region);
 
 /* ---- pages (loopback_pages.c) ----------------------------------------------------------- */
 
-/* Notes which pages of the ranges are resident now. NULL: no memory. */
+/* Records which pages of the ranges are resident now. NULL: no memory. */
 struct pages *pages_new(const struct iovec *iov, size_t count);
 void pages_free(struct pages *pages, size_t count);
-/* Are all pages of the part known? The part lies inside range index. */
+/* Are all pages of the part known to be resident? The part lies inside range `index`. */
 bool pages_known(const struct pages *pages, size_t index, uint64_t addr, uint64_t len);
-/* Makes the part's pages known; -EFAULT, with *hole, if one is not mapped. */
+/* Marks the part's pages as known; -EFAULT, with its address in *hole, if one is not mapped. */
 int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len, uint64_t *hole);
 
 /* ---- objects' life (loopback_objects.c) ------------------------------------------------- */
@@ -170,25 +170,26 @@ int objects_bind_domain(void *self, void *object, uint64_t flags);
 
 /* ---- between processes (loopback_wire.c) ------------------------------------------------ */
 
-/* Where a domain is reached; travels in tokens. */
+/* A domain's address, carried in tokens. */
 struct loopback_address {
     uint64_t epoch;  /* of its process, see core/base/process.h */
-    uint64_t serial; /* of the domain in it */
-    uint64_t nonce;  /* of the socket's name */
+    uint64_t serial; /* of the domain within the process */
+    uint64_t nonce;  /* part of the socket's name */
     uint32_t pid;
 };
 #define LOOPBACK_ADDRESS_BYTES 28
 
-/* Listens; *nonce names the socket. Stopped and freed by wire_server_stop(). */
+/* Starts to listen on a socket named by *nonce. wire_server_stop() stops and frees the server. */
 int wire_server_start(struct loopback *loopback, struct wire_server **out, uint64_t *nonce);
 void wire_server_stop(struct wire_server *server);
 
-/* A domain in another process, one for all remotes that lead there; connects when first used.
- * Both under our domain's lock, which owns the list. NULL: no memory. */
+/* Take and drop a reference to the connection to a domain in another process. All remotes of that
+ * domain share one; it connects on first use. The caller holds our domain's lock, which protects
+ * the list. NULL: no memory. */
 struct wire_client *wire_client_hold(struct wire_client **list,
                                      const struct loopback_address *address);
 void wire_client_release(struct wire_client **list, struct wire_client *client);
-/* lib: to copy from and to memory of any kind. -EHOSTUNREACH, the target's answer, or -EIO. */
+/* lib: for copies from and to memory of any kind. -EHOSTUNREACH, the target's error, or -EIO. */
 int wire_client_access(struct wire_client *client, struct hmreg *lib,
                        const struct loopback_access *access, void *local);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The event queue that makes registration asynchronous. A region registered while a queue is bound
- * to its domain is complete when its event has been read: until then it has no key and peers cannot
- * reach it, as on a fabric that takes its time.
+ * The event queue for asynchronous registration. A region registered while a queue is bound to its
+ * domain completes when its event is read. Until then it has no key and peers cannot access it, as
+ * on a fabric that registers asynchronously.
  */
 #include "providers/loopback/loopback.h"
 
@@ -34,7 +34,7 @@ void events_published(void *self, struct provider_mr *mr, struct hmreg_mr *publi
     pthread_mutex_unlock(&loopback->lock);
 }
 
-/* Takes a region out of the queue; NULL takes the first. */
+/* Removes a region from the queue; NULL removes the first. */
 static struct region *take(struct hmreg_loopback_eq *eq, const struct region *wanted)
 {
     struct region **link = &eq->first;
@@ -58,7 +58,7 @@ void events_forget(struct loopback *loopback, const struct region *region)
         take(loopback->eq, region);
 }
 
-/* Under the lock: waits for an event. 0 or -EAGAIN. */
+/* Waits for an event; the caller holds the lock. 0 or -EAGAIN. */
 static int await_event(struct hmreg_loopback_eq *eq, int timeout_ms)
 {
     struct timespec until;

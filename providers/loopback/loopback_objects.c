@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What regions and domains can be bound to on loopback, opened and closed: endpoints and counters,
- * which only stand for themselves, and event queues.
+ * Opens and closes the objects that loopback's regions and domains can be bound to: endpoints and
+ * counters, which have no other function, and event queues.
  */
 #include "providers/loopback/loopback.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * HMREG_MR_MMU_NOTIFY, as a fabric without a hook into the page tables has it: it knows the pages
- * that were resident when the region was made, and learns of others by refresh only. mincore(2)
- * tells: resident, not resident, or (ENOMEM) not mapped at all.
+ * HMREG_MR_MMU_NOTIFY as on a fabric without an MMU notifier: a region knows the pages that were
+ * resident at registration and learns of others only through refresh. mincore(2) reports a page as
+ * resident, not resident, or (ENOMEM) not mapped.
  */
 #include "providers/loopback/loopback.h"
 
@@ -17,7 +17,7 @@
 struct pages {
     uint64_t start; /* of the first page */
     size_t count;
-    unsigned char *known; /* a byte a page, bit 0 as mincore's */
+    unsigned char *known; /* one byte per page, bit 0 as in mincore */
 };
 
 static uint64_t page_size(void)
@@ -25,7 +25,8 @@ static uint64_t page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What of [start, end) is mapped as one; that it is unmapped meanwhile leaves it unknown. */
+/* Queries the part of [start, end) in the range, which is one mapping; if it is unmapped
+ * concurrently, its pages stay unknown. */
 static void look_at(struct pages *pages, uint64_t start, uint64_t end)
 {
     uint64_t size = page_size();
@@ -40,8 +41,8 @@ static void look_at(struct pages *pages, uint64_t start, uint64_t end)
                       &pages->known[(start - pages->start) / size]);
 }
 
-/* One mapping at a time where a part is unmapped, since mincore answers for all or nothing: a page
- * at a time would be for ever in a region of terabytes. */
+/* Queries the whole range at once or, if mincore fails because a part is unmapped, one mapping at a
+ * time; one page at a time would take forever in a region of terabytes. */
 static void look(struct pages *pages)
 {
     FILE *maps;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The table of regions. An access is looked up by key, then checked in this order: raw key's
- * secret, state (enabled, complete, not refreshing, not revoked), authorization key, right, bounds,
- * pages. Only then are bytes copied, with the region marked busy and no lock held. Closing a region
- * takes it out of the table first, then waits for accesses under way: after close no byte of it
- * changes.
+ * The table of regions. An access finds its region by key and is checked in this order: the raw
+ * key's secret, state (enabled, complete, not refreshing, not revoked), authorization key, right,
+ * bounds, pages. Only then are bytes copied, with the region marked busy and no lock held. Closing
+ * a region removes it from the table first, then waits for accesses in progress: after close no
+ * byte of it changes.
  */
 #include "providers/loopback/loopback.h"
 
@@ -29,7 +29,7 @@ static int compare_key(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* By address, without looking inside: what a caller passes as a desc may be anything. */
+/* Compares addresses without dereferencing them: a caller may pass anything as a desc. */
 static int compare_desc(const void *left, const void *right)
 {
     return ((uintptr_t)left > (uintptr_t)right) - ((uintptr_t)left < (uintptr_t)right);
@@ -43,8 +43,8 @@ static struct region *find(struct loopback *loopback, uint64_t key)
     return found ? *found : NULL;
 }
 
-/* A key of the provider's own choosing; the last one given is the last to come again. Of one more
- * keys than there are regions one is free, unless all are in use: false. */
+/* Chooses a free key in cyclic order, so a freed key is reused as late as possible. Trying one key
+ * more than there are regions finds a free one; false: all keys are in use. */
 static bool choose_key(struct loopback *loopback, uint64_t *key)
 {
     for (uint64_t tries = 0; tries <= loopback->keys; tries++) {
@@ -111,7 +111,7 @@ bool regions_any(struct loopback *loopback)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Regions start disabled where something is to be bound to them first. */
+/* A region starts disabled if an object must be bound to it first. */
 static bool starts_enabled(const struct loopback *loopback, uint64_t flags)
 {
     if (loopback->mr_mode & HMREG_MR_ENDPOINT)
@@ -350,7 +350,7 @@ int region_enable(void *self, struct provider_mr *mr)
 
 /* ---- refreshing ------------------------------------------------------------------------- */
 
-/* The range of the region that a part lies in; count: none. */
+/* The index of the region's range that contains the part; region->count: none does. */
 static size_t range_of(const struct region *region, uint64_t addr, uint64_t len)
 {
     size_t i = 0;
@@ -408,7 +408,7 @@ int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, 
 
 /* ---- access ----------------------------------------------------------------------------- */
 
-/* Where an access begins in the region's ranges: index and offset; false if it is outside. */
+/* Finds where an access begins in the region's ranges: index and offset; false: out of bounds. */
 static bool locate(const struct region *region, bool by_address, uint64_t addr, uint64_t len,
                    size_t *index, uint64_t *offset)
 {
@@ -431,13 +431,14 @@ static bool locate(const struct region *region, bool by_address, uint64_t addr, 
     return true;
 }
 
-/* Regions are addresses here: before one is used, each whose memory has changed is revoked. The
- * domain is open: its own remote is in use, or a peer holds it, which destroy() waits for. */
+/* Loopback accesses memory by address, so before each access this revokes the cached regions whose
+ * memory has changed. The domain is open: a remote of it is in use, or a peer holds it, and
+ * destroy() waits for such peers. */
 static void settle(struct loopback *loopback)
 {
     struct hmreg_domain *domain = loopback->domain;
 
-    if (domain) /* else it is being opened, and has no region yet */
+    if (domain) /* NULL: it is being opened, and has no region yet */
         hmreg_domain_settle(domain);
 }
 
@@ -463,7 +464,7 @@ static bool same_auth(const struct loopback_auth *left, const struct loopback_au
     return left->size == right->size && !memcmp(left->bytes, right->bytes, left->size);
 }
 
-/* Runs over the ranges an access touches: are their pages known? */
+/* Are the pages known in all ranges that the access touches? */
 static bool pages_there(const struct region *region, size_t index, uint64_t offset, uint64_t len)
 {
     for (; region->pages && len; index++, offset = 0) {
@@ -495,7 +496,7 @@ static int judge(const struct loopback *loopback, const struct region *region,
     return pages_there(region, *index, *offset, access->len) ? 0 : -EFAULT;
 }
 
-/* The region, marked busy, if the access is granted. */
+/* Finds the region and, if the access is granted, marks it busy. */
 static int enter(struct loopback *loopback, const struct loopback_access *access,
                  struct region **out, size_t *index, uint64_t *offset)
 {
@@ -559,8 +560,8 @@ int loopback_check(struct loopback *loopback, const struct loopback_access *acce
     return 0;
 }
 
-/* HMREG_RMA_PMEM: written bytes are durable when the write is done. Memory that is no file's has
- * nothing to be written to, and answers so without harm. */
+/* HMREG_RMA_PMEM: written bytes are durable when the write completes. For memory without a file
+ * msync has no effect. */
 static void make_durable(const struct region *region, char *at, uint64_t len)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -570,7 +571,7 @@ static void make_durable(const struct region *region, char *at, uint64_t len)
         msync((void *)(uintptr_t)start, (uint64_t)(uintptr_t)at + len - start, MS_SYNC);
 }
 
-/* Copies over as many of the region's ranges as the access covers. */
+/* Copies between local memory and all of the region's ranges that the access covers. */
 static int copy_ranges(struct loopback *loopback, const struct region *region, bool write,
                        size_t index, uint64_t offset, char *local, uint64_t len)
 {

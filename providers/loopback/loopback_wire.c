@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The loopback provider between processes. A request is a header; the target answers with a
- * status before a byte moves, so a refused access moves none; then the bytes go in pieces, each
- * with a status of its own, and a write ends with a last one:
+ * The loopback provider's protocol between processes. A request is a header. The target replies
+ * with a status before any data moves, so a refused access moves none. Then the data goes in
+ * pieces: in a read a status precedes each piece, and one status ends a write:
  *
  *     write:  header ->   <- status   (piece ->)*            <- status
  *     read:   header ->   <- status   (<- status, piece)*
  *
- * Statuses are negative error numbers in 4 bytes. Both ends are of one machine and one version:
- * structs travel as they are. A client that breaks the protocol, goes away or stands still in the
- * middle of a request loses its connection and nothing else. An initiator waits for its target as
- * long as that process lives, which may be serving others.
+ * A status is 0 or a negative error number, in 4 bytes. Both ends run on one machine with one
+ * version of hmreg, so structs are sent unconverted. A client that violates the protocol,
+ * disconnects or stalls during a request loses its connection and nothing else. An initiator waits
+ * for its target, which may be serving others, as long as that process lives.
  */
 #include "core/base/error.h"
 #include "core/context/resolve.h"
@@ -34,10 +34,10 @@
 #define MAGIC            0x686d6c31u
 #define PIECE_BYTES      (64u << 10)
 #define MAX_CLIENTS      256
-#define PATIENCE_SECONDS 10  /* with an initiator in the middle of a request */
-#define LOOK_SECONDS     1   /* how often an initiator looks whether its target lives */
-#define RETRY_MS         100 /* when there is no descriptor for a new client */
-#define CONNECT_TRIES    30  /* each of LOOK_SECONDS: the target's queue may be full */
+#define PATIENCE_SECONDS 10  /* timeout for an initiator in the middle of a request */
+#define LOOK_SECONDS     1   /* interval at which an initiator checks that its target lives */
+#define RETRY_MS         100 /* retry interval when no descriptor is left for a new client */
+#define CONNECT_TRIES    30  /* of LOOK_SECONDS each: the target's queue may be full */
 
 struct header {
     uint32_t magic;
@@ -48,13 +48,13 @@ struct header {
 
 /* ---- sockets ---------------------------------------------------------------------------- */
 
-/* A socket's other end. */
+/* A connected socket and how long to wait for its peer. */
 struct end {
     int fd;
-    bool outlast; /* wait as long as its process lives; else as long as the socket's time limit */
+    bool outlast; /* wait as long as the peer's process lives; else up to the socket's timeout */
 };
 
-/* Ends a socket, its copies in forked children as well. */
+/* Shuts a socket down, including its duplicates in forked children, and closes it. */
 static void cut(int fd)
 {
     if (fd < 0)
@@ -70,8 +70,9 @@ static bool peer_of(int fd, struct ucred *out)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &size) == 0;
 }
 
-/* Its end of the socket may outlive it in a forked child, so that no end of file tells. A process
- * in a pid namespace that is none of ours cannot be looked after: there the end of file must do. */
+/* Does the peer's process live? A forked child may keep its end of the socket open, so end of file
+ * alone is not enough. A process in a foreign pid namespace cannot be checked: it counts as alive,
+ * and only end of file shows its death. */
 static bool lives(int fd)
 {
     struct ucred peer = {.pid = 0};
@@ -134,7 +135,7 @@ static int send_status(struct end end, int status)
     return send_all(end, &wire, sizeof(wire));
 }
 
-/* The peer's status, or -EHOSTUNREACH. -EIO for what is no error number. */
+/* The peer's status, or -EHOSTUNREACH. -EIO for a value that is not an error number. */
 static int receive_status(struct end end)
 {
     int32_t wire = 0;
@@ -146,7 +147,7 @@ static int receive_status(struct end end)
 static socklen_t make_name(uint32_t pid, uint64_t nonce, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-    /* A leading zero byte: the abstract namespace, nothing in a file system. */
+    /* The leading zero byte selects the abstract namespace: no file. */
     int len =
         snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64, pid, nonce);
 
@@ -172,7 +173,7 @@ static void limit_time(int fd, int seconds)
 
 struct connection {
     int fd;
-    uint64_t served; /* when, counted in requests */
+    uint64_t served; /* the last request's number */
 };
 
 struct wire_server {
@@ -180,14 +181,14 @@ struct wire_server {
     pthread_t thread;
     int stop; /* an eventfd */
     int listener;
-    bool starved; /* of descriptors for new clients */
+    bool starved; /* no descriptor is left for new clients */
     unsigned clients;
     struct connection client[MAX_CLIENTS];
     uint64_t requests;
     char piece[PIECE_BYTES];
-    pthread_mutex_t lock; /* what follows; never held while serving */
+    pthread_mutex_t lock; /* protects what follows; never held while serving */
     bool stopping;
-    int serving; /* the connection being served, -1: none */
+    int serving; /* the socket being served, -1: none */
 };
 
 static int serve_write(struct wire_server *server, struct end end, struct loopback_access access)
@@ -229,7 +230,7 @@ static int serve_read(struct wire_server *server, struct end end, struct loopbac
     return rc;
 }
 
-/* One request. Not 0: the connection is of no more use. */
+/* Serves one request. Non-zero: the connection must be closed. */
 static int serve(struct wire_server *server, struct end end)
 {
     struct loopback_access access;
@@ -255,7 +256,8 @@ static int serve(struct wire_server *server, struct end end)
     return access.write ? serve_write(server, end, access) : serve_read(server, end, access);
 }
 
-/* Whoever stops the server cuts the connection that keeps it. */
+/* Serves a request unless the server is stopping. wire_server_stop() shuts `serving` down, which
+ * ends a request in progress. */
 static int serve_unless_stopping(struct wire_server *server, struct connection *client)
 {
     bool stopping;
@@ -279,7 +281,7 @@ static void drop(struct wire_server *server, unsigned index)
     server->client[index] = server->client[--server->clients];
 }
 
-/* The one that has been quiet longest; it connects again when it wants something. */
+/* Drops the least recently served client, which reconnects for its next request. */
 static void make_room(struct wire_server *server)
 {
     unsigned quiet = 0;
@@ -307,8 +309,8 @@ static void admit(struct wire_server *server)
     server->client[server->clients++] = (struct connection){fd, ++server->requests};
 }
 
-/* Waits for something to do. A listener that cannot be served is left out for a while, or it would
- * wake us for ever. */
+/* Polls the sockets. While no descriptor is left for a new client, the listener is left out for
+ * RETRY_MS, since it would otherwise wake us continuously. */
 static int await(struct wire_server *server, struct pollfd *polls)
 {
     polls[0] = (struct pollfd){.fd = server->stop, .events = POLLIN};
@@ -331,7 +333,7 @@ static void *serve_all(void *arg)
             continue;
         if (polls[0].revents)
             return NULL;
-        /* From the last: a removed one is replaced by one that was served already. */
+        /* From the last to the first: drop() moves an already served client into the gap. */
         for (unsigned i = server->clients; i-- > 0;)
             if (polls[i + 2].revents && serve_unless_stopping(server, &server->client[i]))
                 drop(server, i);
@@ -345,7 +347,7 @@ static int start_thread(struct wire_server *server)
     sigset_t all, before;
     int rc;
 
-    /* Signals are the application's threads' business. */
+    /* Leave signals to the application's threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&server->thread, NULL, serve_all, server);
@@ -357,7 +359,7 @@ static int listen_on(int fd, uint64_t *nonce)
 {
     struct sockaddr_un name;
 
-    /* 0 stands for "not listening". */
+    /* 0 means "not listening". */
     if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce) || !*nonce)
         *nonce = (uint64_t)(uintptr_t)nonce;
     if (bind(fd, (struct sockaddr *)&name, make_name((uint32_t)getpid(), *nonce, &name)) ||
@@ -397,12 +399,13 @@ close_all:
     return rc;
 }
 
-/* Those who wait to be let in would wait on where a forked child has the listener as well. */
+/* Disconnects clients in the listener's queue: they would keep waiting if a forked child also holds
+ * the listener. */
 static void turn_away(int listener)
 {
     int fd;
 
-    shutdown(listener, SHUT_RDWR); /* none comes any more, and accept does not wait */
+    shutdown(listener, SHUT_RDWR); /* no new clients, and accept does not block */
     while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         cut(fd);
     close(listener);
@@ -430,7 +433,7 @@ void wire_server_stop(struct wire_server *server)
 /* ---- the initiator ---------------------------------------------------------------------- */
 
 struct wire_client {
-    struct wire_client *next; /* of its domain's */
+    struct wire_client *next; /* in its domain's list */
     unsigned users;
     struct loopback_address address;
     pthread_mutex_t lock; /* one request at a time */
@@ -566,7 +569,7 @@ static int refused(const struct loopback_access *access, int rc)
         hmreg_strerror(rc));
 }
 
-/* Asks for the access: 0, -EHOSTUNREACH or the target's refusal, no error recorded. */
+/* Sends the request: 0, -EHOSTUNREACH or the target's refusal; records no error. */
 static int ask(struct wire_client *client, const struct loopback_access *access)
 {
     struct header header = {
@@ -583,8 +586,8 @@ static int ask(struct wire_client *client, const struct loopback_access *access)
     return rc ? rc : receive_status(target_of(client));
 }
 
-/* A connection of before may have been closed to make room for others: then no byte was moved,
- * and the same is asked on a new one. */
+/* The target may have closed an idle connection in favour of other clients. No data has moved in
+ * that case, so the request is repeated on a new connection. */
 static int request(struct wire_client *client, const struct loopback_access *access)
 {
     int rc = client->fd >= 0 ? ask(client, access) : -EHOSTUNREACH;
@@ -602,7 +605,8 @@ static int request(struct wire_client *client, const struct loopback_access *acc
     return rc ? refused(access, rc) : 0;
 }
 
-/* Any failure but a refused request leaves the stream in the middle: connect anew next time. */
+/* Any failure except the target's final status leaves the stream out of sync: disconnects, so that
+ * the next request reconnects. */
 static int exchange(struct wire_client *client, struct hmreg *lib,
                     const struct loopback_access *access, void *local)
 {
@@ -621,7 +625,7 @@ static int exchange(struct wire_client *client, struct hmreg *lib,
     return rc;
 }
 
-/* All of the local side before a byte moves. */
+/* Checks all of the local buffer before any data moves. */
 static int check_local(struct hmreg *lib, const struct loopback_access *access, const void *local)
 {
     struct resolved found;

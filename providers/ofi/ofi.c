@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The libfabric provider: a registration in libfabric's words. It is compiled against whatever
- * libfabric is installed, from 1.17 on, and run with that or a newer one: what came later is
- * declared in ofi_abi.h, and used only where both the library loaded and the version the
- * application gave fi_getinfo() know it, since a provider reads newer fields of an older
- * application's structs for garbage.
+ * The libfabric provider: registers through fi_mr_regattr(). It compiles against any libfabric
+ * from 1.17 on and runs with that version or a newer one. ofi_abi.h declares later additions; we
+ * use them only if both the loaded library and the API version that the application passed to
+ * fi_getinfo() have them, since with an older API version the application's structs lack the
+ * newer fields.
  */
 #include "core/base/error.h"
 #include "providers/ofi/ofi_abi.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Our values are libfabric's, so that rights, modes, flags and errors pass as they are. */
+/* Our values equal libfabric's, so rights, modes, flags and errors need no translation. */
 #define SAME(ours, theirs) _Static_assert((uint64_t)(ours) == (uint64_t)(theirs), #ours)
 SAME(HMREG_READ, FI_READ);
 SAME(HMREG_WRITE, FI_WRITE);
@@ -56,25 +56,25 @@ struct ofi {
     struct fid_domain *domain;       /* the caller's */
     const struct ofi_fabric *fabric; /* NULL: unknown */
     char name[64];
-    uint32_t api_version; /* the application's, given to fi_getinfo() */
+    uint32_t api_version; /* that the application passed to fi_getinfo() */
     bool hmem;
-    bool pins;  /* the fabric needs pages */
-    bool auth;  /* it has authorization keys */
-    bool async; /* regions complete in a queue */
+    bool pins;  /* the fabric needs struct pages under a mapping */
+    bool auth;  /* it supports authorization keys */
+    bool async; /* regions complete through an event queue */
     uint32_t mr_mode;
-    pthread_mutex_t lock; /* the states of regions */
+    pthread_mutex_t lock; /* protects the regions' states */
 };
 
-/* How far a region is, where the mode makes that a question. */
+/* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
 struct state {
-    bool keyed; /* peers may reach it */
+    bool keyed; /* it has remote access */
     bool event; /* HMREG_RMA_EVENT */
     bool bound; /* to an endpoint */
     bool enabled;
 };
 #define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
 
-/* Do both the library loaded and the application's version have what came with this one? */
+/* Are both the loaded library and the application's API version at least this version? */
 static bool has(const struct ofi *ofi, uint32_t version)
 {
     return FI_VERSION_GE(fi_version(), version) && FI_VERSION_GE(ofi->api_version, version);
@@ -135,7 +135,7 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
     rc = path == HMREG_PATH_DMABUF ? can_dmabuf(ofi, why) : 0;
     if (rc)
         return rc;
-    /* Without it libfabric ignores the iface, and takes a device's address for the CPU's. */
+    /* Without FI_HMEM libfabric ignores iface and treats a device address as a CPU address. */
     if (!ofi->hmem)
         return hmreg_refuse(why, -EOPNOTSUPP, "no-fi-hmem",
                             "the domain is without FI_HMEM, so %s takes no device memory: ask "
@@ -147,7 +147,7 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Some providers answer with positive numbers. */
+/* Some providers return positive error numbers. */
 static int negative(int rc)
 {
     return rc > 0 ? -rc : rc;
@@ -159,7 +159,7 @@ static int fail(const struct ofi *ofi, int rc, const char *call)
                              fi_strerror(-rc));
 }
 
-/* Would another path fail as well? Then it is no refusal of this one. */
+/* True if another path would fail too: then the error is not a refusal of this path. */
 static bool is_of_request(int rc)
 {
     return rc == -FI_ENOMEM || rc == -FI_ENOKEY || rc == -FI_EAGAIN || rc == -EMFILE ||
@@ -192,8 +192,9 @@ static int registration_failed(const struct ofi *ofi, const struct provider_requ
                         remedy(req->path, rc));
 }
 
-/* Can the kernel find pages under the mapping? What it answers for a byte of our own, it will
- * answer for every transfer. Where the call itself is forbidden, the fabric does without too. */
+/* Can the kernel find struct pages under the mapping? A one-byte read from our own process gives
+ * the result that every transfer will get. If the system call is forbidden, the fabric does not
+ * use it either. */
 static int probe_pages(const struct ofi *ofi, const struct provider_request *req,
                        struct hmreg_reason *why)
 {
@@ -212,7 +213,7 @@ static int probe_pages(const struct ofi *ofi, const struct provider_request *req
     return 0;
 }
 
-/* ROCm's device has a field since libfabric 2.5; before, it was to be 0. */
+/* ROCm's device has a field since libfabric 2.5; before, the field had to be 0. */
 static void name_device(const struct ofi *ofi, const struct provider_request *req,
                         struct fi_mr_attr *attr)
 {
@@ -243,7 +244,7 @@ static void describe(const struct ofi *ofi, const struct provider_request *req,
 static int call_regattr(const struct ofi *ofi, const struct provider_request *req,
                         struct fid_mr **mr)
 {
-    /* Claims about the memory are of use to who looks at it, with the address alone. */
+    /* Flags that describe the memory matter only to a provider that inspects it by address. */
     uint64_t known =
         req->path == HMREG_PATH_PEERMEM ? UINT64_MAX : HMREG_RMA_EVENT | HMREG_RMA_PMEM;
     uint64_t flags = req->flags & known;
@@ -270,7 +271,7 @@ static bool starts_enabled(const struct ofi *ofi, const struct provider_request 
            !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && (req->flags & HMREG_RMA_EVENT));
 }
 
-/* NULL where regions have none. */
+/* *out is NULL if this domain's regions need no state. */
 static int state_new(const struct ofi *ofi, const struct provider_request *req, struct state **out)
 {
     struct state *state = NULL;
@@ -295,7 +296,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     struct state *state = NULL;
     int rc = 0;
 
-    /* It would take the key, and let everybody in. */
+    /* Such a fabric would accept the key and then admit every peer. */
     if (req->auth_key_size && !ofi->auth)
         return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but %s has no authorization keys",
                           ofi->name);
@@ -330,7 +331,7 @@ static int dereg(void *self, struct provider_mr *mr)
     return rc ? fail(self, rc, "fi_close() of a memory region") : 0;
 }
 
-/* Of a registration that completes later: they come with its event. */
+/* Re-reads desc and key of an asynchronous registration, available once its event arrived. */
 static void look(void *self, struct provider_mr *mr)
 {
     const struct state *state = mr->priv;
@@ -420,7 +421,7 @@ static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct stat
     return 0;
 }
 
-/* Regions that were never disabled are left alone. */
+/* Does nothing for regions that never were disabled. */
 static int enable(void *self, struct provider_mr *mr)
 {
     struct ofi *ofi = self;
@@ -572,14 +573,14 @@ static uint32_t iov_limit(const struct ofi *ofi, size_t stated)
     return one ? 1 : stated < UINT32_MAX ? (uint32_t)stated : UINT32_MAX;
 }
 
-/* A config too short to say so is refused by who knows its size. */
+/* hmreg_domain_create() rejects a config too short to have flags. */
 static bool is_async(const struct hmreg_domain_config *config)
 {
     return config && config->size >= offsetof(struct hmreg_domain_config, order) &&
            (config->flags & HMREG_OFI_ASYNC);
 }
 
-/* libfabric 2 still takes FI_REG_MR when the queue is bound, and never reports an event there. */
+/* libfabric 2 still accepts FI_REG_MR in fi_domain_bind(), but never reports an event. */
 static int check_async(const struct hmreg_domain_config *config)
 {
     uint32_t loaded = fi_version();
@@ -604,7 +605,7 @@ static bool may_close_anywhere(const struct ofi *ofi, const struct fi_info *info
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
-    /* libfabric states no longest region. Many of its versions want unique keys of all regions. */
+    /* libfabric reports no maximum length. Many versions need unique keys for all regions. */
     struct provider_caps caps = {
         .domain_flags = HMREG_OFI_ASYNC, .max_len = UINT64_MAX, .local_keys = true};
     struct ofi *ofi;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What headers of libfabric from 1.17 to 2.x do not all have. Names that came after 1.17 are
- * declared here where the installed header lacks them; names that went, or that a pragma warns
- * about, are ours everywhere. The header this is compiled with says nothing about the library that
- * will be loaded: what to use is decided by fi_version() and the application's API version.
+ * Declarations that some libfabric headers from 1.17 to 2.x lack. Names added after 1.17 are
+ * declared here if the installed header lacks them; for removed names, and names that a pragma
+ * warns about, we always use our own. The header at compile time says nothing about the library
+ * loaded at run time: fi_version() and the application's API version decide what we use.
  */
 #ifndef HMREG_PROVIDERS_OFI_OFI_ABI_H
 #define HMREG_PROVIDERS_OFI_OFI_ABI_H
@@ -16,8 +16,8 @@
 
 #include "providers/ofi/ofi_deprecated.h"
 
-/* The versions that brought FI_MR_DMABUF and three fields of fi_mr_attr, and that took away
- * registrations that complete later. */
+/* The versions that added FI_MR_DMABUF and three fields of fi_mr_attr, and the version that removed
+ * asynchronous registration. */
 #define OFI_HMEM_DATA_VERSION FI_VERSION(1, 19)
 #define OFI_DMABUF_VERSION    FI_VERSION(1, 20)
 #define OFI_PAGE_SIZE_VERSION FI_VERSION(1, 22)
@@ -39,7 +39,7 @@ _Static_assert(sizeof(struct fi_mr_dmabuf) == 32 && offsetof(struct fi_mr_dmabuf
                    offsetof(struct fi_mr_dmabuf, base_addr) == 24,
                "one layout in every libfabric");
 
-/* fi_mr_attr with the room that a libfabric 2 may look at; what it has beyond these stays zero. */
+/* fi_mr_attr, padded to the size that libfabric 2 may read; fields unknown here stay zero. */
 union ofi_mr_attr {
     struct fi_mr_attr known;
     struct {
@@ -54,7 +54,7 @@ _Static_assert(offsetof(struct fi_mr_attr, iface) == 64 &&
                    offsetof(struct fi_mr_attr, device) == 72,
                "the last fields of libfabric 1.17");
 
-#ifdef FI_MR_SINGLE_USE /* the header is of libfabric 2, which has them all */
+#ifdef FI_MR_SINGLE_USE /* a libfabric 2 header, which has all fields */
 _Static_assert(
     offsetof(struct fi_mr_attr, hmem_data) == offsetof(union ofi_mr_attr, later.hmem_data) &&
         offsetof(struct fi_mr_attr, page_size) == offsetof(union ofi_mr_attr, later.page_size) &&

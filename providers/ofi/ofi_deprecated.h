@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Names that libfabric 2 marks as deprecated, as our own. Its macros carry a pragma that warns at
- * each use, which no option switches off and -Werror makes an error. Only in a system header is it
- * silent; hence the pragma below, and hence this file holds nothing but the comparison with the
- * installed header, where that still has the names.
+ * Our own definitions of names that libfabric 2 deprecates. Its macros contain a pragma that warns
+ * at each use; no option disables it, and -Werror makes it an error. It is silent only in a system
+ * header: hence the pragma below, and hence this file also holds the comparison with the installed
+ * header, if that still has the names, and nothing else.
  */
 #ifndef HMREG_PROVIDERS_OFI_OFI_DEPRECATED_H
 #define HMREG_PROVIDERS_OFI_OFI_DEPRECATED_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See ofi_fabric.h. libfabric reads its settings from the environment once, when the first
- * fi_getinfo() starts its providers, and offers no way to ask for the values it took; a program
- * that changes them afterwards is not believed by it, but is by us.
+ * fi_getinfo() starts its providers, and has no call that returns them. We read the environment
+ * later, so if a program changes a setting after that, we see a value that libfabric does not use.
  */
 #include "providers/ofi/ofi_fabric.h"
 
@@ -17,9 +17,9 @@
  * shm: a transfer above 4 KiB is one process_vm_readv(2) or _writev(2) by either side (CMA). With
  *   FI_HMEM, whose memory these calls could not reach, or without CMA, each side copies to and
  *   from shared memory itself.
- * tcp, net (libfabric 1.17's, which is tcp since): from the size set, send(2) is told MSG_ZEROCOPY.
- * cxi, opx: before the version given cxi takes the struct fi_mr_dmabuf for an iovec, which makes
- *   an address of the descriptor; opx refuses the flag.
+ * tcp, net (1.17's name; later renamed tcp): from the size set, send(2) gets MSG_ZEROCOPY.
+ * cxi, opx: before the version given, cxi reads the struct fi_mr_dmabuf as an iovec and so takes
+ *   the descriptor for an address; opx refuses the flag.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
@@ -61,7 +61,7 @@ const struct ofi_fabric *ofi_fabric_find(const char *name)
     return NULL;
 }
 
-/* As libfabric reads a switch; anything else leaves its default, which is off. */
+/* Parses a boolean as libfabric does; any other value means the default, which is off. */
 static bool is_on(const char *value)
 {
     return !strcasecmp(value, "1") || !strcasecmp(value, "on") || !strcasecmp(value, "true") ||

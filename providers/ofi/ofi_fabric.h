@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What libfabric does not tell about its providers: how each moves bytes, and so which memory it
- * can reach. One row a core provider ("verbs" of "verbs;ofi_rxm"). One that is not listed is not
- * guessed at: paths that depend on the answer are refused.
+ * Properties that libfabric does not report about its providers: how each moves bytes, and so which
+ * memory it can access. One row per core provider ("verbs" in "verbs;ofi_rxm"). For an unlisted
+ * provider, paths that depend on these properties are refused.
  */
 #ifndef HMREG_PROVIDERS_OFI_OFI_FABRIC_H
 #define HMREG_PROVIDERS_OFI_OFI_FABRIC_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Through which the kernel must find the pages of a transfer, which a mapping of device memory
+/* Whether transfers use a system call that needs struct pages, which a CPU mapping of device memory
  * does not have. */
 enum ofi_pinning {
     PINS_NEVER = 0,
@@ -20,22 +20,24 @@ enum ofi_pinning {
 
 struct ofi_fabric {
     const char *core;
-    bool cpu;         /* moves bytes with the CPU, from inside the process */
-    uint32_t dmabuf;  /* the first libfabric in which it imports dmabufs (FI_MR_DMABUF); 0: none */
-    bool caches;      /* puts libfabric's registration cache above the device */
-    bool first_range; /* takes regions of several ranges, and lets peers reach the first only */
+    bool cpu; /* moves bytes with the CPU, from inside the process */
+    uint32_t
+        dmabuf;  /* first libfabric version in which it imports dmabufs (FI_MR_DMABUF); 0: none */
+    bool caches; /* uses libfabric's registration cache above the device */
+    bool first_range; /* accepts several ranges per region, but gives peers access only to the first
+                       */
     enum ofi_pinning pins;
-    const char *setting; /* the environment variable that decides about it */
-    const char *pinner;  /* what it uses then, for messages: "...: turn it off with ..." */
+    const char *setting; /* the environment variable that controls it */
+    const char *pinner;  /* the call it uses then, for messages: "...: turn it off with ..." */
 };
 
-/* The row of a provider's name as fi_info has it; NULL: unknown. name may be NULL. */
+/* The row for a provider's name as in fi_info; NULL: unknown. name may be NULL. */
 const struct ofi_fabric *ofi_fabric_find(const char *name);
 
-/* Does it need pages, as it was set up? hmem: the domain has FI_HMEM. */
+/* Do its transfers need struct pages with the current settings? hmem: the domain has FI_HMEM. */
 bool ofi_fabric_pins(const struct ofi_fabric *fabric, bool hmem);
 
-/* Has it a cache of registrations that is on, as far as the environment tells? */
+/* Is its registration cache on, according to the environment? */
 bool ofi_fabric_caches(const struct ofi_fabric *fabric);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The verbs provider: regions of a protection domain. Host memory by its address; device memory
- * by a dmabuf where the device imports those, or by its address where the kernel has a client for
- * that vendor's peer memory.
+ * The verbs provider: memory regions of a protection domain. It registers host memory by address;
+ * device memory by dmabuf if the device imports dmabufs, or by address if the kernel has a
+ * peer-memory client for that vendor.
  *
- * The device reaches memory by its virtual address, needs local buffers registered too, chooses
- * the keys and pins the pages, so they must be there. What a key without remote access is varies
- * between drivers (0, or the local key's value): it is hidden. So is the address in the ibv_mr:
- * of a dmabuf's region it is an offset.
+ * The device accesses memory by virtual address, needs local buffers registered too, chooses the
+ * keys and pins the pages, so they must exist. The rkey of a region without remote access varies
+ * between drivers (0, or the lkey): we hide it. We also hide the address in the ibv_mr, which for
+ * a dmabuf is an offset.
  *
- * Calls that came after the first libibverbs of its ABI (ibv_reg_dmabuf_mr(), ibv_reg_mr_ex()) are
- * looked up at run time, and used where the one that is loaded has them.
+ * Calls newer than the first libibverbs of this ABI (ibv_reg_dmabuf_mr(), ibv_reg_mr_ex()) are
+ * looked up at run time and used if the loaded libibverbs has them.
  *
- * Forks: nothing is called here. Where the kernel does not copy pinned pages for a child by itself
- * (ibv_is_fork_initialized() says IBV_FORK_UNNEEDED where it does), a program that forks calls
- * ibv_fork_init() before anything in it registers memory; a library that did so later, after
- * others have registered, would spoil the accounts that libibverbs keeps from then on.
+ * Fork: this provider calls nothing. Unless the kernel copies pinned pages for a child
+ * (ibv_is_fork_initialized() returns IBV_FORK_UNNEEDED), a program that forks must call
+ * ibv_fork_init() before anything in it registers memory. A library must not: called after other
+ * registrations, it would corrupt the page accounting that libibverbs then begins.
  */
 #include "core/base/error.h"
 #include "providers/provider.h"
@@ -33,14 +33,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define KERNEL_ENOTSUPP 524 /* the kernel's own, which leaks to its users */
+#define KERNEL_ENOTSUPP 524 /* kernel-internal, leaks to user space */
 
 /* ibv_reg_dmabuf_mr() of rdma-core 34. */
 typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,
                                        uint64_t iova, int fd, int access);
 
-/* ibv_reg_mr_ex() of rdma-core 59, for every kind of region: some drivers have it alone, most have
- * the call above alone. It reads the fields that comp_mask names; later ones come behind them. */
+/* ibv_reg_mr_ex() of rdma-core 59, for every kind of region: some drivers implement only it, most
+ * only the call above. It reads the fields that comp_mask names; later versions append fields. */
 struct mr_init_attr {
     size_t length;
     int access;
@@ -58,20 +58,20 @@ typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr)
 
 struct verbs {
     struct ibv_pd *pd; /* borrowed */
-    int max_mr;        /* regions the device has; 0: it does not say */
-    atomic_int live;   /* ours */
+    int max_mr;        /* the device's limit of regions; 0: unknown */
+    atomic_int live;   /* regions registered here */
     bool iwarp;
-    bool odp;                    /* the device pages on demand */
+    bool odp;                    /* on-demand paging */
     uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
-    reg_dmabuf_call *reg_dmabuf; /* these two: NULL where libibverbs lacks it... */
-    reg_ex_call *reg_ex;         /* ...or where the device takes dmabufs by the other */
-    int dmabuf_errno;            /* 0: the device imports dmabufs; else what it answered */
+    reg_dmabuf_call *reg_dmabuf; /* this and reg_ex: NULL if libibverbs lacks it; */
+    reg_ex_call *reg_ex;         /* reg_dmabuf also if the device needs reg_ex */
+    int dmabuf_errno;            /* 0: the device imports dmabufs; else the probe's errno */
 };
 
 /* ---- access ----------------------------------------------------------------------------- */
 
-/* What writes into the memory from outside needs LOCAL_WRITE: receives, the answers to reads, and
- * peers' writes. */
+/* Everything that makes the device write into the region needs LOCAL_WRITE: receives, read
+ * responses and peers' writes. */
 static const struct {
     uint64_t right;
     unsigned access;
@@ -91,11 +91,11 @@ static unsigned translate_access(const struct verbs *verbs, uint64_t wanted)
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
         if (wanted & rights[i].right)
             access |= rights[i].access;
-    /* iWARP answers a read by a write to the reader's buffer, by its key. */
+    /* iWARP delivers a read response as a write to the reader's buffer through its key. */
     if (verbs->iwarp && (wanted & HMREG_READ))
         access |= IBV_ACCESS_REMOTE_WRITE;
-    /* All atomic operations of verbs fetch: who may only write must not learn by one what is there,
-     * unless the domain says so. */
+    /* Every verbs atomic returns the old value, so it would let a peer read with a write right
+     * alone: granted only if the domain asks for it. */
     if ((verbs->flags & HMREG_VERBS_ATOMICS) && (wanted & HMREG_REMOTE_WRITE))
         access |= IBV_ACCESS_REMOTE_ATOMIC;
     if (verbs->flags & HMREG_VERBS_RELAXED_ORDERING)
@@ -129,7 +129,7 @@ static int fail_nomem(const struct verbs *verbs, size_t len)
                              len, words, verbs->max_mr);
 }
 
-/* Words for what else ibv_reg_mr() answers; they vary by driver. */
+/* Explains other errors of ibv_reg_mr(), which vary by driver. */
 static const char *advice(int errnum)
 {
     switch (errnum) {
@@ -158,7 +158,7 @@ static int fail_reg(const struct verbs *verbs, const struct iovec *iov, unsigned
                              advice(errnum));
 }
 
-/* Words for what ibv_reg_dmabuf_mr() answers. */
+/* Explains errors of ibv_reg_dmabuf_mr(). */
 static const char *dmabuf_advice(int errnum)
 {
     switch (errnum) {
@@ -197,7 +197,7 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
                         device_name(verbs), hmreg_iface_name(iface), hmreg_strerror(errnum));
 }
 
-/* Would another path fail as well? Then it is no refusal of this one. */
+/* True if another path would fail too: then the error is not a refusal of this path. */
 static bool is_of_request(int errnum)
 {
     return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE ||
@@ -238,8 +238,8 @@ static struct ibv_mr *call_device(const struct verbs *verbs, const struct provid
 {
     const struct iovec *iov = &req->iov[0];
 
-    errno = 0;                          /* some drivers fail without a word */
-    if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no windows to these */
+    errno = 0;                          /* some drivers fail without setting it */
+    if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no memory windows to them */
         return import_dmabuf(verbs, req->dmabuf->offset, iov->iov_len,
                              (uint64_t)(uintptr_t)iov->iov_base, req->dmabuf->fd,
                              (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
@@ -248,8 +248,8 @@ static struct ibv_mr *call_device(const struct verbs *verbs, const struct provid
     return ibv_reg_mr(verbs->pd, iov->iov_base, iov->iov_len, access);
 }
 
-/* Relaxed ordering is a hint. libibverbs drops it for kernels that do not know it, but not of
- * dmabufs, and drivers differ. */
+/* Relaxed ordering is a hint, so we retry without it. libibverbs drops it for kernels that do not
+ * know it, but not for dmabufs, and drivers differ. */
 static struct ibv_mr *call_device_twice(const struct verbs *verbs,
                                         const struct provider_request *req, unsigned access)
 {
@@ -260,8 +260,8 @@ static struct ibv_mr *call_device_twice(const struct verbs *verbs,
     return call_device(verbs, req, access & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING);
 }
 
-/* The device maps whole pages: where the range begins in its page must be the same for its
- * address and in the dmabuf. */
+/* The device maps whole pages, so the address and the dmabuf's offset must agree in their offset
+ * within a page. */
 static int check_offset(const struct provider_request *req, struct hmreg_reason *why)
 {
     uint64_t addr = (uint64_t)(uintptr_t)req->iov[0].iov_base;
@@ -276,7 +276,7 @@ static int check_offset(const struct provider_request *req, struct hmreg_reason 
                         addr & (page - 1), req->dmabuf->offset & (page - 1), page);
 }
 
-/* A region of ours, counted; the device may have fewer left, others use it too. */
+/* Counts a region of this domain. The device may have fewer left, since others use it too. */
 static int count_region(struct verbs *verbs)
 {
     if (atomic_fetch_add(&verbs->live, 1) < verbs->max_mr || !verbs->max_mr)
@@ -323,8 +323,8 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
     return rc;
 }
 
-/* A window keeps the region: EBUSY, of Soft-RoCE EINVAL. Only a domain that allows windows can
- * have one, so elsewhere EINVAL is what it says: no such region. */
+/* A region with a bound memory window cannot be deregistered: EBUSY, on Soft-RoCE EINVAL. In a
+ * domain without windows EINVAL means what it says: no such region. */
 static bool is_busy(const struct verbs *verbs, int errnum)
 {
     return errnum == EBUSY || (errnum == EINVAL && (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS));
@@ -335,7 +335,7 @@ static int dereg(void *self, struct provider_mr *mr)
     struct verbs *verbs = self;
     int errnum = ibv_dereg_mr(mr->priv);
 
-    if (errnum < 0) /* the older convention */
+    if (errnum < 0) /* older convention: -1 and errno */
         errnum = errno ? errno : EIO;
     if (is_busy(verbs, errnum))
         return hmreg_fail_vendor(-EBUSY, "verbs", errnum, hmreg_strerror(errnum),
@@ -351,7 +351,7 @@ static int dereg(void *self, struct provider_mr *mr)
 
 /* ---- paths ------------------------------------------------------------------------------ */
 
-/* A call of the libibverbs that is loaded: in view of all, or ours alone. */
+/* Looks a function up in the loaded libibverbs, in the global scope or through its own handle. */
 static void *find_call(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name), *library;
@@ -362,11 +362,11 @@ static void *find_call(const char *name)
     if (!library)
         return NULL;
     found = dlsym(library, name);
-    dlclose(library); /* we are linked to it: it stays */
+    dlclose(library); /* we are linked against it: it stays loaded */
     return found;
 }
 
-/* A descriptor that is none is looked at only by a driver that imports dmabufs. */
+/* Probes with an invalid descriptor: only a driver that imports dmabufs reads it (EBADF). */
 static int ask_device(const struct verbs *verbs)
 {
     struct ibv_mr *mr;
@@ -380,8 +380,8 @@ static int ask_device(const struct verbs *verbs)
     return errno == EBADF ? 0 : errno ? errno : EIO;
 }
 
-/* By which call the device imports dmabufs: the newer one where the older is not there, or its
- * driver does not have it. */
+/* Selects the call that imports dmabufs: the newer one if libibverbs or the driver lacks the older.
+ * Returns 0 or the probe's errno. */
 static int probe_dmabuf(struct verbs *verbs)
 {
     int errnum = verbs->reg_dmabuf ? ask_device(verbs) : ENOSYS;
@@ -498,8 +498,8 @@ static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *
     return verbs;
 }
 
-/* A right that is asked for is never left out. A config too short to have flags is refused by who
- * knows its size. */
+/* Fails if the domain asks for atomics that the device lacks, since requested rights are never
+ * dropped. hmreg_domain_create() rejects a config too short to have flags. */
 static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *limits,
                          const struct hmreg_domain_config *config)
 {
@@ -536,6 +536,7 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     describe(verbs, &limits, &caps);
     rc = hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
     if (!rc && config)
-        verbs->flags = config->flags & caps.domain_flags; /* checked by now */
+        verbs->flags =
+            config->flags & caps.domain_flags; /* hmreg_domain_create() has checked them */
     return rc;
 }

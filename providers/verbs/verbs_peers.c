@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See verbs_peers.h. Kernels with the interface for peer memory (those of MLNX_OFED and some
- * distributions, no upstream one) list its clients in /sys/kernel/mm/memory_peers. NVIDIA's
- * modules may also be loaded where that list does not exist. A client that is listed may still
- * refuse an address: registering decides, this only spares attempts that cannot succeed.
+ * See verbs_peers.h. Kernels with the peer-memory interface (MLNX_OFED's and some distributions',
+ * no upstream kernel) list its clients in /sys/kernel/mm/memory_peers. NVIDIA's modules may also
+ * be loaded without that list. A listed client may still refuse an address: registration decides;
+ * this check only avoids attempts that cannot succeed.
  */
 #include "providers/verbs/verbs_peers.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A client belongs to the vendor its name begins with; others may serve any. */
+/* The prefix of a client's name identifies the vendor; a client without a match may serve any. */
 static const struct {
     const char *prefix;
     enum hmreg_iface iface;
@@ -55,7 +55,7 @@ static bool loaded(const char *sys, const char *module)
     return !access(path, F_OK);
 }
 
-/* EFA's driver has a client of its own for NVIDIA's memory, which no list shows. */
+/* EFA's driver has a separate client for NVIDIA's memory, which no list shows. */
 static bool nvidias_loaded(const char *sys)
 {
     return loaded(sys, "nvidia_peermem") || loaded(sys, "nv_peer_mem") ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Peer memory, as far as the kernel shows it: can RDMA devices of this machine reach a vendor's
- * memory by its address?
+ * Peer memory, as far as the kernel shows it: can this machine's RDMA devices register a vendor's
+ * memory by address?
  */
 #ifndef HMREG_PROVIDERS_VERBS_VERBS_PEERS_H
 #define HMREG_PROVIDERS_VERBS_VERBS_PEERS_H
@@ -9,10 +9,10 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
-/* Has the kernel a client for this vendor's memory? sys: where sysfs is, "/sys". */
+/* Does the kernel have a peer-memory client for this vendor? sys: the sysfs mount, "/sys". */
 bool peers_serve(const char *sys, enum hmreg_iface iface);
 
-/* What would give it one: a part of a sentence. */
+/* How to get such a client: part of a sentence. */
 const char *peers_remedy(enum hmreg_iface iface);
 
 #endif
