@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT 1 /* raised when a key changes its meaning or goes; new keys do not raise it */
+#define FORMAT 1 /* raised when a key changes its meaning or is removed, not for a new key */
 
 json_t *doc_made(json_t *value)
 {
@@ -72,7 +72,7 @@ json_t *doc_hex(uint64_t number)
     return doc_made(json_sprintf("0x%" PRIx64, number));
 }
 
-/* JSON's numbers here are signed; what does not fit is as good as no limit. */
+/* jansson's integers are signed; a number that does not fit counts as no limit. */
 json_t *doc_count(uint64_t number, uint64_t none)
 {
     return doc_made(number == none || number > INT64_MAX ? json_null()

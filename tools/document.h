@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Building and reading the JSON document of a command. Values that are not known are null.
- * Addresses and identities are strings in hexadecimal, since they need all 64 bits; byte counts
- * are numbers. None of these returns NULL: without memory the program ends.
+ * Builds and reads the JSON document of a command. Unknown values are null. Addresses and
+ * identities are hexadecimal strings, since they need all 64 bits; byte counts are numbers. None of
+ * these functions returns NULL: without memory the program exits.
  */
 #ifndef HMREG_TOOLS_DOCUMENT_H
 #define HMREG_TOOLS_DOCUMENT_H
@@ -11,10 +11,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* What every command's document begins with. */
+/* A document with the fields that begin every command's document. */
 json_t *doc_new(const char *command);
 
-/* The value, or the end of the program if it is NULL. */
+/* Returns value; exits if it is NULL (no memory). */
 json_t *doc_made(json_t *value);
 void doc_set(json_t *object, const char *key, json_t *value);
 void doc_add(json_t *array, json_t *value);
@@ -28,16 +28,16 @@ json_t *doc_device(int device); /* null for "no device" */
 json_t *doc_error(const struct hmreg_error *error);
 json_t *doc_reason(const struct hmreg_reason *reason);
 
-/* Reading: "" and 0 for null and for what is absent. */
+/* Readers: "" and 0 for null and for absent keys. */
 const char *doc_words(const json_t *object, const char *key);
 uint64_t doc_number(const json_t *object, const char *key);
 bool doc_is(const json_t *object, const char *key);
-bool doc_has(const json_t *object, const char *key); /* there, and not null */
+bool doc_has(const json_t *object, const char *key); /* present and not null */
 
-/* "16 GiB", "640 B"; and a count for people, "no limit" for null. */
+/* "16 GiB", "640 B"; and a count as text, "no limit" for null. */
 const char *doc_bytes_words(uint64_t bytes, char buf[32]);
 
-/* To stdout. */
+/* Prints to stdout. */
 void doc_print_json(const json_t *document);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fabric.h. Host memory is judged by registering a page of it. Device memory is not
- * allocated for that (a CUDA allocation costs a context of hundreds of megabytes): each path is
- * judged by hmreg_domain_explain() on a domain that is allowed only this path.
+ * See fabric.h. Support for host memory is tested by registering a page. Device memory is not
+ * allocated for a test (a CUDA allocation costs a context of hundreds of megabytes): for each path
+ * we call hmreg_domain_explain() on a domain that allows only this path.
  */
 #include "tools/fabric.h"
 
@@ -15,7 +15,7 @@ static const enum hmreg_path device_paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEE
                                                HMREG_PATH_MAPPED};
 #define DEVICE_PATHS (sizeof(device_paths) / sizeof(device_paths[0]))
 
-/* Domains on one fabric: one as users get it, and one for each path of device memory. */
+/* Domains on one fabric: one with defaults, and one for each path of device memory. */
 struct domains {
     struct hmreg_domain *usual;
     struct hmreg_domain *only[DEVICE_PATHS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fabrics.h. Those of libhmreg itself are here; each other library has a file of its own.
+ * See fabrics.h. libhmreg's own fabrics are here; each other library has a separate file.
  */
 #include "tools/fabrics.h"
 
@@ -42,13 +42,13 @@ static const char *not_built(struct fabric_list *list)
 }
 #endif
 
-/* A library of fabrics. */
+/* A fabric library. */
 struct library {
     const char *provider;
     const char *name;
     void (*version)(char *buf, size_t size);
     const char *(*list)(struct fabric_list *list);
-    void (*lacks)(json_t *names); /* what came later than the one that is loaded; may be NULL */
+    void (*lacks)(json_t *names); /* features newer than the loaded version; may be NULL */
 };
 
 static const struct library libraries[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The fabrics of this machine, as JSON: of each library of fabrics that is built in, all.
+ * The fabrics of this machine, as JSON: all fabrics of every fabric library that is built in.
  */
 #ifndef HMREG_TOOLS_FABRICS_H
 #define HMREG_TOOLS_FABRICS_H
@@ -9,7 +9,7 @@
 
 /* Sets "fabric_libraries" and "fabrics" of a document. */
 void fabrics_describe(struct hmreg *lib, json_t *document);
-/* The same, with a list that has its lib and visit set. */
+/* The same, for a list whose lib and visit the caller has set. */
 void fabrics_visit(struct fabric_list *list, json_t *document);
 
 #endif

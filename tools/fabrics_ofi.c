@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The fabrics libfabric offers here. fi_getinfo() answers with one entry for each address,
- * endpoint type and protocol; memory is registered with a domain, so one of each provider and
- * domain is taken: the first, which is what an application with the same hints would get. With
- * FI_HMEM asked for first, since only then a provider registers device memory.
+ * The fabrics that libfabric offers on this machine. fi_getinfo() returns one entry per address,
+ * endpoint type and protocol. Memory is registered with a domain, so we take the first entry of
+ * each provider and domain, which an application with the same hints would get. The first query
+ * requests FI_HMEM, since a provider registers device memory only with it.
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From this version on libfabric imports dmabufs, if it is asked for by this version. */
+/* libfabric imports dmabufs from this version on, if the application requests this API version. */
 #define WANTED_VERSION FI_VERSION(1, 20)
 #define EVERY_MR_MODE                                                                              \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
@@ -36,7 +36,7 @@ static uint32_t api_version(void)
     return fi_version() < WANTED_VERSION ? fi_version() : WANTED_VERSION;
 }
 
-/* All that is offered with these capabilities; NULL: nothing. */
+/* All entries with these capabilities; NULL: none. */
 static struct fi_info *offered(uint64_t caps)
 {
     struct fi_info *hints = fi_allocinfo(), *found = NULL;

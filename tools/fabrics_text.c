@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fabrics_text.h. A machine has many of everything: domains of one fabric that differ in name
- * only share a line, so do devices of one iface that fare alike, and a reason that many have is
- * printed once, in the words of the first.
+ * See fabrics_text.h. To keep the output short, domains of one fabric that differ only in name
+ * share a line, as do devices of one iface with equal results; a reason that several rows share is
+ * printed once, with the text of the first.
  */
 #include "tools/fabrics_text.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- what shares a line ----------------------------------------------------------------- */
 
-/* A reason's name; errors that have none are told apart by their words. */
+/* A reason's name; errors without one are distinguished by their text. */
 static const char *reason_of(const json_t *path)
 {
     return doc_has(path, "slug") ? doc_words(path, "slug") : doc_words(path, "text");
@@ -75,7 +75,7 @@ static bool fabrics_alike(const json_t *one, const json_t *other)
     return all_memory_alike(json_object_get(one, "memory"), json_object_get(other, "memory"));
 }
 
-/* A line: fabrics from `first` on, up to `next`. */
+/* One line: the fabrics in [first, next). */
 struct line {
     const json_t *fabric;
     size_t next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The fabrics of `hmreg info` for people: what each demands, and what it can register.
+ * The fabrics of `hmreg info` as text: what each requires, and what it can register.
  */
 #ifndef HMREG_TOOLS_FABRICS_TEXT_H
 #define HMREG_TOOLS_FABRICS_TEXT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The RDMA devices libibverbs lists here.
+ * The RDMA devices that libibverbs lists on this machine.
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* rdma-core's version is no part of its interface, but of its files' names:
- * libibverbs.so.1.14.44.0 is of rdma-core 44.0. "" where the name is another. */
+/* rdma-core has no call that returns its version, so we parse the file's name:
+ * libibverbs.so.1.14.44.0 belongs to rdma-core 44.0. "" if the name has another form. */
 void verbs_version(char *buf, size_t size)
 {
     static const char name[] = "libibverbs.so.1.";

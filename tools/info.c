@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg info: what is here, what is not and why.
+ * hmreg info: what this machine offers, what is missing and why.
  */
 #include "tools/command.h"
 #include "tools/fabrics.h"

@@ -131,7 +131,7 @@ static void add_monitor(struct table *table, const json_t *userfaultfd)
         table_add(table, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
 }
 
-/* With the reason where a better one could not be had. */
+/* Adds the active monitor, with the reason if a better one is not available. */
 static void add_active(struct table *table, const json_t *monitor)
 {
     const char *why = doc_words(monitor, "why");

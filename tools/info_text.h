@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * `hmreg info` for people: its document as tables.
+ * Prints the document of `hmreg info` as tables.
  */
 #ifndef HMREG_TOOLS_INFO_TEXT_H
 #define HMREG_TOOLS_INFO_TEXT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A fabric connected with itself: RMA operations that leave through it and come back, waited for.
- * Every operation answers 0, or -1 and a sentence in why.
+ * A fabric connected to itself: blocking RMA operations through the fabric to this process. Every
+ * operation returns 0, or -1 with an error text in *why.
  */
 #ifndef HMREG_TOOLS_LOOP_H
 #define HMREG_TOOLS_LOOP_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOOP_PATIENCE 5 /* seconds; an operation takes microseconds where all is well */
+#define LOOP_PATIENCE 5 /* timeout, seconds; a working operation takes microseconds */
 
 struct fabric;
 struct loop;
@@ -20,27 +20,27 @@ struct loop_why {
     char text[320];
 };
 
-/* Sets why and answers -1. */
+/* Sets *why and returns -1. */
 int loop_fail(struct loop_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A moment from now on; has it passed? */
+/* The deadline LOOP_PATIENCE seconds from now; has it passed? */
 int64_t loop_deadline(void);
 bool loop_is_over(int64_t deadline);
 
 struct loop_move {
     bool write;                /* local to remote; else remote to local */
     void *local;               /* host memory */
-    const struct hmreg_mr *mr; /* its region */
+    const struct hmreg_mr *mr; /* the region of local */
     size_t len;
     struct hmreg_remote *remote; /* the other side, opened on the same domain */
-    uint64_t addr, key;          /* hmreg_remote_addr()'s */
+    uint64_t addr, key;          /* from hmreg_remote_addr() */
 };
 
 struct loop_ops {
     int (*open)(const struct fabric *fabric, struct hmreg_domain *domain, struct loop **out,
                 struct loop_why *why);
     int (*move)(struct loop *loop, const struct loop_move *move, struct loop_why *why);
-    /* A region that must be tied to the endpoint before use (HMREG_MR_ENDPOINT); may be NULL. */
+    /* Binds a region to the endpoint before its first use (HMREG_MR_ENDPOINT); may be NULL. */
     int (*tie)(struct loop *loop, struct hmreg_mr *mr, struct loop_why *why);
     void (*close)(struct loop *loop);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The loop of a libfabric domain: one reliable datagram endpoint whose peer is itself. Fabrics
- * that have connections only (FI_EP_MSG) are left to libibverbs, which proves their NICs.
+ * The loop of a libfabric domain: one reliable datagram endpoint whose peer is itself. Fabrics with
+ * connected endpoints only (FI_EP_MSG) are skipped: the libibverbs loop proves their NICs.
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
@@ -22,7 +22,7 @@ struct loop {
 
 /* ---- connecting ------------------------------------------------------------------------- */
 
-/* Done means: the bytes are at the target. */
+/* Requests completions that mean delivery at the target. */
 static struct fi_info *wanted_info(const struct fi_info *info)
 {
     struct fi_info *wanted = fi_dupinfo(info);
@@ -107,7 +107,7 @@ static int tie(struct loop *loop, struct hmreg_mr *mr, struct loop_why *why)
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-/* One completion, if there is one: 1, or 0, or its error. */
+/* Reads one completion: 1, 0 if there is none, or its error. */
 static int poll_cq(struct loop *loop)
 {
     struct fi_cq_entry done;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The loop of an RDMA device: one reliable connected queue pair whose peer is itself. The NIC
- * does with it what it does with any other: it fetches the bytes, and stores them by the region's
- * key.
+ * treats it like any other: it fetches the bytes and stores them through the region's rkey.
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
@@ -39,8 +38,8 @@ static int find_port(struct loop *loop, struct loop_why *why)
     return loop_fail(why, "none of its %d ports is active", limits.phys_port_cnt);
 }
 
-/* An address the port has: RoCE reaches a port by a GID, and one made of an IPv4 address works
- * on every kind. */
+/* Chooses a GID of the port. RoCE addresses a port by GID; one derived from an IPv4 address works
+ * on every RoCE version. */
 static uint8_t choose_gid(const struct loop *loop, union ibv_gid *gid)
 {
     for (int i = 0; i < loop->attr.gid_tbl_len && i < UINT8_MAX; i++)

@@ -87,7 +87,7 @@ static json_t *process_limit(int resource)
                               "hard", doc_count(limit.rlim_max, RLIM_INFINITY)));
 }
 
-/* What a domain gets that asks for nothing. */
+/* The limits of a domain with a default config. */
 json_t *machine_cache_limits(struct hmreg *lib)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
@@ -115,7 +115,7 @@ static int open_watching(struct hmreg **lib)
     return hmreg_open(&config, lib);
 }
 
-/* A seccomp filter may kill who calls userfaultfd(2): a child finds out. */
+/* A seccomp filter may kill a process that calls userfaultfd(2), so a child tries it. */
 static bool is_killed_for_watching(void)
 {
     struct hmreg *lib = NULL;
@@ -133,7 +133,7 @@ static bool is_killed_for_watching(void)
     return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
 }
 
-/* Whether the kernel lets this process watch its memory is found out by asking for it. */
+/* Determined by trying to open a userfaultfd. */
 json_t *machine_monitor(void)
 {
     struct hmreg_error killed = {
@@ -152,7 +152,7 @@ json_t *machine_monitor(void)
     return found;
 }
 
-/* A default is chosen when host memory is to be cached for the first time. */
+/* The library chooses its default monitor when it first caches host memory. */
 static void cache_host_memory(struct hmreg *lib)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -169,7 +169,7 @@ static void cache_host_memory(struct hmreg *lib)
     munmap(memory, size);
 }
 
-/* What notices changes of host memory for a library opened in this environment. */
+/* The monitor of a library opened in this environment. */
 static json_t *active_monitor(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};

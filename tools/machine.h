@@ -13,10 +13,10 @@ json_t *machine_devices(struct hmreg *lib);
 json_t *machine_limits(struct hmreg *lib);
 json_t *machine_environment(void);
 json_t *machine_cache_limits(struct hmreg *lib);
-/* Whether the kernel lets this process watch its memory. */
+/* Whether the kernel allows this process to watch its memory. */
 json_t *machine_monitor(void);
 
-/* How many devices an iface has; 0 where its runtime is not usable. */
+/* The number of an iface's devices; 0 if its runtime is not usable. */
 int machine_device_count(struct hmreg *lib, enum hmreg_iface iface);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The command `hmreg`: what memory can be registered with what fabric on this machine, shown by
- * doing it. Finds the command named and runs it.
+ * The command `hmreg`: shows, by trying, which memory can be registered with which fabric on this
+ * machine. Finds the named subcommand and runs it.
  */
 #include "tools/command.h"
 
@@ -93,7 +93,7 @@ static int run(int argc, char **argv)
     return command ? command->run(command, argc - 1, argv + 1) : no_command(argv[1]);
 }
 
-/* A report that could not be written out whole is a failure, whatever it says. */
+/* Output that could not be written completely is a failure, whatever the command returned. */
 int main(int argc, char **argv)
 {
     int status = run(argc, argv);

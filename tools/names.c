@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Names in a sentence, as many as can be read.
+ * A list of names for a sentence, limited to a readable number.
  */
 #include "tools/doctor/doctor.h"
 

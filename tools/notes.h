@@ -7,11 +7,11 @@
 
 #include <jansson.h>
 
-/* A note's number, from 1. The same key has the same, and the words of the first. notes: an array,
- * empty at first. */
+/* A note's number, from 1. Calls with the same key get the same number; the first one's text is
+ * kept. notes: an array, initially empty. */
 size_t note_number(json_t *notes, const char *key, const char *words);
 
-/* "[1] words", after an empty line; nothing if there is none. */
+/* Prints "[1] words" for each note, after an empty line; prints nothing if there is no note. */
 void print_notes(const json_t *notes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A command's line, read by getopt_long(3), and its help, made from the same list. getopt's own
- * messages are off: ours name what would have been accepted.
+ * Parses a command's line with getopt_long(3) and prints its help from the same list of options.
+ * getopt's own messages are off: ours say what is accepted.
  */
 #include "tools/command.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define MAX_OPTIONS  15
-#define FIRST_OPTION 256 /* what getopt returns for options[0]; above every character */
+#define FIRST_OPTION 256 /* getopt's value for options[0]; above every character */
 #define HELP         'h'
 
 static int refuse(const struct command *command, const char *argument, const char *why)
@@ -19,7 +19,7 @@ static int refuse(const struct command *command, const char *argument, const cha
     return command->trouble ? command->trouble : EXIT_USAGE;
 }
 
-/* Options of the command, and --help, as getopt wants them. Returns how many the command has. */
+/* Fills getopt's list with the command's options and --help. Returns the number of the former. */
 static int list_options(const struct command *command, struct option *list)
 {
     int count = 0;
@@ -74,7 +74,7 @@ static int parse_one(const struct command *command, int got, char **argv, void *
     }
 }
 
-/* What is no option: at most one, where the command takes one. */
+/* Positional arguments: at most one, and only if the command takes one. */
 static int parse_operands(const struct command *command, int argc, char **argv, void *options)
 {
     const char *accepted;

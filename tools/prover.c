@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See prover.h. The process is this program anew (neither CUDA nor libfabric survives fork()), and
- * tells what it does on a pipe, one JSON object a line: first what it is about to prove, then how
- * that ended. Its standard output is not the doctor's: libraries may print there.
+ * See prover.h. The separate process executes this program again (neither CUDA nor libfabric
+ * survives fork()). It writes to a pipe, one JSON object per line: first which proof begins, then
+ * its result. Its standard output is not the doctor's, since libraries may print there.
  */
 #include "tools/prover.h"
 
@@ -22,16 +22,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PIPE_FD   3 /* in the process */
+#define PIPE_FD   3 /* in the separate process */
 #define LINE_ROOM (1 << 16)
 
 extern char **environ;
 
-/* ---- in the process --------------------------------------------------------------------- */
+/* ---- in the separate process ------------------------------------------------------------ */
 
 static FILE *parent;
 
-/* proof NULL: it begins. */
+/* Writes a line to the pipe. proof: NULL if the proof begins, else its result. */
 static void tell(const struct fabric *fabric, size_t memory, json_t *proof)
 {
     json_t *line =
@@ -78,13 +78,13 @@ int prover_main(void)
     return EXIT_GOOD;
 }
 
-/* ---- what it told ----------------------------------------------------------------------- */
+/* ---- reading its lines ------------------------------------------------------------------ */
 
 struct prover {
     pid_t pid;
     int fd;
     json_t *facts;
-    json_t *pending; /* a line that has begun, whose end has not come */
+    json_t *pending; /* a proof that has begun, whose result has not arrived */
     char line[LINE_ROOM];
     size_t used;
 };
@@ -142,7 +142,7 @@ static void take_lines(struct prover *prover)
     memmove(prover->line, start, prover->used);
 }
 
-/* Until its end: 0; or -1 if nothing came for too long. */
+/* Reads lines until end of file: 0; -1: no line arrived within `patience` seconds. */
 static int listen_to(struct prover *prover, int patience)
 {
     struct pollfd ready = {.fd = prover->fd, .events = POLLIN};
@@ -162,7 +162,7 @@ static int listen_to(struct prover *prover, int patience)
 
 /* ---- its end ---------------------------------------------------------------------------- */
 
-/* A process that is stuck in a driver does not even die: it is not waited for then. */
+/* Kills the process. If it is stuck in a driver and does not die within 2 s, gives up waiting. */
 static int stop(struct prover *prover)
 {
     const struct timespec moment = {.tv_nsec = 50000000};
@@ -174,7 +174,7 @@ static int stop(struct prover *prover)
     return status;
 }
 
-/* What was being proven when it ended has failed. */
+/* Marks the proof in progress at the process's end as failed. */
 static void fail_pending(struct prover *prover, const char *why)
 {
     if (prover->pending)
@@ -184,7 +184,8 @@ static void fail_pending(struct prover *prover, const char *why)
     json_decref(prover->pending);
 }
 
-/* Pairs that it did not come to; nothing else of a fabric need be proven. */
+/* Marks the memories of NICs that the process did not reach as untried. Fabrics without a NIC need
+ * no proof. */
 static void leave_untried(json_t *facts, const char *why)
 {
     json_t *fabric, *memory;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg query: allocates memory of every kind on every device, asks the library what it is, whole
- * and at an odd range inside, and exports both. Since the answers are known beforehand, each is
- * checked; what is wrong is listed and ends in exit status 1.
+ * hmreg query: allocates memory of every kind on every device, queries the whole allocation and an
+ * unaligned range inside it, and exports both. The right results are known beforehand, so each is
+ * checked; wrong ones are listed and make the exit status 1.
  */
 #include "tools/query.h"
 
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEAST_SIZE 16 /* an odd range fits */
+#define LEAST_SIZE 16 /* bytes; room for an unaligned range */
 #define MOST_SIZE  (UINT64_C(1) << 40)
 #define KINDS      (HMREG_MEM_MANAGED + 1)
 #define ANY        (-1)
@@ -29,14 +29,14 @@ struct options {
     uint64_t size;
 };
 
-/* The report being made. */
+/* The report under construction. */
 struct report {
     struct hmreg *lib;
     const struct options *options;
     json_t *memory, *left_out, *failures;
 };
 
-/* One allocation, and what is known of it beforehand. */
+/* One allocation and its known properties. */
 struct subject {
     enum hmreg_iface iface;
     int device;
@@ -112,7 +112,7 @@ static json_t *try_export(struct report *report, const struct subject *subject, 
                               doc_count(dmabuf.offset, UINT64_MAX), "error"));
 }
 
-/* Describes one range of the memory; *identity: what was found, 0 if nothing was. */
+/* Describes one range of the memory; *identity: its identity, 0 if the query failed. */
 static json_t *range(struct report *report, const struct subject *subject, const char *part,
                      char *addr, uint64_t len, uint64_t *identity)
 {
@@ -168,7 +168,7 @@ static void query_allocated(struct report *report, const struct subject *subject
         fail(report, subject, "%s", hmreg_last_error()->text);
 }
 
-/* That pageable host memory is the system's, and the only kind it has, needs no mention. */
+/* Omits the obvious: pageable host memory is the system's only kind, and no other iface has it. */
 static void query_kind(struct report *report, enum hmreg_iface iface, int device,
                        enum hmreg_mem_kind kind)
 {

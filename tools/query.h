@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * `hmreg query` for people: its document as a table.
+ * Prints the document of `hmreg query` as a table.
  */
 #ifndef HMREG_TOOLS_QUERY_H
 #define HMREG_TOOLS_QUERY_H

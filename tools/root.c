@@ -31,7 +31,7 @@ static void full_path(char path[PATH_MAX], const char *format, va_list args)
     vsnprintf(path + used, PATH_MAX - (size_t)used, format, args);
 }
 
-/* The path that a function's last arguments name. */
+/* Builds the full path from a function's format and variable arguments. */
 #define FULL_PATH(path, format)                                                                    \
     do {                                                                                           \
         va_list args_;                                                                             \

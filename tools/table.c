@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See table.h. Widths are in characters: a byte that continues one in UTF-8 has none.
+ * See table.h. Widths are in characters: UTF-8 continuation bytes do not count.
  */
 #include "tools/table.h"
 
@@ -15,7 +15,7 @@
 
 #define INDENT      2
 #define GAP         2
-#define LEAST_WRAP  24 /* a last column narrower than this is not worth reading */
+#define LEAST_WRAP  24 /* a narrower last column would be unreadable */
 #define MAX_COLUMNS 16
 
 struct table {
@@ -34,7 +34,7 @@ void print_width(size_t columns)
     width_limit = columns;
 }
 
-/* 0: as wide as you like. */
+/* 0: no limit. */
 static size_t terminal_width(void)
 {
     struct winsize size = {0};
@@ -74,8 +74,8 @@ static size_t width_of(const char *words)
     return width;
 }
 
-/* Words come from files, drivers and other people's trees: what would steer the terminal, of
- * ASCII or of Latin-1 in UTF-8, is one '?'. */
+/* The length of a control character (ASCII, or Latin-1 in UTF-8) at words, else 0. Text may come
+ * from files and drivers, so each control character is printed as one '?'. */
 static size_t control_bytes(const char *words)
 {
     unsigned char first = (unsigned char)words[0], second = first ? (unsigned char)words[1] : 0;
@@ -109,7 +109,7 @@ void print_heading(const char *words)
 
 /* ---- wrapping --------------------------------------------------------------------------- */
 
-/* How many bytes of words fit in width characters, broken at a space where there is one. */
+/* The number of bytes of words that fit in width characters, up to a space if there is one. */
 static size_t bytes_that_fit(const char *words, size_t width)
 {
     size_t space = 0, at = 0, used = 0;
@@ -123,7 +123,7 @@ static size_t bytes_that_fit(const char *words, size_t width)
     return at;
 }
 
-/* Words from here to the line's end, further lines beginning in the same column. */
+/* Prints words from the current column on; further lines begin in the same column. */
 static void print_wrapped(const char *words, size_t column, size_t width)
 {
     size_t room = width > column + 1 ? width - column : 1;
@@ -208,7 +208,7 @@ static void measure(const struct table *table, size_t *widths)
     }
 }
 
-/* One line of a table; row NULL: the headings. Ends with the last cell that has something. */
+/* Prints one line of a table, up to the last cell that is not empty; row NULL: the headings. */
 static void print_row(const struct table *table, char *const *row, const size_t *widths,
                       size_t width)
 {

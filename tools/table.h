@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Text for people: headings, aligned columns, wrapped paragraphs. On a terminal nothing is wider
- * than it: the last column is wrapped, and a table too wide for that is printed as one small
- * block a row. Elsewhere (a file, a pipe) each row is one line unless print_width() says
- * otherwise; without control characters.
+ * Prints headings, aligned columns and wrapped paragraphs. On a terminal no line is wider than the
+ * terminal: the last column is wrapped, and a table too wide for that is printed as one small block
+ * per row. Elsewhere (a file, a pipe) each row is one line unless print_width() was called. Control
+ * characters are replaced.
  */
 #ifndef HMREG_TOOLS_TABLE_H
 #define HMREG_TOOLS_TABLE_H
@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PAGE_WIDTH 100 /* of what is read as a page, for print_width() */
+#define PAGE_WIDTH 100 /* for text read as a page, see print_width() */
 
 struct table;
 
-/* From now on nothing is wider than this, terminal or not. */
+/* Limits the width of all further output, on a terminal or not. */
 void print_width(size_t columns);
 
-/* A heading in a line of its own, after an empty line. */
+/* A heading on a separate line, after an empty line. */
 void print_heading(const char *words);
 
-/* A line, or several if the terminal is narrow. */
+/* A line, wrapped if the terminal is narrow. */
 void print_line(const char *words);
 
 /* A paragraph, its lines indented; the first begins with mark, e.g. "[1] ". */

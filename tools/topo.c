@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg topo: how far devices and NICs are from each other.
+ * hmreg topo: the PCI distances between devices and NICs.
  */
 #include "tools/command.h"
 #include "tools/doctor/doctor.h"

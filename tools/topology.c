@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See topology.h. The words are those of nvidia-smi topo, which users know.
+ * See topology.h. The distances have the names of nvidia-smi topo, which users know.
  */
 #include "tools/topology.h"
 
@@ -65,7 +65,7 @@ json_t *place_by_hwloc(const char *pci)
 }
 #endif
 
-/* A made-up tree is sysfs alone. */
+/* A simulated tree has only sysfs. */
 static json_t *place_of(const char *pci)
 {
     json_t *place = root_prefix()[0] || !pci[0] ? NULL : place_by_hwloc(pci);
@@ -93,7 +93,7 @@ static const char *below_one_root(const json_t *one, const json_t *other)
 
     if (!common)
         return "PHB";
-    /* Below the last common bridge, a switch's own ports are one step. */
+    /* At most one bridge, a switch port, below the last common bridge. */
     return json_array_size(ours) <= common + 1 && json_array_size(theirs) <= common + 1 ? "PIX"
                                                                                         : "PXB";
 }
@@ -131,7 +131,7 @@ static json_t *all_distances(const json_t *members)
 
 /* ---- bridges ---------------------------------------------------------------------------- */
 
-#define CONFIG_PLAIN   256 /* what anyone may read of configuration space ends before here */
+#define CONFIG_PLAIN   256 /* unprivileged reads of configuration space end before this offset */
 #define CONFIG_BYTES   4096
 #define FIRST_EXTENDED 0x100
 #define ACS_CAPABILITY 0x0d
@@ -144,7 +144,7 @@ static uint32_t word_at(const unsigned char *config, size_t at)
            (uint32_t)config[at + 3] << 24;
 }
 
-/* Whether a bridge sends its devices' requests to each other up to the root; null: not told. */
+/* Does a bridge redirect peer-to-peer requests of its devices to the root? null: unknown. */
 static json_t *acs_redirect(const char *pci)
 {
     unsigned char config[CONFIG_BYTES + 4] = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Places by hwloc, which knows of platforms whose sysfs does not tell where a host bridge is.
+ * Places from hwloc, which knows platforms whose sysfs does not show a host bridge's NUMA node.
  */
 #include "tools/document.h"
 #include "tools/topology.h"
@@ -8,7 +8,7 @@
 #include <hwloc.h>
 #include <stdio.h>
 
-/* The tree of this machine, read once; it lives as long as the command. */
+/* This machine's tree, read once and kept for the command's lifetime. */
 static hwloc_topology_t tree(void)
 {
     static hwloc_topology_t loaded;

@@ -20,12 +20,10 @@ enum ofi_pinning {
 
 struct ofi_fabric {
     const char *core;
-    bool cpu; /* moves bytes with the CPU, from inside the process */
-    uint32_t
-        dmabuf;  /* first libfabric version in which it imports dmabufs (FI_MR_DMABUF); 0: none */
-    bool caches; /* uses libfabric's registration cache above the device */
-    bool first_range; /* accepts several ranges per region, but gives peers access only to the first
-                       */
+    bool cpu;         /* moves bytes with the CPU, from inside the process */
+    uint32_t dmabuf;  /* first libfabric version that imports dmabufs (FI_MR_DMABUF); 0: none */
+    bool caches;      /* uses libfabric's registration cache above the device */
+    bool first_range; /* accepts several ranges; peers can access only the first */
     enum ofi_pinning pins;
     const char *setting; /* the environment variable that controls it */
     const char *pinner;  /* the call it uses then, for messages: "...: turn it off with ..." */

@@ -536,7 +536,6 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     describe(verbs, &limits, &caps);
     rc = hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
     if (!rc && config)
-        verbs->flags =
-            config->flags & caps.domain_flags; /* hmreg_domain_create() has checked them */
+        verbs->flags = config->flags & caps.domain_flags; /* checked by now */
     return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg doctor: why GPUDirect works here or does not. Gathers facts, proves what can be proven,
- * judges, and says what to do.
+ * hmreg doctor: why GPUDirect RDMA works on this machine or does not. Gathers facts, runs proofs,
+ * judges, and prints what to do.
  */
 #include "tools/doctor/doctor.h"
 

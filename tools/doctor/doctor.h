@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The parts of `hmreg doctor`, one noun a file. First facts are gathered, all of them, into one
- * JSON object; then judges look at the facts and at nothing else, and add findings. So a test
- * gives a judge any machine it likes, and the facts of a user's --json can be judged again.
- * hmreg-doctor(1) documents the keys.
+ * The parts of `hmreg doctor`. It first gathers all facts into one JSON object; then judges read
+ * only these facts and add findings. So a test can give a judge the facts of any machine, and the
+ * facts in a user's --json output can be judged again. hmreg-doctor(1) documents the keys.
  */
 #ifndef HMREG_TOOLS_DOCTOR_DOCTOR_H
 #define HMREG_TOOLS_DOCTOR_DOCTOR_H
@@ -14,17 +13,17 @@
 
 json_t *kernel_facts(void);
 json_t *process_facts(void);
-json_t *gpus_facts(void); /* on the PCI bus, whether a runtime knows them or not */
+json_t *gpus_facts(void); /* GPUs on the PCI bus, known to a runtime or not */
 json_t *nvidia_facts(const json_t *runtimes);
-json_t *nics_facts(void);  /* the kernel's RDMA devices, whether a library opens them or not */
+json_t *nics_facts(void);  /* the kernel's RDMA devices, opened by a library or not */
 json_t *peers_facts(void); /* peer memory */
 
-/* ---- what follows from the facts -------------------------------------------------------- */
+/* ---- conclusions from the facts --------------------------------------------------------- */
 
-/* One for each RDMA device and each device of a runtime: the path, and how it was proven. */
+/* One pair for each RDMA device and each device of a runtime: its path and its proof. */
 json_t *paths_pairs(const json_t *facts);
 
-/* Judges: facts, "pairs" among them, to findings. */
+/* Judges: each reads the facts, which include "pairs", and adds findings. */
 void kernel_judge(const json_t *facts, json_t *findings);
 void process_judge(const json_t *facts, json_t *findings);
 void gpus_judge(const json_t *facts, json_t *findings);
@@ -33,14 +32,14 @@ void topology_judge(const json_t *facts, json_t *findings);
 void paths_judge(const json_t *facts, json_t *findings);
 void proof_judge(const json_t *facts, json_t *findings);
 
-/* All judges, worst findings first. */
+/* Runs all judges; the worst findings come first. */
 json_t *doctor_judge(const json_t *facts);
-/* One sentence for facts and findings. */
+/* The verdict: one sentence that sums up facts and findings. */
 json_t *doctor_summary(const json_t *facts, const json_t *findings);
 
 /* ---- helpers of judges ------------------------------------------------------------------ */
 
-/* How many RDMA devices the libraries have. */
+/* The number of RDMA devices that the fabric libraries list. */
 size_t nics_count(const json_t *facts);
 
 /* A list of names in a sentence: "mlx5_0, mlx5_1 and 6 more". */
@@ -51,7 +50,7 @@ struct names {
 void names_add(struct names *names, const char *name);
 const char *names_text(struct names *names);
 
-/* ---- for people ------------------------------------------------------------------------- */
+/* ---- text output ------------------------------------------------------------------------ */
 
 void doctor_print_text(const json_t *document);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * GPUs as the PCI bus has them, whether or not a runtime knows them: their driver, the files their
- * runtime needs, the window to their memory. And which half of NVIDIA's driver is which.
+ * The GPUs on the PCI bus, known to a runtime or not: their driver, the device files that their
+ * runtime needs, and the BAR for their memory. Also the versions of NVIDIA's kernel module and
+ * user-space driver.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -19,7 +20,7 @@ struct vendor {
     const char *name;
     enum hmreg_iface iface;
     const char *drivers[3];
-    const char *files[3]; /* in /dev; one that ends in '*': any that begins so */
+    const char *files[3]; /* in /dev; a trailing '*' matches any suffix */
 };
 
 static const struct vendor vendors[] = {
@@ -47,8 +48,8 @@ static uint64_t hexadecimal(const char *pci, const char *file)
     return strtoull(words, NULL, 16);
 }
 
-/* Its vendor, if it is a GPU of one that we know: a display or an accelerator, and not the one
- * built into the processor, which is on the root bus. */
+/* The vendor, if the device is a GPU of a vendor that we know: a display controller or accelerator
+ * that is not on the root bus, where integrated GPUs are. */
 static const struct vendor *gpu_vendor(const char *pci)
 {
     unsigned class = (unsigned)(hexadecimal(pci, "class") >> 16);
@@ -62,7 +63,7 @@ static const struct vendor *gpu_vendor(const char *pci)
     return NULL;
 }
 
-/* The first file of /dev that fits; "" where there is none. */
+/* The first file of /dev that matches; "" if none does. */
 static void fitting_file(const char *pattern, char *buf, size_t size)
 {
     const char *slash = strrchr(pattern, '/'), *star = strchr(pattern, '*');
@@ -83,7 +84,7 @@ static void fitting_file(const char *pattern, char *buf, size_t size)
     json_decref(names);
 }
 
-/* What is wrong with the files: an array of "missing: /dev/kfd". */
+/* The problems with the vendor's device files: an array like ["missing: /dev/kfd"]. */
 static json_t *lacking_files(const struct vendor *vendor)
 {
     json_t *lacking = doc_made(json_array());
@@ -154,7 +155,7 @@ static const json_t *runtime_of(const json_t *runtimes, const char *iface)
     return NULL;
 }
 
-/* "550.54.15" of a libcuda.so.550.54.15; null where the file's name does not say. */
+/* "550.54.15" for libcuda.so.550.54.15; null if the file's name has no version. */
 static json_t *libcuda_version(const json_t *runtimes)
 {
     static const char name[] = "libcuda.so.";
@@ -190,7 +191,7 @@ static bool drives(const struct vendor *vendor, const char *driver)
     return false;
 }
 
-/* The runtime's device at this PCI address; NULL: it has none. */
+/* The runtime's device at this PCI address; NULL: none. */
 static const json_t *device_at(const json_t *facts, const char *pci)
 {
     const json_t *device;
@@ -225,7 +226,7 @@ static void judge_files(const json_t *gpu, json_t *findings)
                 doc_words(gpu, "pci"), names_text(&names));
 }
 
-/* A GPU that its runtime does not have: the lowest layer that is wrong is the cause. */
+/* Finds why a runtime does not list a GPU: the lowest faulty layer is the cause. */
 static void judge_absent(const json_t *facts, const json_t *gpu, json_t *findings)
 {
     const char *pci = doc_words(gpu, "pci"), *driver = doc_words(gpu, "driver");
@@ -261,7 +262,8 @@ static void judge_bar(const json_t *gpu, const json_t *device, json_t *findings)
                 doc_bytes_words(memory, all), doc_bytes_words(bar, window));
 }
 
-/* Does a CUDA device deny the export? Only then the modules' flavour is to blame. */
+/* Does a CUDA device report no dmabuf export? Only then the flavour of the kernel modules (open or
+ * proprietary) may be the cause. */
 static bool cuda_exports_nothing(const json_t *facts)
 {
     const json_t *device;

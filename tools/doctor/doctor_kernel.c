@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The kernel: what it is built with, how it handles pages, and whether this is a container.
+ * The kernel: its build options, its page settings, and whether this is a container.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -15,7 +15,7 @@
 
 #define SMALL_PAGE 4096
 
-/* Options that paths of device memory rest on. */
+/* Build options that paths for device memory need. */
 static const char *const options[] = {
     "CONFIG_DMA_SHARED_BUFFER",   "CONFIG_DMABUF_MOVE_NOTIFY", "CONFIG_PCI_P2PDMA",
     "CONFIG_INFINIBAND_USER_MEM", "CONFIG_HSA_AMD_P2P",
@@ -26,7 +26,7 @@ static const char *const options[] = {
 
 #define CONFIG_BYTES (1 << 20)
 
-/* "y", "m", or "n" of an option in a config's text. */
+/* The value of an option in a config's text: "y", "m" or "n". */
 static json_t *option_value(const char *config, const char *option)
 {
     size_t length = strlen(option);
@@ -76,7 +76,7 @@ static json_t *numa_nodes(void)
     return doc_made(json_integer(count));
 }
 
-/* Pages reserved, of all sizes. */
+/* Reserved huge pages, of all sizes. */
 static json_t *huge_pages(void)
 {
     json_t *sizes = root_list("/sys/kernel/mm/hugepages"), *size;
@@ -92,7 +92,7 @@ static json_t *huge_pages(void)
     return doc_count(all, UINT64_MAX);
 }
 
-/* What says that this is a container; null: nothing does. */
+/* The evidence that this is a container; null: none. */
 static json_t *container(void)
 {
     static const char *const files[] = {"/.dockerenv", "/run/.containerenv"};

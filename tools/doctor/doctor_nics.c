@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * RDMA devices as the kernel has them, and as the libraries open them; and peer memory, which the
- * kernel has for them.
+ * RDMA devices, as the kernel lists them and as the fabric libraries open them; and the kernel's
+ * peer-memory clients for them.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -35,7 +35,7 @@ static json_t *ports(const char *nic)
     return list;
 }
 
-/* The device's file, "" where the kernel has made none. */
+/* The device's file, "" if the kernel created none. */
 static void find_file(const char *nic, char *buf, size_t size)
 {
     json_t *names = root_list("/sys/class/infiniband_verbs"), *name;
@@ -68,7 +68,7 @@ static json_t *describe_nic(const char *nic)
 
     find_file(nic, file, sizeof(file));
     doc_set(described, "name", doc_text(nic));
-    /* Soft-RoCE and its like hang on no bus. */
+    /* Software devices such as Soft-RoCE are on no bus. */
     doc_set(described, "pci",
             root_target(pci, sizeof(pci), "/sys/class/infiniband/%s/device", nic) ? doc_text(pci)
                                                                                   : json_null());
@@ -103,7 +103,7 @@ json_t *peers_facts(void)
 
 /* ---- judging ---------------------------------------------------------------------------- */
 
-/* Fabrics of libraries that an RDMA device moves the bytes of, each device once. */
+/* Counts the RDMA devices behind the libraries' fabrics, each device once. */
 size_t nics_count(const json_t *facts)
 {
     json_t *seen = doc_made(json_object());
@@ -181,7 +181,7 @@ static bool any_opened(const json_t *facts, const char *nic)
     return false;
 }
 
-/* That one of libfabric's ways to a NIC does not open is nothing, where another does. */
+/* Reports a NIC only if no fabric of any library opens it. */
 static void judge_opened(const json_t *facts, json_t *findings)
 {
     const json_t *fabric;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Pairs of an RDMA device and a device with memory: which path registration takes, which better
- * ones are refused and why, and how the proof ended. More than one library may offer the same
- * NIC; of a pair the one with the better path is told.
+ * Pairs of an RDMA device and a device with memory: the path that registration takes, the better
+ * paths that are refused and why, and the proof's result. If several libraries offer the same NIC,
+ * the pair describes the one with the better path.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -16,7 +16,7 @@
 static const char *const path_order[] = {"dmabuf", "peermem", "mapped"};
 #define PATHS (sizeof(path_order) / sizeof(path_order[0]))
 
-/* 0 is best; "none" comes last. */
+/* 0 is the best path; "none" is last. */
 static size_t rank(const char *path)
 {
     size_t i = 0;
@@ -26,7 +26,7 @@ static size_t rank(const char *path)
     return i;
 }
 
-/* The path that was taken, if one was, else the one that would be. */
+/* The path that the proof's registration took; without one, the expected path. */
 static const char *path_of(const json_t *memory)
 {
     const json_t *proof = json_object_get(memory, "proof");
@@ -42,7 +42,7 @@ static json_t *refusal(const char *path, const json_t *reason)
                               "text", doc_words(reason, "text")));
 }
 
-/* Reasons of the paths before the one taken: those of the registration, else those foreseen. */
+/* The refusals of better paths: from the proof's registration, else the expected ones. */
 static json_t *refusals(const json_t *memory)
 {
     const json_t *made = json_object_get(json_object_get(memory, "proof"), "refused"), *reason;
@@ -105,8 +105,8 @@ static bool is_better(const json_t *one, const json_t *other)
     return mine < theirs || (mine == theirs && (proven(one) || !proven(other)));
 }
 
-/* Takes over the pair; of two of the same the better stays, the later where they are alike:
- * libibverbs is listed last, and stands for a NIC where libfabric is no better. */
+/* Takes ownership of the pair. Of two pairs of the same devices the better stays, or the later if
+ * they are equal: so libibverbs, listed last, represents a NIC unless libfabric is better. */
 static void add_pair(json_t *pairs, json_t *pair)
 {
     const json_t *other;
@@ -143,7 +143,7 @@ json_t *paths_pairs(const json_t *facts)
     return pairs;
 }
 
-/* ---- what is there at all --------------------------------------------------------------- */
+/* ---- presence of devices ---------------------------------------------------------------- */
 
 static void judge_devices(const json_t *facts, json_t *findings)
 {
@@ -209,7 +209,7 @@ static void judge_simulated(const json_t *facts, json_t *findings)
 
 /* ---- pairs that have no path, or not the best ------------------------------------------- */
 
-/* Does a fabric of the CPU's that reaches other machines take this device's memory? */
+/* Does a CPU-driven fabric that reaches other machines register this device's memory? */
 static bool cpu_moves(const json_t *facts, const char *device)
 {
     const json_t *fabric, *memory;
@@ -232,7 +232,7 @@ static bool cpu_moves(const json_t *facts, const char *device)
     return false;
 }
 
-/* The pairs in a sentence, or that it is all of them. */
+/* The pairs' names for a sentence, or a text that says that it is every pair. */
 static const char *pairs_text(const json_t *facts, struct names *names)
 {
     size_t all = json_array_size(json_object_get(facts, "pairs"));
@@ -268,13 +268,13 @@ static void judge_none(const json_t *facts, json_t *findings)
                     pairs_text(facts, &slow));
 }
 
-/* A mapping is no way for a NIC: why it is refused helps nobody. */
+/* Hides refusals of the path "mapped", which no NIC can use. */
 static bool is_worth_telling(const json_t *reason)
 {
     return strcmp(doc_words(reason, "path"), "mapped") != 0;
 }
 
-/* Where the library read a reason; others are its own knowledge, or a registration's answer. */
+/* The call or file from which the library derived a reason; for other reasons the query itself. */
 static const char *source_of(const char *slug)
 {
     static const char *const sources[][2] = {
@@ -297,7 +297,7 @@ static const char *source_of(const char *slug)
     return "hmreg_domain_explain(), hmreg_explain()";
 }
 
-/* Adds one finding for a reason, however many pairs have it. */
+/* Adds one finding for a reason, which names all pairs that share it. */
 static void tell_reason(const json_t *facts, const char *slug, const char *text, json_t *findings)
 {
     struct names names = {.count = 0};
@@ -336,7 +336,7 @@ static void judge_reasons(const json_t *facts, json_t *findings)
     json_decref(told);
 }
 
-/* ---- versions and options, where they may explain --------------------------------------- */
+/* ---- versions and options that may be the cause ----------------------------------------- */
 
 static bool any_refused(const json_t *facts, const char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * This process: what it may lock, watch and see.
+ * This process: its limits and permissions to lock memory, watch memory and read system files.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define CAP_IPC_LOCK_BIT 14
-#define STATUS_BYTES     (1 << 20)           /* the list of groups may be long */
-#define MEMLOCK_ENOUGH   (UINT64_C(1) << 30) /* for each NIC */
+#define STATUS_BYTES     (1 << 20)           /* /proc/self/status; the list of groups may be long */
+#define MEMLOCK_ENOUGH   (UINT64_C(1) << 30) /* bytes per NIC */
 
 /* ---- facts ------------------------------------------------------------------------------ */
 
@@ -37,7 +37,7 @@ static json_t *memlock(void)
                                             : doc_made(json_null());
 }
 
-/* A number of /proc/self/status; 0: not there. */
+/* A number from /proc/self/status; 0: absent. */
 static uint64_t status_number(const char *name, int base)
 {
     char *status = calloc(1, STATUS_BYTES), *line = NULL;
@@ -112,7 +112,7 @@ static void judge_userfaultfd(const json_t *found, json_t *findings)
                 doc_words(json_object_get(found, "error"), "text"), filter, file);
 }
 
-/* What a bridge's ACS bits are is told to root only. */
+/* Only root can read a bridge's ACS bits. */
 static void judge_root(const json_t *facts, json_t *findings)
 {
     const json_t *bridge, *topology = json_object_get(facts, "topology");

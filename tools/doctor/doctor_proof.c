@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The proof: memory is allocated on the device and registered, the fabric, connected with itself,
- * writes to it and reads from it, and each time the bytes are compared with what the device's own
- * copies say. It ends in one of four results: "proven", "failed", "wrong-bytes", "untried".
+ * The proof: allocates and registers memory on the device; the fabric, connected to itself, writes
+ * to it and reads from it; each time the bytes are compared with those that the device runtime's
+ * own copy yields. The result is "proven", "failed", "wrong-bytes" or "untried".
  */
 #include "tools/doctor/doctor_proof.h"
 
@@ -17,7 +17,7 @@
 
 #define BYTES     65536u
 #define TOKEN     1024
-#define KEY_HERE  0x686d0001 /* of our side, where the domain lets its user choose */
+#define KEY_HERE  0x686d0001 /* of the local region, if the user chooses keys */
 #define KEY_THERE 0x686d0002
 
 struct proof {
@@ -26,8 +26,8 @@ struct proof {
     const struct loop_ops *ops;
     struct loop *loop;
     bool choose_keys, tie;
-    bool all_refused; /* every path to the device's memory, when it was registered */
-    char *host;       /* our side: half to send from, half to compare with */
+    bool all_refused; /* registration failed on every path to the device's memory */
+    char *host;       /* local buffer: half to send from, half to compare with */
     void *device;
     struct hmreg_mr *host_mr, *device_mr;
     struct hmreg_remote *remote;
@@ -49,7 +49,7 @@ static int end_as(struct proof *proof, const char *result, const char *format, .
     return -1;
 }
 
-/* What the library said about a step. */
+/* Ends the proof with the library's error of a step. */
 static int failed(struct proof *proof, const char *step)
 {
     return end_as(proof, "failed", "%s: %s", step, hmreg_last_error()->text);
@@ -189,7 +189,7 @@ static json_t *describe(const struct proof *proof, bool ran)
     return described;
 }
 
-/* Why the paths were refused, if all were when the memory was registered. */
+/* Adds the reasons of the refused paths, if registration was refused on all. */
 static void describe_refusals(const struct proof *proof, json_t *described)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -225,14 +225,14 @@ static json_t *prove(struct proof proof, enum hmreg_iface iface, int device)
 
 /* ---- one fabric ------------------------------------------------------------------------- */
 
-/* Reliable datagrams over TCP: since libfabric 1.18 "tcp" has them itself, and comes first. */
+/* Reliable datagrams over TCP: since libfabric 1.18 "tcp" provides them itself and comes first. */
 static bool is_tcp(const char *fabric)
 {
     return !strcmp(fabric, "tcp") || !strcmp(fabric, "tcp;ofi_rxm");
 }
 
-/* The CPU's fabrics are all alike: the first tcp, which is what an application gets, on one
- * interface, stands for them, and loopback for none. */
+/* Every NIC is worth a proof. Fabrics that move bytes with the CPU are alike: the first tcp, which
+ * an application would get, on one interface, represents them. Loopback comes in addition. */
 bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric)
 {
     const json_t *before;
@@ -257,7 +257,7 @@ static void describe_modes(struct proof *proof)
     proof->tie = info.mr_mode & HMREG_MR_ENDPOINT;
 }
 
-/* A failed operation ends a connection, so each memory has its own. */
+/* A failed operation breaks the connection, so each memory gets a new one. */
 json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
                   struct hmreg_domain *domain, const json_t *memory)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The proof that a memory is reached by a fabric: a transfer, on the fabric as it is open.
+ * Proves by a transfer that an open fabric can access a kind of memory.
  */
 #ifndef HMREG_TOOLS_DOCTOR_DOCTOR_PROOF_H
 #define HMREG_TOOLS_DOCTOR_DOCTOR_PROOF_H
 
 #include "tools/fabric.h"
 
-/* Is there something to prove on a fabric? While it is open: the proof for one of its memories. */
+/* Is a fabric worth a proof? And, while it is open, the proof for one of its memories. */
 bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric);
 json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
                   struct hmreg_domain *domain, const json_t *memory);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * `hmreg doctor` for people, in 100 columns at most: the verdict, what to do, the pairs, what else
- * was looked at.
+ * Prints the report of `hmreg doctor` in at most 100 columns: the verdict, what to do, the pairs,
+ * and details.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -72,7 +72,7 @@ static void print_findings(const json_t *document)
     }
 }
 
-/* What a note's remedy and source are, --explain and --json tell. */
+/* Prints notes without remedy and source, which --explain and --json show. */
 static void print_notes_of(const json_t *document)
 {
     const json_t *finding;
@@ -279,7 +279,7 @@ static void add_process(struct table *table, const json_t *facts)
                                                                            : "not permitted");
 }
 
-/* "proven: host, cuda 0; not tried: cuda 1 (why)" of one fabric; empty: nothing was tried. */
+/* "proven: host, cuda 0; not tried: cuda 1 (why)" for one fabric; empty: nothing was tried. */
 static void describe_proofs(const json_t *fabric, char *words, size_t size)
 {
     static const char *const results[][2] = {{"proven", "proven: "},

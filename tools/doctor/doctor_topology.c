@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the PCI tree means for pairs: distance, bridges that redirect, address translation.
+ * Judges the PCI tree between pairs: distance, bridges with ACS redirect, address translation.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -29,7 +29,7 @@ static bool is_kind(const json_t *member, const char *kind)
 
 /* ---- distance --------------------------------------------------------------------------- */
 
-/* How near the nearest NIC of a device is; NULL: there is none on the bus. */
+/* The distance of a device's nearest NIC; NULL: no NIC is on the bus. */
 static const char *nearest_nic(const json_t *topology, const char *device)
 {
     const char *nearest = NULL;
@@ -91,7 +91,7 @@ static bool is_above(const json_t *member, const json_t *bridge)
     return false;
 }
 
-/* The bridges of one that are not also above the other. */
+/* Adds the redirecting bridges above `one` that are not also above `other`. */
 static void add_redirecting(const json_t *topology, const json_t *one, const json_t *other,
                             json_t *all)
 {

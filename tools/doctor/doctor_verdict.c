@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * From facts to the verdict: every judge in turn, the proofs' among them, and one sentence over
- * all of it.
+ * Derives the verdict from the facts: runs every judge, including the one for proofs, and writes
+ * the summary sentence.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -22,7 +22,7 @@ static bool is_direct(const json_t *pair)
     return strcmp(doc_words(pair, "path"), "none") && strcmp(doc_words(pair, "path"), "mapped");
 }
 
-/* A pair without a path has findings of its own. */
+/* Judges a pair's proof. Pairs without a direct path have other findings. */
 static void judge_pair(const json_t *pair, json_t *findings)
 {
     static const char *const codes[][2] = {
@@ -44,7 +44,7 @@ static void judge_pair(const json_t *pair, json_t *findings)
     }
 }
 
-/* Is this fabric the one that its pair is told of? */
+/* Does the pair of this fabric's NIC and this memory describe this fabric? */
 static bool stands_for_pair(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const json_t *pair;
@@ -76,7 +76,7 @@ static bool host_is_proven(const json_t *fabric)
     return false;
 }
 
-/* Has any library's fabric of this NIC moved host memory? */
+/* Has the transfer of host memory succeeded on any library's fabric of this NIC? */
 static bool nic_is_proven(const json_t *facts, const char *nic)
 {
     const json_t *fabric;
@@ -90,8 +90,8 @@ static bool nic_is_proven(const json_t *facts, const char *nic)
     return false;
 }
 
-/* Of what stands for no pair: a NIC that moves not even host memory, through any library, and our
- * own loopback. Wrong bytes are told wherever they were. */
+/* Selects proofs that no pair describes: failures of host memory on a NIC where it fails with every
+ * library, failures of loopback, and wrong bytes on any fabric. */
 static bool is_worth_telling(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const char *result = result_of(memory);
@@ -170,7 +170,7 @@ static struct count count_pairs(const json_t *facts)
     return count;
 }
 
-/* The first broken finding's words, as the reason. */
+/* The title of the first broken finding, as the reason. */
 static const char *broken_title(const json_t *findings)
 {
     const json_t *first = json_array_get(findings, 0);

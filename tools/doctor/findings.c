@@ -35,7 +35,7 @@ const char *severity_name(enum severity severity)
 
 void finding_add(json_t *findings, const char *code, const char *where, const char *format, ...)
 {
-    /* A reason of a library that is newer than this table. */
+    /* For a reason from a library newer than this table. */
     static const struct finding unknown = {.severity = SEVERITY_DEGRADED, .remedy = ""};
     const struct finding *finding = finding_find(code);
     char text[1024];
@@ -44,7 +44,7 @@ void finding_add(json_t *findings, const char *code, const char *where, const ch
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (!strncmp(text, "the ", 4)) /* the library's sentences begin small */
+    if (!strncmp(text, "the ", 4)) /* the library's texts begin in lower case */
         text[0] = 'T';
     finding = finding ? finding : &unknown;
     doc_add(findings, doc_made(json_pack("{s:s, s:s, s:o, s:s, s:o}", "code", code, "severity",
@@ -94,7 +94,7 @@ enum severity findings_worst(const json_t *findings)
     return worst;
 }
 
-/* ---- teaching --------------------------------------------------------------------------- */
+/* ---- explaining ------------------------------------------------------------------------- */
 
 void findings_print_codes(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the doctor can find: a table of codes that stay, each with its severity, the remedy, and a
- * paragraph that teaches. The judges (doctor.h) add findings by code to a list; the sentence and
- * where it was read are of the machine at hand. A new finding is one entry here, one judge, one
- * test (tests/tools/doctor_findings.c) and one line in docs/doctor.md.
+ * The doctor's possible findings: a table of stable codes, each with its severity, its remedy and
+ * an explanatory paragraph. The judges (doctor.h) add findings by code to a list, each with a
+ * sentence about this machine and the source of the fact. A new finding is one entry here, one
+ * judge, one test (tests/tools/doctor_findings.c) and one line in docs/doctor.md.
  */
 #ifndef HMREG_TOOLS_DOCTOR_FINDINGS_H
 #define HMREG_TOOLS_DOCTOR_FINDINGS_H
@@ -23,29 +23,29 @@ struct finding {
     enum severity severity;
     const char *title;  /* for lists of codes */
     const char *remedy; /* what to do */
-    const char *lesson; /* what is behind it */
+    const char *lesson; /* background */
 };
 
-/* A part of the table; a NULL code ends it. */
+/* The parts of the table, each ended by a NULL code. */
 extern const struct finding findings_of_machine[];
 extern const struct finding findings_of_paths[];
 extern const struct finding findings_of_reasons[]; /* codes are the reasons of hmreg(7) */
 
-/* NULL: there is no such code. */
+/* NULL: unknown code. */
 const struct finding *finding_find(const char *code);
 
 /* "note", "degraded", "broken" */
 const char *severity_name(enum severity severity);
 
-/* Appends a finding to an array. where: the file, call or device it was read from. */
+/* Appends a finding to an array. where: the file, call or device that shows it. */
 void finding_add(json_t *findings, const char *code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Worst first, otherwise in the order they were found. */
+/* Worst first; findings of equal severity stay in order. */
 void findings_sort(json_t *findings);
 enum severity findings_worst(const json_t *findings);
 
-/* --explain CODE; "list" and unknown codes print all there are. Returns whether it is known. */
+/* --explain CODE; "list" or an unknown code prints all codes. Returns whether the code is known. */
 int finding_explain(const char *code);
 void findings_print_codes(void);
 

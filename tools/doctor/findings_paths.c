@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Findings about pairs of device and NIC: is there a path, does it carry bytes.
+ * Findings about pairs of device and NIC: whether a path exists and transfers work.
  */
 #include "tools/doctor/findings.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Reasons for which the library refuses a path, hmreg(7)'s; the sentence is the library's own.
+ * The library's reasons for refusing a path, as hmreg(7) lists them; the library supplies the text.
  */
 #include "tools/doctor/findings.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg stats: what the caches of running processes did, read from outside and without disturbing
- * them.
+ * hmreg stats: cache statistics of running processes, read from outside without disturbing them.
  */
 #include "tools/command.h"
 #include "tools/document.h"
@@ -19,10 +18,10 @@
 struct options {
     bool json;
     pid_t pid;        /* 0: all */
-    unsigned seconds; /* between two looks; 0: one is all */
+    unsigned seconds; /* between two readings; 0: read once */
 };
 
-/* ---- one look --------------------------------------------------------------------------- */
+/* ---- one reading ------------------------------------------------------------------------ */
 
 static json_t *time_now(void)
 {
@@ -49,9 +48,9 @@ static json_t *look(const struct options *options)
     return document;
 }
 
-/* ---- what happened between two looks ---------------------------------------------------- */
+/* ---- differences between two readings --------------------------------------------------- */
 
-/* What was counted at the last look, by a name for each cache. */
+/* The counts of the last reading, keyed by a name for each cache. */
 struct history {
     json_t *counts;
     struct timespec at;
@@ -127,7 +126,7 @@ static void rate(json_t *document, struct history *history)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-/* In a watch each look is one line, for programs that read lines. */
+/* When watching, prints each reading as one line of JSON, for programs that read lines. */
 static void print(const json_t *document, const struct options *options)
 {
     if (!options->json) {
@@ -150,7 +149,7 @@ static int look_once(const struct options *options)
     return status;
 }
 
-/* Until the process that is watched shows nothing any more; it must have shown something. */
+/* Repeats until the watched process publishes nothing any more; the first reading must succeed. */
 static int watch(const struct options *options)
 {
     const struct timespec pause = {.tv_sec = options->seconds};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats_find.h. A library's file is a descriptor of its process with a name of its own; each
- * may go, with its process or alone, at any moment: what has gone is left out.
+ * See stats_find.h. A library's stats page is a memfd with a fixed name among its process's
+ * descriptors. A descriptor or process may disappear at any moment; it is then skipped.
  */
 #include "tools/stats/stats_find.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define LINK       "/memfd:" STATS_PAGE_NAME " (deleted)"
-#define MOST_FILES 64 /* of a process */
+#define MOST_FILES 64 /* per process */
 
 /* ---- JSON of a cache, a domain, a library ------------------------------------------------ */
 
@@ -145,7 +145,7 @@ static json_t *describe_bad(const char *why)
 
 /* ---- one process ------------------------------------------------------------------------- */
 
-/* A file of /proc/PID, in text; "" where it has gone. */
+/* Reads a file of /proc/PID into text; "" if it is gone. */
 static void read_text(pid_t pid, const char *name, char *text, size_t room)
 {
     char path[64];
@@ -161,7 +161,7 @@ static void read_text(pid_t pid, const char *name, char *text, size_t room)
     text[got > 0 ? got : 0] = '\0';
 }
 
-/* As the process knows itself: in a pid namespace it has another number than here. */
+/* The process's pid in its own pid namespace, which may differ from the one here. */
 static int own_pid(pid_t pid)
 {
     char text[4096], *line, *last;
@@ -190,10 +190,10 @@ static void set_name(json_t *process, pid_t pid)
 
 struct search {
     pid_t pid;
-    int own; /* pid as it knows itself */
+    int own; /* pid in its own pid namespace */
     json_t *libraries;
     unsigned files;
-    ino_t inodes[MOST_FILES]; /* looked at; copies of a descriptor lead to the same */
+    ino_t inodes[MOST_FILES]; /* already read; duplicates of a descriptor share one */
 };
 
 static bool is_new(struct search *search, int fd)
@@ -237,7 +237,7 @@ static bool is_named_right(int folder, const char *name)
     return length == (ssize_t)sizeof(LINK) - 1 && !memcmp(target, LINK, sizeof(LINK) - 1);
 }
 
-/* O_NONBLOCK: what has the name now need not be what had it a moment ago. */
+/* O_NONBLOCK: between readlinkat and openat the entry may have been replaced, by a FIFO too. */
 static void look_into(struct search *search, DIR *folder)
 {
     struct dirent *entry;
@@ -255,7 +255,7 @@ static void look_into(struct search *search, DIR *folder)
     }
 }
 
-/* Its libraries, an array; NULL and errno: it cannot be looked into. */
+/* The process's libraries, an array; NULL and errno: it cannot be inspected. */
 static json_t *libraries_of(pid_t pid)
 {
     struct search search = {.pid = pid};
@@ -293,7 +293,7 @@ static pid_t pid_named(const char *name)
     return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
 }
 
-/* How many must not be looked into: 0 or 1. */
+/* Returns the number of processes that may not be inspected: 0 or 1. */
 static unsigned try_process(json_t *processes, pid_t pid)
 {
     json_t *libraries = libraries_of(pid);

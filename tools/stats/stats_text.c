@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats_text.h. A cache that nothing was asked of yet has no row.
+ * See stats_text.h. A cache without any request so far gets no row.
  */
 #include "tools/stats/stats_text.h"
 
@@ -51,12 +51,12 @@ static void add_cache(struct table *table, const json_t *domain, const json_t *c
         table_add(table, "%s, host", doc_words(cache, "iface"));
 }
 
-/* Every cache of a library that has a row, with its domain. */
+/* Iterates over the caches of a library that get a row, with their domains. */
 #define FOR_EACH_CACHE(library, domain, cache, i, j)                                               \
     json_array_foreach(json_object_get(library, "domains"), i, domain)                             \
         json_array_foreach(json_object_get(domain, "caches"), j, cache) if (was_used(cache))
 
-/* A table that has rows, after an empty line. */
+/* Prints a table, if it has rows, after an empty line. */
 static void print_table(struct table *table, size_t rows)
 {
     if (rows)
@@ -86,7 +86,7 @@ static void add_hit_rate(struct table *table, const json_t *cache)
         table_add(table, "%s", "");
 }
 
-/* Columns that are there only if they say something: most terminals are narrow. */
+/* Columns shown only if a value is non-zero, since most terminals are narrow. */
 static const struct {
     const char *heading, *key;
 } rare[] = {
@@ -168,7 +168,7 @@ static void print_causes(const json_t *library)
 
 /* ---- how long registrations took -------------------------------------------------------- */
 
-/* Below what time is this part of them, to a power of two? */
+/* The time, rounded up to a power of two, that this fraction of registrations stays below. */
 static double time_below(const json_t *registrations, double part)
 {
     double wanted = part * (double)doc_number(registrations, "timed"), sum = 0;
@@ -214,7 +214,7 @@ static void print_times(const json_t *library)
     print_table(table, rows);
 }
 
-/* ---- since the last look ---------------------------------------------------------------- */
+/* ---- since the last reading ------------------------------------------------------------- */
 
 static void print_rates(const json_t *library)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The document of hmreg stats as tables.
+ * Prints the document of `hmreg stats` as tables.
  */
 #ifndef HMREG_TOOLS_STATS_STATS_TEXT_H
 #define HMREG_TOOLS_STATS_STATS_TEXT_H

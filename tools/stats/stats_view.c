@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats_view.h. The file is mapped only if its size is sealed, since a page that is cut off
- * would end the reader; each number is loaded once, whole, and checked after.
+ * See stats_view.h. The file is mapped only if its size is sealed, since truncation would raise
+ * SIGBUS in the reader. Each number is loaded once, atomically, and checked afterwards.
  */
 #include "tools/stats/stats_view.h"
 
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define TRIES 1000 /* until what is being changed is let be */
+#define TRIES 1000 /* attempts to read between changes */
 
 __attribute__((format(printf, 3, 4))) static enum view_result
 refuse(enum view_result result, char why[256], const char *format, ...)
@@ -29,7 +29,7 @@ refuse(enum view_result result, char why[256], const char *format, ...)
     return result;
 }
 
-/* Bytes of another process on their way to a terminal: printable or '?'. to has one byte more. */
+/* Copies text from another process; non-printable bytes become '?'. `to` has room + 1 bytes. */
 static void copy_words(char *to, const char *from, size_t room)
 {
     size_t i = 0;
@@ -41,7 +41,7 @@ static void copy_words(char *to, const char *from, size_t room)
 
 /* ---- the file --------------------------------------------------------------------------- */
 
-/* Has it, and keeps, so many bytes at least? */
+/* Checks that the file has at least size bytes and that its size is sealed. */
 static enum view_result check_file(int fd, size_t size, char why[256])
 {
     struct statfs system;
@@ -119,10 +119,11 @@ static uint32_t begin_look(const _Atomic uint32_t *sequence)
     return atomic_load_explicit(sequence, memory_order_acquire);
 }
 
-/* Was it one thing all the while? */
+/* Seqlock reader: was the copy made without a concurrent change? */
 static bool end_look(const _Atomic uint32_t *sequence, uint32_t began)
 {
-    /* Pairs with the writer's release fence: what was seen of a change comes with its sequence. */
+    /* Pairs with the writer's release fence: if a load saw part of a change, the load of sequence
+     * below sees the change too. */
     atomic_thread_fence(memory_order_acquire);
     if (began % 2 == 0 && load32(sequence) == began)
         return true;
@@ -151,14 +152,15 @@ static uint64_t hits_in_rows(const struct stats_layout *page, unsigned index)
     for (unsigned i = 0; i < STATS_ROWS; i++) {
         const struct stats_row *row = &page->rows[i];
 
-        /* Pairs with the row's release: its hits are of this cache, or it is not its any more. */
+        /* Pairs with the release store of block: hits read after it belong to this cache, unless
+         * the row was reassigned since. */
         if (atomic_load_explicit(&row->block, memory_order_acquire) == index + 1)
             hits += load64(&row->hits);
     }
     return hits;
 }
 
-/* 1 + the domain's index, 0 where there is no cache. */
+/* Returns 1 + the domain's index, 0 if there is no cache at this index. */
 static uint32_t copy_numbers(const struct stats_layout *page, unsigned index, struct view_cache *to)
 {
     const struct stats_block *from = &page->blocks[index];
@@ -194,7 +196,7 @@ static bool is_sane(const struct view_cache *cache)
     return (unsigned)cache->iface < HMREG_IFACE_COUNT && cache->device >= -1;
 }
 
-/* A cache whose domain has ended meanwhile is not there any more. */
+/* Skips caches whose domain has been closed in the meantime. */
 static enum view_result copy_caches(const struct stats_layout *page, struct view *out,
                                     char why[256])
 {
