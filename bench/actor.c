@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See actor.h. The director writes a byte to each process of a crew, and reads back a struct
- * answer from each; a process that dies is read as its end of file.
+ * See actor.h. For a turn, the director writes a byte to each process of a crew and reads a struct
+ * answer from each; end of file means that the process died.
  */
 #include "bench/actor.h"
 
@@ -23,16 +23,16 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define MOST_TRIES   4   /* of a steady turn */
-#define MOST_SECONDS 120 /* of one process, for one turn */
+#define MOST_TRIES   4   /* per steady turn */
+#define MOST_SECONDS 120 /* per turn of one process */
 
 struct answer {
     double values[MOST_VALUES]; /* sums over the process's threads */
-    long preempted;             /* how often one of them had to leave its core */
+    long preempted;             /* involuntary context switches of its threads */
     char absent[160];
 };
 
-/* Where the workers of a crew wait for each other. */
+/* The barrier at which the workers of a crew wait for each other. */
 struct line {
     atomic_int arrived;
 };
@@ -50,13 +50,13 @@ struct worker {
     void *state;
     struct line *line;
     int number, crew, turn;
-    bool cold; /* a thread that has done nothing yet */
+    bool cold; /* a new thread */
     double values[MOST_VALUES];
     long preempted;
 };
 
 static int answer_to;     /* in a contestant: the pipe to the director */
-static cpu_set_t allowed; /* to this program, before anybody was pinned */
+static cpu_set_t allowed; /* this program's cores, before any thread was pinned */
 
 static int processes_of(const struct contestant *who)
 {
@@ -99,7 +99,7 @@ void pin(int number)
         pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
 }
 
-/* A crew of one does not wait. */
+/* Waits for the crew's other workers. */
 static void line_up(const struct worker *worker)
 {
     int all = worker->crew * (worker->turn + 1);
@@ -133,7 +133,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* A crew's threads are made anew for each turn; one that is alone is the process's own. */
+/* Creates new threads for each turn; a single worker runs on the process's main thread. */
 static void take_turn(const struct worker *like, int first, int threads, struct answer *answer)
 {
     struct worker workers[MOST_WORKERS];
@@ -222,7 +222,7 @@ static void start_process(struct actor *actor, int number)
     actor->from[number] = answer[0];
 }
 
-/* Adds up what its processes answer. False: one cannot. */
+/* Adds up the answers of a contestant's processes. False: one of them cannot be measured. */
 static bool hear(struct actor *actor, double *values, long *preempted)
 {
     int processes = processes_of(actor->who);
@@ -320,11 +320,11 @@ void contest(const struct measure *measures, size_t measure_count,
     if (!actors)
         die("no memory for the contestants");
     sched_getaffinity(0, sizeof(allowed), &allowed);
-    signal(SIGPIPE, SIG_IGN); /* a contestant that died is told by its answer */
+    signal(SIGPIPE, SIG_IGN); /* end of file reports a contestant that died */
     for (unsigned f = 0; f < fresh; f++) {
         for (size_t i = 0; i < contestant_count; i++)
             start(&actors[i], &contestants[i]);
-        for (unsigned t = 0; t < turns; t++) /* who begins, changes */
+        for (unsigned t = 0; t < turns; t++) /* rotates which one begins */
             for (size_t i = 0; i < contestant_count; i++)
                 keep(measures, measure_count, &actors[(i + t) % contestant_count]);
         for (size_t i = 0; i < contestant_count; i++)

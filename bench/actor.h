@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Contestants: processes that are told when it is their turn. A contestant prepares once, then
- * sleeps until each of its turns. It may be a crew: several processes, each with several threads;
- * then every worker prepares its part, all begin at the same moment, and the values are the means
- * of theirs. Worker n runs on the n-th core that this program may use.
+ * Contestants: processes that measure in turns. A contestant prepares once and then sleeps between
+ * its turns. It may be a crew of several processes, each with several threads (workers): every
+ * worker prepares its part, all start a turn at the same moment, and the values are the means over
+ * the workers. Worker n runs on the n-th core that this program may use.
  */
 #ifndef BENCH_ACTOR_H
 #define BENCH_ACTOR_H
@@ -15,14 +15,14 @@
 #define MOST_WORKERS 2
 
 struct job {
-    /* Once in each process. The result is the state. */
+    /* Called once in each process. Returns the state. */
     void *(*open)(const void *arg);
-    /* Each worker before its turn begins; may be NULL. */
+    /* Called by a new worker thread before its turn; may be NULL. */
     void (*warm)(void *state, int worker);
-    /* Each worker's turn. NAN: a value it does not have. */
+    /* A worker's turn: measures. NAN: no value. */
     void (*sample)(void *state, int worker, double *values);
-    /* A turn in which the kernel took a worker's core away is tried again, a few times. Not for
-     * what may itself be the reason: threads of the library that wake up. */
+    /* Repeat, a few times, a turn in which the kernel preempted a worker. Not for jobs in which
+     * threads of the library may be what preempts it. */
     bool steady;
 };
 
@@ -31,23 +31,24 @@ struct contestant {
     const struct job *job;
     const void *arg;
     int processes, threads; /* 0: one */
-    const char *absent;     /* not NULL: why it cannot take part */
+    const char *absent;     /* not NULL: why it cannot be measured */
 };
 
-/* What a turn gives: one value of each measure. */
+/* A turn yields one value of each measure. */
 struct measure {
     const char *name, *unit;
 };
 
-/* Lets the contestants have their turns, as the plan says, and keeps the values. */
+/* Runs all turns of the contestants and stores the values as series. fresh: how often each
+ * contestant's processes are restarted; turns: per restart. */
 void contest(const struct measure *measures, size_t measure_count,
              const struct contestant *contestants, size_t contestant_count, unsigned fresh,
              unsigned turns);
 
-/* In a contestant: it cannot take part, or must not be believed. */
+/* In a contestant: ends it; it cannot be measured, or its values would be invalid. */
 _Noreturn void leave(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* This thread stays on the n-th core. */
+/* Pins this thread to the n-th core. */
 void pin(int number);
 
 #endif

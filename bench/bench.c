@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See bench.h: what every part of the program uses.
+ * See bench.h: helpers for every part of the program.
  */
 #include "bench/bench.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A hit of CUDA memory, whose identity is asked of the driver each time, beside that question
- * alone: cuPointerGetAttribute() of the buffer id. On this machine's own driver and GPU, or else
- * on the simulated driver of the tests, which says nothing about a GPU; the contestants' names
- * say which.
+ * A hit on CUDA memory, which queries the driver for the identity each time, compared with that
+ * query alone: cuPointerGetAttribute() of the buffer id. Uses this machine's driver and GPU or, if
+ * there is none, the tests' simulated driver, which says nothing about a GPU; the contestants'
+ * names show which.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -28,7 +28,7 @@ struct gpu {
     struct order order;
 };
 
-/* A driver without a GPU is no driver. */
+/* True if the driver loads and finds a GPU. */
 static bool is_driver_usable(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -37,7 +37,7 @@ static bool is_driver_usable(void)
     return init && init(0) == 0;
 }
 
-/* The library finds what is loaded under the driver's name. */
+/* Loads the driver, or the simulated one, whose soname hmreg then finds already loaded. */
 static attribute_fn open_driver(const char *simulated)
 {
     void *library = dlopen(simulated ? simulated : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);

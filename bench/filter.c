@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See filter.h. The tests run in the whole of Docker's list; what it costs a call is a walk of the
- * filter, which these few do as well.
+ * See filter.h. The tests use Docker's whole list. Its cost per system call is a run of the filter,
+ * which these few entries cause as well.
  */
 #include "bench/filter.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The system calls that containers refuse, as far as a registration cache may try them.
+ * A seccomp filter for the system calls that containers refuse and a registration cache may try.
  */
 #ifndef BENCH_FILTER_H
 #define BENCH_FILTER_H
 
-/* In a contestant: from now on they are answered with EPERM, as Docker's default profile does. */
+/* In a contestant: from now on these calls fail with EPERM, as with Docker's default profile. */
 void filter_begin(void);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Bytes of memory for each cached region: what the process's anonymous memory, as the kernel
- * counts its pages, grew by while so many regions of 4 KiB were registered and then hit once in
- * random order by one thread. Everything of the cache is in it: entries, index, the thread's own
- * tables, the allocator's waste. The provider allocates nothing, and the regions' own pages are
- * never touched.
+ * Bytes of memory per cached region: the growth of the process's anonymous memory, in the kernel's
+ * page counts, while one thread registers many regions of 4 KiB and then hits each once in random
+ * order. It includes everything in the cache: entries, index, the thread's tables, the allocator's
+ * overhead. The provider allocates nothing, and the regions' pages are never touched.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"

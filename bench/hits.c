@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * get + put of remembered regions of 4 KiB in random order: by one thread, over 1 to 1,000,000
- * regions; by two threads of a process, beside two processes that know nothing of each other.
+ * get + put of cached regions of 4 KiB in random order: by one thread, over 1 to 1,000,000 regions;
+ * by two threads of one process, compared with two independent processes.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -17,8 +17,8 @@
 struct task {
     const struct subject *subject;
     size_t regions;
-    bool distinct; /* the workers' regions are not the same ones */
-    bool filtered; /* as in a container */
+    bool distinct; /* each worker has different regions */
+    bool filtered; /* with a container's seccomp filter */
 };
 
 struct walk {
@@ -30,7 +30,7 @@ struct walk {
 
 /* ---- a contestant ----------------------------------------------------------------------- */
 
-/* Registers all in the order of their addresses; so that a monitor's watches lie side by side. */
+/* Registers all regions in address order, so that a monitor's watched ranges are adjacent. */
 static void *open_walk(const void *arg)
 {
     const struct task *task = arg;
@@ -102,7 +102,7 @@ static void hits_over(size_t regions)
             many ? plan.turns + 2 : plan.turns);
 }
 
-/* Of the default and the peer. */
+/* Hits of the default and of the peer, with the filter. */
 static void filtered_hits_over(size_t regions)
 {
     struct task tasks[] = {{&subject_hmreg_default, regions, false, true},
@@ -130,8 +130,8 @@ void measure_hits(void)
 
 /* ---- two threads ------------------------------------------------------------------------ */
 
-/* The names say how: the workers have the same regions, or each its own; two processes have
- * nothing in common whatever they walk. */
+/* Two workers with the same regions or with different ones, as `distinct` and the name say; two
+ * processes share nothing in either case. */
 static void crews_over(const char *name, size_t regions, bool distinct)
 {
     static const struct {

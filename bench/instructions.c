@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Instructions of a hit, get + put over 100 regions in random order: so many hits are counted
- * twice, few and many, and what the difference took is divided by the difference of the counts:
- * all that happens once falls out. The same of the loop with a get and a put that do nothing is
- * subtracted.
- * Instructions inside the kernel are not counted. A few places in memory are tried, the same ones
- * for everybody and every count, since a hashed table fills by addresses.
+ * Instructions per hit, get + put over 100 regions in random order. Two runs, with few and with
+ * many hits, are counted; the difference of instructions is divided by the difference of hits, so
+ * one-time work cancels out. The same value of a loop with an empty get and put is subtracted.
+ * Instructions inside the kernel are not counted. The regions are placed at a few addresses, the
+ * same for every subject and count, since a hash table's layout depends on addresses.
  *
- * Counted by valgrind's callgrind, and a second time by single steps (stepper.c): the one cannot
- * run what needs userfaultfd(2), the other checks the first.
+ * Counted by valgrind's callgrind and again by single steps (stepper.c): callgrind cannot run
+ * programs that need userfaultfd(2), and the steps check its counts.
  */
 #include "bench/actor.h"
 #include "bench/again.h"
@@ -23,11 +22,11 @@
 #include <sys/mman.h>
 
 #define REGIONS 100
-#define PLACES  3 /* where the regions lie */
+#define PLACES  3 /* base addresses tried */
 #define PLACE   0x310000000000
 #define APART   0x1234567000
 
-/* The peers last: they run in valgrind. */
+/* The peers come last: they run under valgrind only. */
 static const struct subject *const subjects[] = {&subject_hmreg_notice,  &subject_hmreg_import,
                                                  &subject_hmreg_default, &subject_hmreg_userfault,
                                                  &subject_ucx,           &subject_ofi_tcp};
@@ -94,7 +93,7 @@ int instructions_inside(const char *who, const char *count, const char *place)
     return 0;
 }
 
-/* Negative: it cannot be had, and *why says why. */
+/* Negative: not available, with the reason in why. */
 static double by_callgrind(const struct subject *subject, unsigned hits, unsigned at, char *why,
                            size_t room)
 {
@@ -146,7 +145,7 @@ static double by_steps(const struct subject *subject, unsigned hits, unsigned pl
 
 struct method {
     const char *measure;
-    size_t subjects; /* of the list above */
+    size_t subjects; /* the first ones of the list above */
     unsigned few, many;
     double (*count)(const struct subject *subject, unsigned hits, unsigned place, char *why,
                     size_t room);
@@ -154,10 +153,10 @@ struct method {
 
 static const struct method methods[] = {
     {"instructions", ALL, 20000, 120000, by_callgrind},
-    {"instructions-stepped", OURS, 100, 300, by_steps}, /* each takes some microseconds */
+    {"instructions-stepped", OURS, 100, 300, by_steps}, /* a step takes some microseconds */
 };
 
-/* Of one hit, loop included. */
+/* Instructions of one hit, loop included. */
 static double instructions_of(const struct method *method, const struct subject *subject,
                               unsigned place, char *why, size_t room)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Memory of all of 100,000 cached regions changes at once: by hmreg_invalidate(), or by munmap(2)
- * where the kernel tells. How long that takes; how the hits of another cache of the same library
- * go meanwhile, beside those while the other thread only spins as long; and for how long our
- * locks are held (locks.c).
+ * The memory of 100,000 cached regions changes at once: through hmreg_invalidate(), or through
+ * munmap(2) if the kernel reports it. Measures how long that takes; the hits of another cache of
+ * the same library meanwhile, compared with hits while the other thread only spins for as long; and
+ * how long our locks are held (locks.c).
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -36,17 +36,17 @@ struct task {
 
 struct invalidation {
     const struct task *task;
-    struct hmreg_state *many; /* of whose domain all changes */
+    struct hmreg_state *many; /* all its cached memory changes */
     struct hmreg_state hot;   /* another domain of the same library */
-    char *base;               /* of the many */
+    char *base;               /* of many's regions */
     struct order sorted, order;
     struct prober prober;
-    double ns; /* how long the change took, or for how long to spin */
+    double ns; /* duration of the change, or of the spinning */
     bool spins;
     atomic_bool done;
 };
 
-/* munmap(2) returns when the monitor has heard of it; it is over when the cache has. */
+/* munmap(2) returns once the monitor has the event; this waits until the cache is empty. */
 static void wait_until_forgotten(const struct invalidation *self)
 {
     struct hmreg_stats stats = {.size = sizeof(stats), .regions = 1};
@@ -58,7 +58,7 @@ static void wait_until_forgotten(const struct invalidation *self)
     }
 }
 
-/* All of it changes. New memory comes to the same place where it was unmapped. */
+/* Changes all of the memory. After munmap, maps new memory at the same address. */
 static void change(struct invalidation *self)
 {
     size_t len = (size_t)MANY * REGION_BYTES;
@@ -112,7 +112,7 @@ static void fill(struct invalidation *self)
     walk_once(self->task->subject, &self->hot, self->prober.base, &self->order);
 }
 
-/* Hits of the other cache while the other thread changes all, or spins. */
+/* Measures hits of the other cache while another thread changes all memory, or spins. */
 static void probe(struct invalidation *self, bool spins, bool mean, struct gaps *gaps)
 {
     struct until until = {.stop = &self->done};

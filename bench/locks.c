@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * For how long is a lock held while all of 100,000 regions are invalidated? This program is run
- * once more with lockwatch.c preloaded, which times every hold of every lock of the process.
+ * The longest time that a lock is held while 100,000 regions are invalidated. Runs this program
+ * again with lockwatch.c preloaded, which times every hold of every lock in the process.
  */
 #include "bench/again.h"
 #include "bench/fixture.h"
@@ -27,7 +27,7 @@ static void print_longest(longest_fn longest)
     printf(" %.1f %.1f", (double)wall / 1e3, (double)own / 1e3);
 }
 
-/* Prints a line for each turn, in microseconds: the longest hold during the invalidation by both
+/* Prints a line per turn, in microseconds: the longest hold during the invalidation, by both
  * clocks, and during the flush after it. */
 int locks_inside(const char *who)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Preloaded into a measurement: for how long do threads hold their locks? Stands in front of the
- * mutexes and reader-writer locks of libpthread and looks at the clock when one is taken and when
- * it is given back: at the wall's clock, since a thread that waits for the lock waits as long, and
- * at the holder's own, which stands still while others have its core. What a thread waits for a
- * condition is not held.
+ * Preloaded into a measurement to time how long threads hold locks. It interposes libpthread's
+ * mutexes and reader-writer locks and reads two clocks at lock and unlock: the monotonic clock,
+ * which shows how long a waiter may have to wait, and the holder's CPU time, which stops while it
+ * is preempted. Time in a condition wait does not count as held.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +13,7 @@
 
 #pragma GCC visibility push(default)
 
-#define MOST_HELD 16 /* by one thread at a time; more are not watched */
+#define MOST_HELD 16 /* per thread at a time; further locks are not timed */
 
 enum { WALL, OWN, CLOCKS };
 static const clockid_t clocks[CLOCKS] = {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
@@ -69,7 +68,7 @@ static void given_back(const void *lock)
     }
 }
 
-/* Nanoseconds of the longest holds since the last call. */
+/* The longest holds since the last call, in ns. */
 void lockwatch_longest(int64_t *wall, int64_t *own);
 void lockwatch_longest(int64_t *wall, int64_t *own)
 {
@@ -77,7 +76,7 @@ void lockwatch_longest(int64_t *wall, int64_t *own)
     *own = atomic_exchange(&longest[OWN], 0);
 }
 
-/* The call of the same name behind ours. */
+/* Calls the interposed function of the same name. */
 #define BEHIND(name, ...)                                                                          \
     static int (*behind)(__VA_ARGS__);                                                             \
     if (!behind)                                                                                   \

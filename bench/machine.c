@@ -10,7 +10,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-/* What follows "name ...:" in a file of such lines; the first such line. */
+/* Reads the value of the first line "name ...: value" of a file. */
 static int read_field(const char *path, const char *name, char *out, size_t room)
 {
     FILE *file = fopen(path, "re");

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Where and when it was measured.
+ * The machine and date of a measurement.
  */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
 
 struct machine {
     char cpu[96];
-    int cores;         /* this program may use */
-    char governor[40]; /* of the clock's frequency, or why it is not known */
+    int cores;         /* usable by this program */
+    char governor[40]; /* cpufreq governor, or why it is unknown */
     char kernel[200];
-    char load[40];     /* averages when it began */
+    char load[40];     /* load averages at the start */
     char date[40];     /* UTC */
-    char revision[80]; /* of the sources, as ./run says */
+    char revision[80]; /* of the sources, from ./run */
     int virtual;       /* 1: in a virtual machine */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg-bench: what cached registration costs, beside its peers in the same run.
+ * hmreg-bench: the cost of cached registration, compared with peers in the same run.
  */
 #include "bench/bench.h"
 #include "bench/report.h"
@@ -153,7 +153,7 @@ static void read_options(int argc, char **argv)
         die("%s: what is this? --help has the options", argv[optind]);
 }
 
-/* Found out now, not after the minutes it takes. */
+/* Fails now rather than after minutes of measuring. */
 static void check_outputs(void)
 {
     FILE *json = options.json ? fopen(options.json, "ae") : NULL;

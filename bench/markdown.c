@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The results as a page of the documentation, with the pictures that lie beside it.
+ * Writes the results as a page of the documentation, with the plots in the same folder.
  */
 #include "bench/bench.h"
 #include "bench/report.h"

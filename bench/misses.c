@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * get + put of regions that are not remembered, 10,000 of 4 KiB in the order of their addresses,
- * beyond what the provider costs: a provider that does nothing, called directly as often in the
- * same turn, is subtracted. Three ways:
- *   first:    into a cache made a moment ago; nothing of its memory was touched before
- *   again:    into the same cache after a flush, whose time does not count
- *   evicting: into a cache that is full, 20,000 regions in turn through room for 10,000: each get
- *          also evicts the oldest and has it deregistered. UCX's keeps no limit here (Debian 12):
- * it is told which region goes, in place of the put
+ * get + put of regions that are not cached, 10,000 of 4 KiB in address order, less the provider's
+ * cost: the time of an empty provider, called directly as often in the same turn, is subtracted.
+ * Three cases:
+ *   first:    a new cache; none of its memory was touched before
+ *   again:    the same cache after a flush, whose time does not count
+ *   evicting: a full cache, 20,000 regions in turn through a limit of 10,000: each get also evicts
+ *             and deregisters the oldest. UCX's cache has no limit here (Debian 12), so the
+ *             benchmark tells it which region to drop, in place of the put
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -49,7 +49,7 @@ static void *open_misses(const void *arg)
     return misses;
 }
 
-/* NAN: not all were registered, so these were no misses. */
+/* NAN: not every get registered, so not all were misses. */
 static double walk_ns(const struct misses *misses, void *cache, const struct order *order)
 {
     size_t before = registrations;
@@ -71,7 +71,7 @@ static double evicting_ns(const struct misses *misses, void *cache)
     return walk_ns(misses, cache, &misses->twice);
 }
 
-/* UCX's has no call that empties it: all of its entries go, and it is made anew. */
+/* Empties the cache. UCX has no call for that, so its cache is closed and reopened. */
 static void *emptied(const struct misses *misses, void *cache)
 {
     if (misses->subject != &subject_ucx) {
@@ -99,7 +99,7 @@ static void sample_misses(void *state, int worker, double *values)
     munmap(misses->base, (size_t)2 * REGIONS * REGION_BYTES);
 }
 
-/* ---- what the kernel asks for watching --------------------------------------------------- */
+/* ---- the kernel's price for watching ----------------------------------------------------- */
 
 static void watch(int userfault, char *base, size_t first, size_t count)
 {
@@ -135,7 +135,7 @@ static void *open_watching(const void *arg)
     return &userfault;
 }
 
-/* The system calls of so many misses, and nothing else. */
+/* Times only the system calls that this many misses make. */
 static void sample_watching(void *state, int worker, double *values)
 {
     int userfault = *(int *)state;

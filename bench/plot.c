@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Pictures, drawn by gnuplot as SVG and then given colours that follow the reader's light or dark
- * page. Medians, with the middle half of the values as a bar. What was not measured is left out;
- * so is a picture with nothing in it.
+ * Plots, drawn by gnuplot as SVG, then recoloured to follow the reader's light or dark page. They
+ * show medians, with the middle half of the values as an error bar. Series without values, and
+ * plots without series, are omitted.
  */
 #include "bench/bench.h"
 #include "bench/report.h"
@@ -12,19 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seen on white and on black. */
+/* Visible on white and on black. */
 static const char *const colours[] = {"#2f81f7", "#2da44e", "#d9730d", "#a371f7",
                                       "#e5534b", "#8b949e", "#bf8700"};
 #define COLOURS (sizeof(colours) / sizeof(colours[0]))
 
 #define MOST_SHADES 4
 
-/* Groups of bars: one for each contestant, in it a bar for each measure. */
+/* A bar chart: a group for each contestant with a bar for each measure. */
 struct bars {
     const char *file, *title, *unit;
     const char *who[6];
     struct {
-        const char *measure, *suffix, *name; /* the series is that of who + suffix */
+        const char *measure, *suffix, *name; /* the series of contestant who + suffix */
     } bar[MOST_SHADES];
 };
 
@@ -67,7 +67,7 @@ static const struct series *values_of(const char *measure, const char *who)
     return found && found->count && !found->absent[0] ? found : NULL;
 }
 
-/* Of "x86_64" gnuplot would make an index. */
+/* Escapes '_': gnuplot would set the "64" of "x86_64" as a subscript. */
 static void escape(const char *words, char *escaped, size_t room)
 {
     size_t at = 0;
@@ -102,7 +102,7 @@ static FILE *begin(const char *path, const char *title, const char *unit,
     return gnuplot;
 }
 
-/* ---- its pictures, made ours ------------------------------------------------------------- */
+/* ---- recolouring its output -------------------------------------------------------------- */
 
 static const char style[] =
     "<style>\n"

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define HITS_A_LOOK 32       /* between two looks at the clock, for the mean */
-#define LOOK_AT_NS  5000     /* a gap this long is looked at closely */
-#define BUCKETS     (64 * 8) /* eight for each power of two nanoseconds */
+#define HITS_A_LOOK 32       /* between two readings of the clock, for the mean */
+#define LOOK_AT_NS  5000     /* from this length on a gap is checked for sleep */
+#define BUCKETS     (64 * 8) /* eight per power of two of ns */
 
 /* ---- the prober ------------------------------------------------------------------------- */
 
-/* A machine too busy to let both threads run is not waited for longer. */
+/* Gives up after this multiple of until.ns if the machine is too busy to run both threads. */
 #define PATIENCE 40
 
 static bool is_over(double ns, const struct until *until)
@@ -110,7 +110,7 @@ void probe_gaps(const struct prober *prober, const struct until *until, struct g
         if (slept_now != slept && gap / 1e3 > out->slept_us)
             out->slept_us = gap / 1e3;
         slept = slept_now;
-        before = now_ns(); /* looking closely is no gap */
+        before = now_ns(); /* the check is not part of a gap */
     }
     out->p999_us = quantile(buckets, count, 0.999) / 1e3;
 }
@@ -172,7 +172,7 @@ const atomic_size_t *companion_set(struct companion *companion, enum other what)
     atomic_store(&companion->what, what);
     pthread_cond_signal(&companion->told);
     pthread_mutex_unlock(&companion->lock);
-    burn_ns(2 * SPIN_NS); /* it has heard */
+    burn_ns(2 * SPIN_NS); /* long enough for it to notice */
     atomic_store(&companion->units, 0);
     return what == OTHER_SLEEPS ? NULL : &companion->units;
 }

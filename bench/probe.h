@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A thread that does nothing but hits, and looks at the clock: how they go while another thread
- * does something. A gap is the time of one get + put, clock included. In a gap where the thread
- * was put to sleep (the kernel counts that: a voluntary context switch) it waited for a lock, ours
- * or the kernel's, that someone held; in any other gap the machine was doing something else.
+ * A thread that only makes hits and reads the clock, to show how another thread's work affects
+ * hits. A gap is the time of one get + put, clock included. If the thread slept in a gap (the
+ * kernel counts a voluntary context switch), it waited for a lock, ours or the kernel's; any other
+ * long gap is due to the machine.
  */
 #ifndef BENCH_PROBE_H
 #define BENCH_PROBE_H
@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 
 struct gaps {
-    double mean_ns;    /* of a get + put, clock not included */
-    double p999_us;    /* of gaps */
-    double longest_us; /* of all gaps */
+    double mean_ns;    /* per get + put, clock not included */
+    double p999_us;    /* 99.9th percentile of gaps */
+    double longest_us; /* the longest gap */
     double slept_us;   /* the longest gap in which the thread slept, 0: none */
 };
 
@@ -26,24 +26,24 @@ struct prober {
     struct order *order;
 };
 
-/* When a probe is over: after some time, and once the other thread has got on by so many units. */
+/* When a probe ends: after some time, and once the other thread has done enough units. */
 struct until {
     double ns;
-    const atomic_bool *stop;    /* not NULL: as soon as it is set, instead */
-    const atomic_size_t *units; /* not NULL: the other thread's */
+    const atomic_bool *stop;    /* not NULL: ends as soon as it is set, instead */
+    const atomic_size_t *units; /* not NULL: the other thread's counter */
     size_t at_least;
 };
 
-/* The mean alone, or the gaps alone: looking at the clock each time costs too much for the mean. */
+/* Measures only the mean, or only gaps: reading the clock at each hit would distort the mean. */
 void probe_mean(const struct prober *prober, const struct until *until, struct gaps *out);
 void probe_gaps(const struct prober *prober, const struct until *until, struct gaps *out);
 
-/* Another thread, on the second core: it sleeps, or spins, or works, a unit after another. */
+/* Another thread, on the second core: it sleeps, spins, or works unit by unit. */
 enum other { OTHER_SLEEPS, OTHER_SPINS, OTHER_WORKS, OTHER_COUNT };
-#define SPIN_NS 200e3 /* a unit of spinning */
+#define SPIN_NS 200e3 /* one unit of spinning */
 struct companion;
 struct companion *companion_new(void (*work)(void *arg), void *arg);
-/* The result counts its units from now on; NULL where it sleeps. */
+/* Returns its counter of units from now on; NULL if it sleeps. */
 const atomic_size_t *companion_set(struct companion *companion, enum other what);
 
 #endif

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the program around the library notices: calls of its own, in a process with the library and
- * beside it in one without, turn by turn. With the library, a region of a page is cached in the
- * very mapping that the program moves, touches or unmaps; without it, the same is done to the same
- * memory.
+ * The library's effect on the program's own calls: the same calls in a process with the library and
+ * in one without it, in turns. With the library, a region of one page is cached in the mapping that
+ * the program moves, touches or unmaps.
  *
- * - realloc: of 64 MiB that is in memory in pages of 4 KiB, by half, where it has to move
- * - mremap: of the same, to another address, where the kernel cannot take the page tables along,
- * and back
+ * - realloc: grows 64 MiB, resident in pages of 4 KiB, by half, so that it must move
+ * - mremap: moves the same to an address where the kernel cannot move page tables, and back
  * - faults: the first touch of each page of 16 MiB, of which one page is cached
- * - fork: a child that exits at once, waited for; 64 MiB are in memory
- * - huge pages: the first touch of 32 MiB that may be huge, a page of each 2 MiB being cached; and
- *   how many pages hold it then, huge ones and others
- * - munmap: of 64 KiB, one page touched, that is cached: each call timed by itself; and the same
- *   while four threads spin on two cores
+ * - fork: forks a child that exits at once, and waits for it; 64 MiB are resident
+ * - huge pages: the first touch of 32 MiB that may use huge pages, with one page of each 2 MiB
+ *   cached; and how much of it huge pages then hold
+ * - munmap: unmaps 64 KiB with one page touched and cached, each call timed separately; and the
+ *   same while four threads spin on two cores
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -80,7 +78,7 @@ static void touch(char *memory, size_t bytes)
         ((volatile char *)memory)[at] = 1;
 }
 
-/* In pages of the usual size: to move huge ones takes the kernel a few microseconds. */
+/* Touches memory in base pages: the kernel moves huge pages in a few microseconds. */
 static void touch_small(char *memory, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -104,7 +102,7 @@ static void cache(const struct program *program, char *memory, size_t bytes)
 
 /* ---- its calls -------------------------------------------------------------------------- */
 
-/* Something behind it, so that it has to move when it grows; NULL: something is there already. */
+/* Maps something behind memory, so that it must move to grow; NULL: that place is taken. */
 static void *block(char *memory)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -200,7 +198,7 @@ static double fork_us(const struct program *program)
 
 /* ---- huge pages ------------------------------------------------------------------------- */
 
-/* Of the range, in huge pages. */
+/* KiB of the range held in huge pages. */
 static double huge_kib(const char *memory)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
@@ -245,7 +243,7 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Of so many calls the one that a share of them is not longer than. */
+/* The quantile `share` of the durations of this many calls. */
 static double unmap_ns(const struct program *program, size_t calls, double share)
 {
     double *took = malloc(calls * sizeof(*took)), result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The table on the terminal, and the same with all values as JSON.
+ * Prints the table on the terminal, and writes the table with all values as JSON.
  */
 #include "bench/report.h"
 

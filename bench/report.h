@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The results, as people, programs and documents read them.
+ * Writes the results as a table, JSON, plots and Markdown.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
@@ -9,18 +9,18 @@
 
 #include <stdio.h>
 
-/* The table; the result is how many targets were missed. */
+/* Prints the table; returns how many targets were missed. */
 int report_table(FILE *to, const struct machine *machine);
-/* Every row with its verdict; not measured. */
+/* Prints every row with its target, without measuring. */
 void report_targets(FILE *to);
-/* All rows and all series; see docs/performance.md. */
+/* Writes all rows and all series; see docs/performance.md. */
 void report_json(const char *path, const struct machine *machine);
-/* SVG files in a folder, as far as there are values for them. */
+/* Writes SVG files into a folder, those that have values. */
 void report_plots(const char *folder, const struct machine *machine);
-/* figures.md in a folder that has the plots. */
+/* Writes figures.md into the folder of the plots. */
 void report_markdown(const char *folder, const struct machine *machine);
 
-/* A value with the digits that mean something. */
+/* Formats a value with its significant digits. */
 const char *number(char *room, size_t size, double value);
 
 #endif

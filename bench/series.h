@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What was measured: for each measure ("hits-100") and each contestant ("UCX") the values of all
- * turns, in their order. Values of the same turn have the same index with every contestant.
+ * The measured values: for each measure ("hits-100") and contestant ("UCX"), the values of all
+ * turns in order. Values of the same turn have the same index in all contestants' series.
  */
 #ifndef BENCH_SERIES_H
 #define BENCH_SERIES_H
@@ -14,10 +14,10 @@ struct series {
     const char *unit;
     double *values;
     size_t count;
-    char absent[160]; /* why there are no values; "": there are */
+    char absent[160]; /* why there are no values; "": there are some */
 };
 
-/* A median, and the quarters of the values below and above. */
+/* The median and the lower and upper quartile. */
 struct spread {
     double low, median, high;
 };
@@ -25,15 +25,15 @@ struct spread {
 void series_add(const char *measure, const char *who, const char *unit, double value);
 void series_absent(const char *measure, const char *who, const char *unit, const char *why);
 
-/* NULL: it was not measured. */
+/* NULL: not measured. */
 const struct series *series_find(const char *measure, const char *who);
-/* All of them, in the order they came; NULL: no more. */
+/* The series at an index, in order of creation; NULL: no more. */
 const struct series *series_at(size_t index);
 
-/* Of count values, one at least. */
+/* The spread of count >= 1 values. */
 struct spread spread_of(const double *values, size_t count);
-/* Of the ratios of each turn; of the medians where the turns are not the same. False: none can be
- * had, since something beside is 0. */
+/* The spread of the ratios ours / beside per turn; if the series differ in length, the ratio of
+ * their medians. False: a value of beside is 0. */
 bool spread_of_ratios(const struct series *ours, const struct series *beside, struct spread *out);
 
 #endif

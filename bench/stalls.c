@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hits of one thread while another registers, 200 us each: the provider spins that long, and each
- * registration is of memory the cache has not seen. Beside: while the other thread sleeps, and
- * while it spins and calls nothing, so that what two busy cores cost is told from what our locks
- * cost.
+ * Hits of one thread while another registers memory new to the cache; the provider spins for 200 us
+ * per registration. Compared with hits while the other thread sleeps, and while it spins without
+ * calls, which separates the cost of two busy cores from that of our locks.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -12,9 +11,9 @@
 
 #include <stdlib.h>
 
-#define HOT   1000      /* regions that are hit */
-#define FRESH (1 << 20) /* regions the other thread can register */
-#define UNITS 50        /* registrations in a probe, at least */
+#define HOT   1000      /* regions to hit */
+#define FRESH (1 << 20) /* regions for the other thread to register */
+#define UNITS 50        /* minimum of registrations per probe */
 
 static const struct measure measures[] = {
     {"stall-mean-idle", "ns"},           {"stall-mean-spinning", "ns"},

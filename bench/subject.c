@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The subjects that are no cache: the cost of the loop itself, and of system calls, so that one
- * sees the floor below a hit that asks the kernel.
+ * The subjects that are not caches: the loop itself, and system calls, which are the lower bound
+ * for a hit that calls the kernel.
  */
 #include "bench/subject.h"
 
@@ -32,7 +32,7 @@ static void call_getpid(void *state, char *base, const uint32_t *order, size_t c
         (void)syscall(SYS_getpid);
 }
 
-/* A get and a put that do nothing. */
+/* An empty get and put. */
 static __attribute__((noinline)) int get_nothing(void *domain, const void *addr, size_t len,
                                                  uint64_t access, void **out)
 {
@@ -45,7 +45,7 @@ static __attribute__((noinline)) void put_nothing(void *mr)
     __asm__ volatile("" ::: "memory");
 }
 
-/* What every subject's loop does besides get and put: it calls them. */
+/* The overhead of every subject's loop: the calls of get and put. */
 static void only_loop(void *state, char *base, const uint32_t *order, size_t count)
 {
     void *mr = NULL;
@@ -69,7 +69,7 @@ static void *open_userfault(const struct subject *self, size_t regions)
     return NULL;
 }
 
-/* The question a hit asks under userfaultfd, alone. */
+/* Only the ioctl that a hit makes under userfaultfd. */
 static void call_ioctl(void *state, char *base, const uint32_t *order, size_t count)
 {
     struct uffdio_copy nothing = {.len = 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What can be measured: a cache, or something to compare one with, behind get + put. Below it
- * registration does nothing, or takes a while on purpose. Its state is one per process; threads
- * share it.
+ * A subject of measurement: a cache, or something to compare it with, behind get + put. The
+ * registration below it does nothing, or takes a set time. A process has one state, which its
+ * threads share.
  */
 #ifndef BENCH_SUBJECT_H
 #define BENCH_SUBJECT_H
@@ -13,29 +13,30 @@
 struct subject {
     const char *who;
     const char *absent;  /* not NULL: why this build cannot measure it */
-    int variant;         /* its maker's own */
+    int variant;         /* private to the subject's implementation */
     size_t most_regions; /* 0: any number */
-    /* Makes the cache, with room for this many regions. */
+    /* Creates the cache with a limit of this many regions. */
     void *(*open)(const struct subject *self, size_t regions);
-    /* NULL: it cannot be had twice in a process. */
+    /* NULL: a process can open it only once. */
     void (*close)(void *state);
     /* get and put of `count` regions base + order[i] * REGION_BYTES, one after the other. */
     void (*hits)(void *state, char *base, const uint32_t *order, size_t count);
-    /* The same; once there are `room` regions, each get takes the place of the oldest. What each of
-     * these takes, ns. NULL: a limit of the cache does that to hits(). */
+    /* The same, but after `room` regions each get replaces the oldest. Returns ns per such get.
+     * NULL: the cache has a limit, so hits() evicts. */
     double (*replace_ns)(void *state, char *base, const uint32_t *order, size_t count, size_t room);
-    /* Every get of so many regions was remembered, none evicted: else leave(). NULL: no telling. */
+    /* Calls leave() unless all of this many regions are cached and none was evicted. NULL: the
+     * subject cannot check that. */
     void (*check)(void *state, size_t regions);
 };
 
-/* NULL: there are no more. */
+/* NULL: no more. */
 const struct subject *subject_at(size_t index);
-/* NULL: no such. */
+/* NULL: unknown. */
 const struct subject *subject_find(const char *who);
 
-/* hmreg by monitor and policy: the default is told by libc's callers, and asks a driver at each hit
- * of device memory; userfaultfd asks the kernel at each hit, notice trusts what it has told; import
- * is told by the application. */
+/* hmreg by monitor and policy. Default: hooks in libc report changes, and a hit on device memory
+ * queries the driver. userfaultfd: each hit checks with the kernel; notice: hits rely on the events
+ * received so far. import: the application reports changes. */
 #define WHO_USERFAULT "hmreg userfaultfd"
 #define WHO_NOTICE    "hmreg notice"
 #define WHO_IMPORT    "hmreg import"
@@ -46,13 +47,13 @@ extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subje
     subject_hmreg_default, subject_hmreg_disabled, subject_ucx, subject_ofi_tcp, subject_ofi_shm,
     subject_getpid, subject_ioctl, subject_loop;
 
-/* How long each registration takes below every subject of this process, spinning; 0 at first. */
+/* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;
 
-/* How many there were, below every subject of this process. */
+/* The number of registrations by all subjects of this process. */
 extern size_t registrations;
 
-/* What hmreg's subjects are made of. */
+/* The state of hmreg's subjects. */
 struct hmreg;
 struct hmreg_domain;
 struct hmreg_state {
@@ -61,9 +62,9 @@ struct hmreg_state {
 };
 /* Another domain of the same library. */
 struct hmreg_domain *hmreg_another_domain(struct hmreg *lib, size_t regions);
-/* What the provider that does nothing costs by itself: one registration and deregistration. */
+/* The cost of the empty provider alone: ns per registration and deregistration. */
 double hmreg_provider_ns(void);
-/* After a call that must not fail. */
+/* Checks the result of a call that must not fail. */
 void hmreg_must(int rc, const char *what);
 
 #endif

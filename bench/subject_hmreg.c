@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg's cache, above a provider that does nothing, or takes a while.
+ * hmreg's cache, above a provider that does nothing or spins for a set time.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -109,7 +109,7 @@ static void hits(void *arg, char *base, const uint32_t *order, size_t count)
     }
 }
 
-/* A cache that did not remember would be measured under a false name. */
+/* Without this check a cache that does not cache would be measured as one that does. */
 static void check(void *arg, size_t regions)
 {
     struct hmreg_state *state = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The peer: libfabric's public fi_mr_regattr() and fi_close(), on fabrics that need no hardware.
- * None of those has a cache in front of it (libfabric's is for providers of hardware, and not
- * public): this is what a program pays for each message that remembers nothing. Loaded by its own
- * contestants only, as UCX is.
+ * The peer libfabric: its public fi_mr_regattr() and fi_close(), on fabrics that need no hardware.
+ * None of them has a registration cache (libfabric's is internal to hardware providers), so this is
+ * the cost per message of a program that caches nothing. Only its own contestants load it, as with
+ * UCX.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -53,7 +53,7 @@ static void *open_state(const struct subject *self, size_t regions)
     struct fid_domain *domain;
 
     load();
-    hints = fi.dupinfo(NULL); /* what fi_allocinfo() is */
+    hints = fi.dupinfo(NULL); /* fi_allocinfo() is this call */
     if (!hints)
         leave("no memory");
     hints->caps = FI_MSG | FI_RMA;

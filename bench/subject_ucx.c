@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The peer: UCX's registration cache, as Debian's libucx has it, without memory events: what it
- * costs at the least. Its library is loaded by its own contestants only: being loaded, it rewrites
- * calls of libc. Its header is no stable interface: what differs between UCX 1.13 and 1.18, CMake
- * finds out.
+ * The peer UCX: the registration cache in Debian's libucx, without memory events, which is its
+ * lowest cost. Only its own contestants load the library, since it patches libc's functions when
+ * loaded. Its header is not a stable interface: CMake detects the differences between UCX 1.13 and
+ * 1.18.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -124,7 +124,7 @@ static void gone(void *arg)
 {
 }
 
-/* Regions are held until they go: the caller knows which, so UCX need not look for one. */
+/* Holds each region until it is replaced: the caller knows which is next; UCX need not search. */
 static double replace_ns(void *state, char *base, const uint32_t *order, size_t count, size_t room)
 {
     ucs_rcache_region_t **held = calloc(room, sizeof(*held));

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The targets, all of them, and nowhere else. The first rows are what the default monitor must
- * reach, in one view, and the same under userfaultfd; behind them stand the parts with all that was
- * measured.
+ * All targets. The first rows show, in one view, the targets of the default monitor, and the same
+ * under userfaultfd; the parts with all measurements follow.
  */
 #include "bench/table.h"
 
 #include "bench/subject.h"
 
-/* What the default must reach, and what is reached where userfaultfd is chosen. */
+/* The targets of the default, and the results with userfaultfd. */
 #define REACH_HITS(part, who, n, words, target)                                                    \
     {                                                                                              \
         part, "get + put, " words ", ns", "hits-" #n, who, NULL, WHO_UCX, RATIO, target            \
@@ -65,7 +64,7 @@
     REGION(n, words, WHO_DEFAULT), REGION(n, words, WHO_NOTICE), REGION(n, words, WHO_IMPORT),     \
         REGION(n, words, WHO_USERFAULT)
 
-/* A target of 0 is none. */
+/* A target of 0 means no target. */
 #define BESIDE(words, measure, who, beside)                                                        \
     {                                                                                              \
         "get + put, 1 thread, ns", words, measure, who, NULL, beside, REPORTED, 0                  \

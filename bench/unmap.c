@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What munmap(2) of 64 KiB, one page of it touched, costs the application. Of memory that nothing
- * watches: without the library, and with it open, for each monitor, while 100 regions are cached,
- * some megabytes away or directly beside it. And of memory that is cached, and so watched; where
- * the application must tell, that is part of it.
+ * The cost for the application of munmap(2) of 64 KiB with one page touched. First on unwatched
+ * memory: without the library, and with it for each monitor, while 100 regions are cached, either
+ * some megabytes away or directly adjacent. Then on memory that is cached and so watched; if the
+ * application must report changes, that call is included.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -18,7 +18,7 @@
 #define BYTES    (16 * REGION_BYTES)
 #define CACHED   100
 #define EACH_RUN 2000
-#define AWAY     1024 /* regions' room between what is cached and what is away */
+#define AWAY     1024 /* distance of `away` from the cached regions, in regions */
 
 static const struct measure measures[] = {{"unmap-unwatched", "ns"},
                                           {"unmap-past-libc", "ns"},
@@ -28,7 +28,7 @@ static const struct measure measures[] = {{"unmap-unwatched", "ns"},
 struct unmap {
     const struct subject *subject; /* NULL: without the library */
     struct hmreg_state *cache;
-    char *away, *beside; /* room for BYTES: far from what is cached, and next to it */
+    char *away, *beside; /* BYTES each: far from the cached regions, and adjacent */
 };
 
 static void *open_unmap(const void *arg)
@@ -74,7 +74,7 @@ static bool must_tell(const struct unmap *unmap)
     return unmap->subject == &subject_hmreg_import;
 }
 
-/* munmap(2) where no hook of libc hears of it. */
+/* munmap(2) as a direct system call, past any hook in libc. */
 static void unmap_past_libc(void *memory)
 {
 #if defined(__x86_64__) && defined(__LP64__)
@@ -130,7 +130,7 @@ static void sample_unmap(void *state, int worker, double *values)
     values[1] = past_libc_ns(unmap->away);
     values[2] = unmap_ns(unmap, unmap->beside, false);
     values[3] = unmap->subject ? unmap_ns(unmap, unmap->away, true) : values[0];
-    if (unmap->subject) /* what died last is watched until the next get */
+    if (unmap->subject) /* the entry invalidated last stays watched until the next get */
         remember(unmap, unmap->beside - BYTES);
 }
 
