@@ -60,7 +60,7 @@ struct hmreg_state {
     struct hmreg *lib;
     struct hmreg_domain *domain;
 };
-/* Another domain of the same library. */
+/* Opens another domain of the same library. */
 struct hmreg_domain *hmreg_another_domain(struct hmreg *lib, size_t regions);
 /* The cost of the empty provider alone: ns per registration and deregistration. */
 double hmreg_provider_ns(void);

@@ -12,7 +12,7 @@
 
 enum judge {
     REPORTED, /* no target */
-    RATIO,    /* ours / beside of the same turn, the median: at most the target */
+    RATIO,    /* median of ours / beside per turn: at most the target */
     VALUE,    /* ours, the median */
     WORST,    /* ours, the worst turn */
 };

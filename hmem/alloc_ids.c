@@ -41,7 +41,7 @@ static void store(_Atomic uint64_t *to, uint64_t value)
 
 /* ---- reading ------------------------------------------------------------------------- */
 
-/* How many entries begin at or below addr. */
+/* The number of entries that begin at or below addr. */
 static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, uint64_t addr)
 {
     size_t low = 0, high = count;

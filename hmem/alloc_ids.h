@@ -35,7 +35,7 @@ struct serial {
 struct alloc_ids_index;
 
 struct alloc_ids {
-    pthread_mutex_t lock; /* writers; never held across a runtime's call */
+    pthread_mutex_t lock; /* serializes writers; never held across a runtime call */
     struct serial *drawn; /* callback outstanding, or it ran and the slot is not collected yet */
     struct serial *spare; /* free slots */
     size_t drawn_count, collect_at;

@@ -4,9 +4,10 @@
  *
  * A vendor fills one `struct hmem_ops` in the source file named after it; its longer parts have
  * files of their own beside that one (cuda.c, cuda_lookup.c, ...). It loads its runtime when
- * opened, resolves addresses, exports dmabufs and copies. Between calls it keeps state only about
- * memory that it allocated itself. The core calls the vendor; the vendor calls the core only to
- * report errors (hmreg_fail, in core/base/error.h).
+ * opened, resolves addresses, exports dmabufs and copies. Between calls it keeps no state about
+ * addresses, except for memory that it allocated itself and for allocation ids (alloc_ids.h). The
+ * core calls the vendor; the vendor calls the core only to report errors (hmreg_fail, in
+ * core/base/error.h).
  *
  * Rules for every operation, unless its comment says otherwise:
  *  - The core calls it from any thread, concurrently, with no lock of ours held, and never in a

@@ -45,7 +45,7 @@ enum {
     CUDA_PTR_CONTEXT = 1,
     CUDA_PTR_MEMORY_TYPE = 2, /* CUDA_TYPE_* */
     CUDA_PTR_HOST_POINTER = 4,
-    CUDA_PTR_BUFFER_ID = 7, /* unique in the process, never used again */
+    CUDA_PTR_BUFFER_ID = 7, /* unique in the process, never reused */
     CUDA_PTR_IS_MANAGED = 8,
     CUDA_PTR_DEVICE_ORDINAL = 9,
     CUDA_PTR_RANGE_START = 11, /* of the reserved addresses, for virtual memory */
@@ -67,10 +67,10 @@ enum {
     CUDA_DEV_DMABUF = 124, /* CUDA 11.7 */
 };
 
-enum { CUDA_RANGE_DMABUF_FD = 1 };    /* what cuMemGetHandleForAddressRange is to make */
+enum { CUDA_RANGE_DMABUF_FD = 1 };    /* handle type for cuMemGetHandleForAddressRange */
 enum { CUDA_HOSTALLOC_PORTABLE = 1 }; /* pinned for every context */
 enum { CUDA_ATTACH_GLOBAL = 1 };      /* managed memory that any stream may use */
-enum { CUDA_LOCATION_DEVICE = 1 };    /* others: the host, a NUMA node of it */
+enum { CUDA_LOCATION_DEVICE = 1 };    /* other types: the host, or one of its NUMA nodes */
 enum { CUDA_ACCESS_READWRITE = 3 };
 
 /* ---- types ------------------------------------------------------------------------------ */
@@ -79,13 +79,13 @@ struct cuda_context;
 struct cuda_stream;
 struct cuda_pool;
 
-#ifndef CUDA_API_VENDORS_STRUCTS /* the test that compares prototypes puts the vendor's here */
+#ifndef CUDA_API_VENDORS_STRUCTS /* defined by the test that compares prototypes */
 struct cuda_location {
     unsigned type;
     int id;
 };
 
-/* How physical memory was created. */
+/* The properties that physical memory was created with. */
 struct cuda_memory_prop {
     unsigned type;
     unsigned handle_types;

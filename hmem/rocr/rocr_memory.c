@@ -15,7 +15,7 @@
 
 /* One side of a copy as the runtime treats it. */
 struct side {
-    uint64_t addr;                /* of locked memory the CPU's: the runtime may use memcpy */
+    uint64_t addr;                /* the CPU address of locked memory: the runtime may use memcpy */
     const struct rocr_agent *gpu; /* the owner, NULL: host memory */
     bool known;                   /* host memory that the runtime assumes is mapped on the GPU */
     size_t room;                  /* bytes to the end of a mapping, which a copy may not cross */

@@ -10,7 +10,7 @@
 
 #pragma GCC system_header
 
-#define OFI_LOCAL_MR (UINT64_C(1) << 55) /* of fi_info's mode, of the time of FI_MR_BASIC */
+#define OFI_LOCAL_MR (UINT64_C(1) << 55) /* fi_info's mode bit that goes with FI_MR_BASIC */
 
 #ifdef FI_LOCAL_MR
 _Static_assert(OFI_LOCAL_MR == FI_LOCAL_MR, "FI_LOCAL_MR");

@@ -5,9 +5,9 @@
  * peer-memory client for that vendor.
  *
  * The device accesses memory by virtual address, needs local buffers registered too, chooses the
- * keys and pins the pages, so they must exist. The rkey of a region without remote access varies
- * between drivers (0, or the lkey): we hide it. We also hide the address in the ibv_mr, which for
- * a dmabuf is an offset.
+ * keys and pins the pages, which must be allocated. The rkey of a region without remote access
+ * varies between drivers (0, or the lkey): we hide it. We also hide the address in the ibv_mr,
+ * which for a dmabuf is an offset.
  *
  * Calls newer than the first libibverbs of this ABI (ibv_reg_dmabuf_mr(), ibv_reg_mr_ex()) are
  * looked up at run time and used if the loaded libibverbs has them.
@@ -63,8 +63,8 @@ struct verbs {
     bool iwarp;
     bool odp;                    /* on-demand paging */
     uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
-    reg_dmabuf_call *reg_dmabuf; /* this and reg_ex: NULL if libibverbs lacks it; */
-    reg_ex_call *reg_ex;         /* reg_dmabuf also if the device needs reg_ex */
+    reg_dmabuf_call *reg_dmabuf; /* NULL: libibverbs lacks it, or the device needs reg_ex */
+    reg_ex_call *reg_ex;         /* NULL: libibverbs lacks it */
     int dmabuf_errno;            /* 0: the device imports dmabufs; else the probe's errno */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The GPUs on the PCI bus, known to a runtime or not: their driver, the device files that their
- * runtime needs, and the BAR for their memory. Also the versions of NVIDIA's kernel module and
- * user-space driver.
+ * runtime needs, and the BAR for their memory. Also the versions of NVIDIA's kernel modules and of
+ * libcuda, and whether the modules are the open ones.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -100,7 +100,7 @@ static json_t *lacking_files(const struct vendor *vendor)
     return lacking;
 }
 
-/* The largest memory region of a device: lines of "start end flags". */
+/* The size of a device's largest BAR, from sysfs lines of "start end flags". */
 static json_t *largest_bar(const char *pci)
 {
     uint64_t largest = 0, from, to;

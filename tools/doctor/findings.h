@@ -29,7 +29,7 @@ struct finding {
 /* The parts of the table, each ended by a NULL code. */
 extern const struct finding findings_of_machine[];
 extern const struct finding findings_of_paths[];
-extern const struct finding findings_of_reasons[]; /* codes are the reasons of hmreg(7) */
+extern const struct finding findings_of_reasons[]; /* the codes are hmreg(7)'s reasons */
 
 /* NULL: unknown code. */
 const struct finding *finding_find(const char *code);
