@@ -26,7 +26,7 @@
 
 /* What a domain can do; constant for its lifetime. */
 struct provider_caps {
-    char fabric[64];       /* the fabric's own name for itself, such as "tcp;ofi_rxm" */
+    char fabric[64];       /* the fabric's name, such as "tcp;ofi_rxm" */
     uint32_t mr_mode;      /* HMREG_MR_* */
     uint32_t key_size;     /* bytes */
     uint32_t iov_limit;    /* at least 1 */
@@ -61,7 +61,7 @@ struct provider_request {
     size_t page_size;
 };
 
-/* A completed registration. */
+/* The result of a registration. */
 struct provider_mr {
     void *native; /* fid_mr * or ibv_mr *, exposed to the caller */
     void *priv;   /* private to the provider */
