@@ -594,9 +594,9 @@ static int check_async(const struct hmreg_domain_config *config)
     return 0;
 }
 
-/* FI_THREAD_UNSPEC promises nothing. The provider "net" of libfabric 1.17 says FI_THREAD_SAFE, but on
- * a busy machine 4 of 85 runs of ofi_device_net ended with a peer's read canceled while fi_close(3)
- * closed another region on another thread; with this exception 0 of 72 runs did. */
+/* FI_THREAD_UNSPEC promises nothing. The provider "net" of libfabric 1.17 says FI_THREAD_SAFE, but
+ * on a busy machine 4 of 85 runs of ofi_device_net ended with a peer's read canceled while
+ * fi_close(3) closed another region on another thread; with this exception 0 of 72 runs did. */
 static bool may_close_anywhere(const struct ofi *ofi, const struct fi_info *info)
 {
     return info->domain_attr->threading == FI_THREAD_SAFE && strcmp(ofi->name, "net");
