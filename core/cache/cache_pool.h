@@ -147,7 +147,7 @@ static inline uint32_t entry_sequence(const struct cache_entry *entry)
 }
 
 /* Marks an entry that is not hot: with `unending` set, a put of it does not check whether it
- * removed the last pin. Whoever clears the mark and then adds up pins passes a barrier in between;
+ * removed the last pin. A thread that clears the mark passes a barrier before it adds up pins;
  * get_fast.c passes one between removing a pin and reading the mark. */
 static inline void entry_set_unending(struct cache_entry *entry, bool unending)
 {

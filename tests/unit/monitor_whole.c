@@ -482,65 +482,79 @@ static bool needed_if_pending(void *arg, uint64_t start, uint64_t end)
     return pending;
 }
 
-/* The first leave after a refusal may come while the get that was refused is still pending. */
-static void refused__and_pending_while_another_is_left__left_by_the_next(void **state)
-{
-    uint64_t page = fixture_page();
-    char *memory = fixture_map(8), *other = fixture_map(1);
-    uint64_t at = (uintptr_t)memory, beside = (uintptr_t)other;
+/* A watched page, and beside it a get over a hole that was refused while it was pending: what that
+ * touched is left later, by any leave, here of `other`. */
+struct refusal {
     struct watching watching;
     struct owned_fd file;
-    int rc = uffd_open(true, &file);
+    char *memory, *other;
+    uint64_t page, at;
+};
+
+static void refuse(struct refusal *refusal)
+{
+    uint64_t page = fixture_page();
+    int rc = uffd_open(true, &refusal->file);
 
     if (rc == -EPERM || rc == -ENOSYS)
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
-    assert_int_equal(munmap(memory + 4 * page, page), 0);
-    watching_open(&watching, file.fd, needed_if_pending, NULL);
-    assert_true(watching_add(&watching, at, at + page));
+    refusal->page = page;
+    refusal->memory = fixture_map(8);
+    refusal->other = fixture_map(1);
+    refusal->at = (uintptr_t)refusal->memory;
+    assert_int_equal(munmap(refusal->memory + 4 * page, page), 0);
+    watching_open(&refusal->watching, refusal->file.fd, needed_if_pending, NULL);
+    assert_true(watching_add(&refusal->watching, refusal->at, refusal->at + page));
     pending = true;
-    assert_false(watching_add(&watching, at, at + 8 * page));
-    watching_leave(&watching, at, at + page, false);
-    watching_leave(&watching, beside, beside + page, true);
-    assert_true(uffd_is_watched(file.fd, at, page));
+    assert_false(watching_add(&refusal->watching, refusal->at, refusal->at + 8 * page));
+    watching_leave(&refusal->watching, refusal->at, refusal->at + page, false);
+}
+
+static void leave_other(struct refusal *refusal)
+{
+    uint64_t at = (uintptr_t)refusal->other;
+
+    watching_leave(&refusal->watching, at, at + refusal->page, true);
+}
+
+static void end_refusal(struct refusal *refusal)
+{
+    watching_close(&refusal->watching);
+    owned_fd_close(&refusal->file);
+    munmap(refusal->memory, 8 * refusal->page);
+    munmap(refusal->other, refusal->page);
+}
+
+/* The first leave after a refusal may come while the get that was refused is still pending. */
+static void refused__and_pending_while_another_is_left__left_by_the_next(void **state)
+{
+    struct refusal refusal;
+
+    refuse(&refusal);
+    leave_other(&refusal);
+    assert_true(uffd_is_watched(refusal.file.fd, refusal.at, refusal.page));
     pending = false;
-    watching_leave(&watching, beside, beside + page, true);
-    assert_false(uffd_is_watched(file.fd, at, page));
-    watching_close(&watching);
-    owned_fd_close(&file);
-    munmap(memory, 8 * page);
-    munmap(other, page);
+    leave_other(&refusal);
+    assert_false(uffd_is_watched(refusal.file.fd, refusal.at, refusal.page));
+    end_refusal(&refusal);
 }
 
 /* Many refusals and no region's end, at which their memory would be looked at. */
 static void refused__more_than_are_remembered__left_by_the_next(void **state)
 {
-    uint64_t page = fixture_page();
-    char *memory = fixture_map(8), *other = fixture_map(1);
-    uint64_t at = (uintptr_t)memory, beside = (uintptr_t)other;
-    struct watching watching;
-    struct owned_fd file;
-    int rc = uffd_open(true, &file);
+    struct refusal refusal;
+    uint64_t hole;
 
-    if (rc == -EPERM || rc == -ENOSYS)
-        test_skip("%s", hmreg_last_error()->text);
-    assert_ok(rc);
-    assert_int_equal(munmap(memory + 4 * page, page), 0);
-    watching_open(&watching, file.fd, needed_if_pending, NULL);
-    assert_true(watching_add(&watching, at, at + page));
-    pending = true;
-    assert_false(watching_add(&watching, at, at + 8 * page));
-    watching_leave(&watching, at, at + page, false);
-    assert_true(uffd_is_watched(file.fd, at, page));
+    refuse(&refusal);
+    assert_true(uffd_is_watched(refusal.file.fd, refusal.at, refusal.page));
     pending = false;
+    hole = refusal.at + 4 * refusal.page;
     for (int i = 0; i <= WATCHING_REFUSED; i++)
-        assert_false(watching_add(&watching, at + 4 * page, at + 5 * page));
-    watching_leave(&watching, beside, beside + page, true);
-    assert_false(uffd_is_watched(file.fd, at, page));
-    watching_close(&watching);
-    owned_fd_close(&file);
-    munmap(memory, 8 * page);
-    munmap(other, page);
+        assert_false(watching_add(&refusal.watching, hole, hole + refusal.page));
+    leave_other(&refusal);
+    assert_false(uffd_is_watched(refusal.file.fd, refusal.at, refusal.page));
+    end_refusal(&refusal);
 }
 
 static void moved__grown_and_unmapped_in_part__rest_left(void **state)
