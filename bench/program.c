@@ -4,8 +4,10 @@
  * in one without it, in turns. With the library, a region of one page is cached in the mapping that
  * the program moves, touches or unmaps.
  *
- * - realloc: grows 64 MiB, resident in pages of 4 KiB, by half, so that it must move
- * - mremap: moves the same to an address where the kernel cannot move page tables, and back
+ * - realloc: grows 64 MiB, resident in pages of 4 KiB, by half; once where it must move, and once
+ *   where there is room behind it
+ * - mremap: moves the same to an address where the kernel must move each page, and back; and to one
+ *   where it moves page tables, which costs so little that a report of the change shows
  * - faults: the first touch of each page of 16 MiB, of which one page is cached
  * - fork: forks a child that exits at once, and waits for it; 64 MiB are resident
  * - huge pages: the first touch of 32 MiB that may use huge pages, with one page of each 2 MiB
@@ -36,11 +38,25 @@
 #define SMALL    (16 * REGION_BYTES)
 #define SPINNERS 4
 
-enum { REALLOC, MREMAP, FAULT, FORK, HUGE_TOUCH, HUGE_PAGES, UNMAP, UNMAP_BUSY, VALUES };
+enum {
+    REALLOC,
+    REALLOC_IN_PLACE,
+    MREMAP,
+    MREMAP_TABLES,
+    FAULT,
+    FORK,
+    HUGE_TOUCH,
+    HUGE_PAGES,
+    UNMAP,
+    UNMAP_BUSY,
+    VALUES
+};
 
 static const struct measure measures[VALUES] = {
-    {"program-realloc", "us"}, {"program-mremap", "us"},     {"program-fault", "ns"},
-    {"program-fork", "us"},    {"program-huge", "us"},       {"program-huge-pages", "pages"},
+    {"program-realloc", "us"}, {"program-realloc-in-place", "us"},
+    {"program-mremap", "us"},  {"program-mremap-tables", "us"},
+    {"program-fault", "ns"},   {"program-fork", "us"},
+    {"program-huge", "us"},    {"program-huge-pages", "pages"},
     {"program-unmap", "ns"},   {"program-unmap-busy", "us"},
 };
 
@@ -113,7 +129,7 @@ static void *block(char *memory)
     return made == MAP_FAILED ? NULL : made;
 }
 
-static double realloc_us(const struct program *program)
+static double realloc_us(const struct program *program, bool moves)
 {
     char *memory = malloc(BIG);
     double sum = 0;
@@ -122,7 +138,7 @@ static double realloc_us(const struct program *program)
         leave("no memory");
     touch_small(memory, BIG);
     for (int i = 0; i < 8 && memory; i++) {
-        void *behind = block(memory);
+        void *behind = moves ? block(memory) : NULL;
         double begun;
 
         cache(program, memory, REGION_BYTES);
@@ -139,10 +155,13 @@ static double realloc_us(const struct program *program)
     return sum / 8 / 1e3;
 }
 
-static double mremap_us(const struct program *program)
+/* The kernel moves page tables, of 2 MiB each, between addresses that are alike in their lower
+ * bits: shift changes those. */
+static double mremap_us(const struct program *program, size_t shift)
 {
-    char *room = map(2 * BIG + 4 * MIB);
-    char *places[2] = {room, room + BIG + 2 * MIB + REGION_BYTES};
+    char *room = map(2 * BIG + 6 * MIB);
+    char *first = (char *)(((uintptr_t)room + 2 * MIB - 1) & ~(2 * MIB - 1));
+    char *places[2] = {first, first + BIG + 2 * MIB + shift};
     double sum = 0;
 
     touch_small(places[0], BIG);
@@ -156,7 +175,7 @@ static double mremap_us(const struct program *program)
             leave("mremap fails");
         sum += now_ns() - begun;
     }
-    munmap(room, 2 * BIG + 4 * MIB);
+    munmap(room, 2 * BIG + 6 * MIB);
     return sum / 16 / 1e3;
 }
 
@@ -302,8 +321,10 @@ static void sample_program(void *state, int worker, double *values)
 {
     const struct program *program = state;
 
-    values[REALLOC] = realloc_us(program);
-    values[MREMAP] = mremap_us(program);
+    values[REALLOC] = realloc_us(program, true);
+    values[REALLOC_IN_PLACE] = realloc_us(program, false);
+    values[MREMAP] = mremap_us(program, REGION_BYTES);
+    values[MREMAP_TABLES] = mremap_us(program, 0);
     values[FAULT] = fault_ns(program);
     values[FORK] = fork_us(program);
     touch_huge(program, &values[HUGE_TOUCH], &values[HUGE_PAGES]);

@@ -42,8 +42,11 @@
         REACH_MISS(part, who, "new, into a new cache", "miss-first"),                              \
         REACH_MISS(part, who, "new, into a flushed cache", "miss-again"),                          \
         REACH_MISS(part, who, "evicting", "miss-evicting"),                                        \
-        REACH_PROGRAM(part, who, "realloc of 64 MiB, us", "program-realloc", 1.05),                \
-        REACH_PROGRAM(part, who, "mremap of 64 MiB, us", "program-mremap", 1.05),                  \
+        REACH_PROGRAM(part, who, "realloc of 64 MiB that moves, us", "program-realloc", 1.05),     \
+        REACH_PROGRAM(part, who, "realloc of 64 MiB in place, us", "program-realloc-in-place",     \
+                      1.05),                                                                       \
+        REACH_PROGRAM(part, who, "mremap of 64 MiB by pages, us", "program-mremap", 1.05),         \
+        REACH_PROGRAM(part, who, "mremap of 64 MiB by tables, us", "program-mremap-tables", 1.05), \
         REACH_PROGRAM(part, who, "page fault, ns", "program-fault", 1.05),                         \
         REACH_PROGRAM(part, who, "fork, us", "program-fork", 1.05),                                \
         REACH_PROGRAM(part, who, "touching 32 huge MiB, us", "program-huge", 1.05),                \
