@@ -181,7 +181,7 @@ static enum cache_publish take_room(struct cache *cache, uint64_t bytes,
     return CACHE_PUBLISHED;
 }
 
-static void tell_waiters(struct cache_pool *pool)
+static void wake_waiters(struct cache_pool *pool)
 {
     if (pool->waiters)
         pthread_cond_broadcast(&pool->decided);
@@ -197,12 +197,12 @@ static enum cache_publish publish(struct cache *cache, struct cache_entry *entry
     switch (result) {
     case CACHE_PUBLISHED:
         cache_enliven(cache, entry);
-        ledger_count(&cache->stats, STATS_MISSES, 1);
+        cache_stats_count(&cache->stats, STATS_MISSES, 1);
         if (hot && !search->evicted)
             heat_entry(entry);
         break;
     case CACHE_ROOMLESS:
-        entry->mr.roomless = true;
+        entry->mr.refused_room = true;
         cache_disown(cache, entry);
         break;
     case CACHE_DISCARDED:
@@ -211,7 +211,7 @@ static enum cache_publish publish(struct cache *cache, struct cache_entry *entry
     default:
         return result; /* not decided */
     }
-    tell_waiters(cache->pool);
+    wake_waiters(cache->pool);
     return result;
 }
 
@@ -226,12 +226,12 @@ enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry,
     return result;
 }
 
-static void disown(struct cache *cache, struct cache_entry *entry, bool roomless)
+static void disown(struct cache *cache, struct cache_entry *entry, bool refused_room)
 {
     pthread_mutex_lock(&cache->pool->lock);
-    entry->mr.roomless = roomless;
+    entry->mr.refused_room = refused_room;
     cache_disown(cache, entry);
-    tell_waiters(cache->pool);
+    wake_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
 }
 
@@ -256,7 +256,7 @@ static void wait_for(struct cache *cache, const struct cache_entry *entry)
     cache_stats_add(&cache->stats, STATS_WAITING, -1);
 }
 
-bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless)
+bool cache_await(struct cache *cache, struct cache_entry *entry, bool *refused_room)
 {
     struct cache_pool *pool = cache->pool;
     bool live;
@@ -265,7 +265,7 @@ bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless)
     if (entry->mr.state == CACHE_PENDING)
         wait_for(cache, entry);
     live = entry->mr.state == CACHE_LIVE;
-    *roomless = entry->mr.roomless;
+    *refused_room = entry->mr.refused_room;
     pthread_mutex_unlock(&pool->lock);
     return live;
 }
@@ -282,7 +282,7 @@ struct cache_entry *cache_release(struct cache_pool *pool, struct cache_entry *e
 {
     struct cache_entry *gone;
 
-    barrier_here(); /* see entry_set_unending() */
+    barrier_here(); /* see entry_set_put_unchecked() */
     pthread_mutex_lock(&pool->lock);
     entry->pins--;
     gone = take_if_unpinned(pool, entry);

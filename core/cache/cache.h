@@ -61,8 +61,8 @@ enum cache_publish cache_publish(struct cache *cache, struct cache_entry *entry,
 void cache_abandon(struct cache *cache, struct cache_entry *entry);
 void cache_forgo(struct cache *cache, struct cache_entry *entry);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
- * *roomless: set to whether it failed to become live for lack of room. */
-bool cache_await(struct cache *cache, struct cache_entry *entry, bool *roomless);
+ * *refused_room: set to whether it failed to become live for lack of room. */
+bool cache_await(struct cache *cache, struct cache_entry *entry, bool *refused_room);
 
 /* release: removes one pin from the entry's own count. released: the caller has already removed a
  * pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an entry that

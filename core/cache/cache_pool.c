@@ -13,7 +13,7 @@
  *    and all threads have passed a barrier since it became so: no thread can pin the entry without
  *    the lock, and if the sum of its pins is 0, it is idle. Only cold entries are evicted.
  *  - A put of an entry whose sequence is even checks whether it removed the last pin, unless
- *    HOT_UNENDING is set there. That bit is set for cold live entries and for free ones: a put
+ *    PUT_UNCHECKED is set there. That bit is set for cold live entries and for free ones: a put
  *    cannot end these.
  *  - An entry that no longer serves is never found again. Once it has no pins, it is deregistered
  *    by the thread that removed the last one or, if it had none when it ended, by the reaper or the
@@ -115,7 +115,7 @@ void cache_enliven(struct cache *cache, struct cache_entry *entry)
 {
     entry->mr.state = CACHE_LIVE;
     entry->mr.used = false;
-    entry_set_unending(entry, true);
+    entry_set_put_unchecked(entry, true);
     cache->pending--;
     clock_insert(&cache->live, entry_number(entry));
     cache_use_add(&cache->used, entry);
@@ -159,13 +159,13 @@ static void become_zombie(struct cache *cache, struct cache_entry *entry)
 
 /* Ends a cold entry that no longer serves: if it is pinned, its last put deregisters it; else it is
  * queued for deregistration. */
-static void lay_out(struct cache *cache, struct cache_entry *entry)
+static void retire_cold(struct cache *cache, struct cache_entry *entry)
 {
     struct cache_pool *pool = cache->pool;
 
     thread_cache_clear_used(&pool->thread_caches,
                             entry_number(entry)); /* the entry will be reused */
-    barrier_here();                               /* see entry_set_unending() */
+    barrier_here();                               /* see entry_set_put_unchecked() */
     if (entry_pins(pool, entry)) {
         entry->mr.state = CACHE_HELD;
         become_zombie(cache, entry);
@@ -195,14 +195,14 @@ static void unpublish(struct cache *cache, struct cache_entry *entry)
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
     else
-        entry_set_unending(entry, false);
+        entry_set_put_unchecked(entry, false);
 }
 
 void cache_kill(struct cache *cache, struct cache_entry *entry)
 {
     unpublish(cache, entry);
     if (entry->mr.cold) {
-        lay_out(cache, entry);
+        retire_cold(cache, entry);
         return;
     }
     entry->mr.state = CACHE_DYING;
@@ -238,7 +238,7 @@ bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned cou
     return false;
 }
 
-static struct cache_stats *ledger_of(struct thread_cache_set *tcache, unsigned index)
+static struct cache_stats *cache_stats_of(struct thread_cache_set *tcache, unsigned index)
 {
     struct cache_pool *pool =
         (struct cache_pool *)((char *)tcache - offsetof(struct cache_pool, thread_caches));
@@ -251,7 +251,7 @@ void cache_pool_close(struct cache_pool *pool)
     unsigned count = pool->thread_caches.caches;
 
     assert(!cache_entries(pool));
-    thread_cache_set_close(&pool->thread_caches, ledger_of);
+    thread_cache_set_close(&pool->thread_caches, cache_stats_of);
     for (unsigned i = 0; i < count; i++)
         clock_free(&pool->caches[i].live);
     if (!pool->check_puts)
@@ -301,7 +301,7 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry = cache_entry_at(pool, number ? number : pool->fresh);
     if (number) {
         pool->free = entry->place;
-        entry_set_unending(entry, false);
+        entry_set_put_unchecked(entry, false);
     } else { /* fixed for ever: threads read the slot offset of what they remember */
         entry->mr.slot_offset = pin_slot_offset(pool->fresh++);
         atomic_init(&entry->mr.sequence, FIRST_SEQUENCE);
@@ -316,7 +316,7 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry->mr.state = CACHE_HELD;
     entry->mr.cold = true;
     entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
-    entry->mr.used = entry->mr.roomless = false;
+    entry->mr.used = entry->mr.refused_room = false;
     entry->mr.cache = cache->index;
     entry->pins++; /* the sum with the threads' pin slots was 0 before */
     pool->count++;
@@ -342,7 +342,7 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
     if (entry->mr.zombie)
         cache_stats_set(&cache->stats, STATS_ZOMBIES, --cache->zombies);
     entry->mr.state = CACHE_FREE;
-    entry_set_unending(entry, true);
+    entry_set_put_unchecked(entry, true);
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
@@ -428,14 +428,14 @@ static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned
     return uncertain;
 }
 
-static void lay_out_some(struct cache_pool *pool, struct cache_list *dying)
+static void retire_some(struct cache_pool *pool, struct cache_list *dying)
 {
     struct cache_entry *entry;
 
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < CACHE_BATCH && (entry = list_take(pool, dying)); i++) {
         entry->mr.cold = true;
-        lay_out(entry_cache(pool, entry), entry);
+        retire_cold(entry_cache(pool, entry), entry);
     }
     pthread_mutex_unlock(&pool->lock);
 }
@@ -449,7 +449,7 @@ void cache_examine(struct cache_pool *pool, unsigned most)
     if (take_dying(pool, &dying, most))
         thread_cache_barrier(&pool->thread_caches);
     while (dying.first)
-        lay_out_some(pool, &dying);
+        retire_some(pool, &dying);
     reaper_wake();
 }
 

@@ -143,16 +143,16 @@ static inline uint32_t entry_pins(const struct cache_pool *pool, const struct ca
 
 static inline uint32_t entry_sequence(const struct cache_entry *entry)
 {
-    return atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed) & ~HOT_UNENDING;
+    return atomic_load_explicit(&entry->mr.sequence, memory_order_relaxed) & ~PUT_UNCHECKED;
 }
 
-/* Marks an entry that is not hot: with `unending` set, a put of it does not check whether it
+/* Marks an entry that is not hot: with `unchecked` set, a put of it does not check whether it
  * removed the last pin. A thread that clears the mark passes a barrier before it adds up pins;
  * get_fast.c passes one between removing a pin and reading the mark. */
-static inline void entry_set_unending(struct cache_entry *entry, bool unending)
+static inline void entry_set_put_unchecked(struct cache_entry *entry, bool unchecked)
 {
     atomic_store_explicit(&entry->mr.sequence,
-                          entry_sequence(entry) | (unending ? HOT_UNENDING : 0),
+                          entry_sequence(entry) | (unchecked ? PUT_UNCHECKED : 0),
                           memory_order_release);
 }
 
@@ -161,8 +161,8 @@ static inline bool entry_is_hot(const struct cache_entry *entry)
     return entry_sequence(entry) % 2;
 }
 
-/* Advances the sequence: a hot entry is hot no longer, another becomes hot. Clears HOT_UNENDING, so
- * puts check again. Release: a thread that matches the new sequence sees the whole entry. */
+/* Advances the sequence: a hot entry is hot no longer, another becomes hot. Clears PUT_UNCHECKED,
+ * so puts check again. Release: a thread that matches the new sequence sees the whole entry. */
 static inline void entry_next_sequence(struct cache_entry *entry)
 {
     atomic_store_explicit(&entry->mr.sequence, thread_cache_next(entry_sequence(entry)),

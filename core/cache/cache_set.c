@@ -50,15 +50,15 @@ struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int de
     return &set->caches[device < 0 ? (unsigned)iface : set->first[iface] + (unsigned)device];
 }
 
-static void open_ledger(struct cache_set *set, struct cache *cache, enum hmreg_iface iface,
-                        int device)
+static void open_stats(struct cache_set *set, struct cache *cache, enum hmreg_iface iface,
+                       int device)
 {
     cache_stats_open(&cache->stats, &set->domain->lib->stats_page, set->shown, iface, device);
     cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, set->domain->max_regions);
     cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, set->domain->max_bytes);
 }
 
-static void open_ledgers(struct cache_set *set)
+static void open_all_stats(struct cache_set *set)
 {
     const struct hmreg_domain *domain = set->domain;
 
@@ -66,10 +66,10 @@ static void open_ledgers(struct cache_set *set)
                                    domain->flags);
     for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
         for (int device = -1; device < domain->lib->runtimes[iface].devices; device++)
-            open_ledger(set, cache_set_at(set, iface, device), iface, device);
+            open_stats(set, cache_set_at(set, iface, device), iface, device);
 }
 
-static void close_ledgers(struct cache_set *set)
+static void close_all_stats(struct cache_set *set)
 {
     for (unsigned i = 0; i < set->count; i++)
         cache_stats_close(&set->caches[i].stats);
@@ -132,7 +132,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
     set->listener = (struct listener){.gate = set->pool.thread_caches.gate, .needs = needs};
     set->reaper = (struct reaper_client){
         .is_due = is_due, .examine = on_examine, .reap = on_reap, .tidy = on_tidy};
-    open_ledgers(set);
+    open_all_stats(set);
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
     return set;
@@ -144,7 +144,7 @@ void cache_set_free(struct cache_set *set)
     while (monitor_tidy(set->monitor)) /* the reaper may have stopped */
         ;
     cache_pool_close(&set->pool);
-    close_ledgers(set);
+    close_all_stats(set);
     free(set);
 }
 

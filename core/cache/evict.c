@@ -86,7 +86,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
 static void become_cold(struct cache_entry *entry)
 {
     entry->mr.cold = true;
-    entry_set_unending(entry, true);
+    entry_set_put_unchecked(entry, true);
 }
 
 void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search)

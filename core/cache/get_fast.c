@@ -57,7 +57,7 @@ static inline unsigned peek(const atomic_uint *word)
 #endif
 }
 
-/* Pairs with the release stores in entry_next_sequence() and entry_set_unending(). */
+/* Pairs with the release stores in entry_next_sequence() and entry_set_put_unchecked(). */
 static inline uint32_t sequence_of(const struct hmreg_mr *mr)
 {
     return atomic_load_explicit(&mr->sequence, memory_order_acquire);
@@ -93,7 +93,7 @@ static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr
     struct cache_entry *gone;
 
     barrier_here(); /* the pin slot's new value is visible before what follows is read */
-    if (sequence_of(mr) & HOT_UNENDING)
+    if (sequence_of(mr) & PUT_UNCHECKED)
         return;
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
@@ -296,7 +296,7 @@ static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t l
     return mr->node.start <= addr && addr <= last && last < mr->node.end;
 }
 
-#define CELLS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct pin_slot))
+#define PIN_SLOTS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct pin_slot))
 _Static_assert(sizeof(struct cache_entry) % sizeof(struct pin_slot) == 0,
                "a name, scaled, is an entry's");
 
@@ -307,9 +307,9 @@ static inline struct hmreg_mr *mr_at(char *entries, uint32_t name)
 
 #if defined(__x86_64__)
     /* One instruction; compilers emit two or three, which are no faster here. */
-    __asm__("imulq %2, %1, %0" : "=r"(offset) : "r"(offset), "i"(CELLS_AN_ENTRY) : "cc");
+    __asm__("imulq %2, %1, %0" : "=r"(offset) : "r"(offset), "i"(PIN_SLOTS_AN_ENTRY) : "cc");
 #else
-    offset *= CELLS_AN_ENTRY;
+    offset *= PIN_SLOTS_AN_ENTRY;
 #endif
     return (struct hmreg_mr *)(entries + offset);
 }

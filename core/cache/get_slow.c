@@ -271,8 +271,8 @@ static bool ask_is_anonymous(struct get *get, struct hmem_range *range)
 
 static bool is_known_anonymous(const struct get *get)
 {
-    for (unsigned i = 0; i < HOT_MAPPED; i++) {
-        const struct hot_mapped *mapped = &get->tcache->mapped[i];
+    for (unsigned i = 0; i < MAPPED_KNOWN; i++) {
+        const struct mapped_range *mapped = &get->tcache->mapped[i];
 
         if (mapped->start <= get->want.start && get->want.end <= mapped->end)
             return monitor_is_unchanged(get->set->monitor, mapped->when);
@@ -284,15 +284,15 @@ static bool is_known_anonymous(const struct get *get)
 static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range,
                            uint64_t when)
 {
-    struct hot_mapped mapped = {range->alloc_base, range->alloc_base + range->alloc_len, when};
+    struct mapped_range mapped = {range->alloc_base, range->alloc_base + range->alloc_len, when};
     unsigned at = tcache->mapped_next;
 
-    for (unsigned i = 0; i < HOT_MAPPED; i++)
+    for (unsigned i = 0; i < MAPPED_KNOWN; i++)
         if (tcache->mapped[i].start < mapped.end && mapped.start < tcache->mapped[i].end)
             at = i;
     tcache->mapped[at] = mapped;
     if (at == tcache->mapped_next)
-        tcache->mapped_next = (at + 1) % HOT_MAPPED;
+        tcache->mapped_next = (at + 1) % MAPPED_KNOWN;
 }
 
 /* Is the range private anonymous memory? Other memory may change without an event (truncation,
@@ -422,15 +422,15 @@ static int register_claimed(struct get *get, struct cache_entry *entry, struct h
  * one's look-up, so a change that happened since may concern it: settle first. */
 static int share(struct get *get, struct cache_entry *other, struct hmreg_mr **out)
 {
-    bool roomless;
+    bool refused_room;
 
     if (other->mr.cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
         return get_anew(get, out);
     }
-    if (!cache_await(cache_of(get, other), other, &roomless)) {
+    if (!cache_await(cache_of(get, other), other, &refused_room)) {
         cache_set_release(get->set, other);
-        return roomless ? get_anew(get, out) : AGAIN;
+        return refused_room ? get_anew(get, out) : AGAIN;
     }
     if (!keep_if_right(get, other))
         return AGAIN;

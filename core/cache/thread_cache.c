@@ -24,14 +24,14 @@
 /* glibc does not dlopen a library whose static thread-local storage needs more alignment than its
  * own has: 64 bytes (a line) on x86-64, 16 on arm64, where a TLS view may span two lines. */
 #if defined(__x86_64__)
-#define DESK_ALIGNMENT LINE
+#define VIEW_ALIGNMENT LINE
 #else
-#define DESK_ALIGNMENT 16
+#define VIEW_ALIGNMENT 16
 #endif
 
 /* In .tdata, which precedes all small variables: else those before it would be padded to a line. */
 _Thread_local struct tls_view tls_views[TLS_VIEWS] __attribute__((
-    aligned(DESK_ALIGNMENT), section(".tdata"), tls_model("initial-exec"), visibility("hidden")));
+    aligned(VIEW_ALIGNMENT), section(".tdata"), tls_model("initial-exec"), visibility("hidden")));
 
 /* ---- the sets of this process ----------------------------------------------------------- */
 
@@ -181,7 +181,7 @@ static struct thread_cache *part_new(struct thread_cache_set *set)
     return tcache;
 }
 
-static struct thread_cache *sit_down(struct thread_cache *tcache)
+static struct thread_cache *take_view(struct thread_cache *tcache)
 {
     if (tcache)
         *tls_view_of(tcache->set->serial) = tcache->view;
@@ -194,7 +194,7 @@ struct thread_cache *thread_cache_find(struct thread_cache_set *set)
 
     if (view->serial == set->serial || view->serial == ~set->serial)
         return view->tcache;
-    return thread_number ? sit_down(own_part(set)) : NULL;
+    return thread_number ? take_view(own_part(set)) : NULL;
 }
 
 struct thread_cache *thread_cache_join(struct thread_cache_set *set)
@@ -206,7 +206,7 @@ struct thread_cache *thread_cache_join(struct thread_cache_set *set)
     if (!thread_enter())
         return NULL;
     tcache = left_part(set);
-    return sit_down(tcache ? tcache : part_new(set));
+    return take_view(tcache ? tcache : part_new(set));
 }
 
 /* ---- sets ------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
 
 /* The same bit in an entry's sequence, which is even then: no put can end the entry. It is set for
  * entries that are live and cold, and for free ones. */
-#define HOT_UNENDING THREAD_CACHE_ASIDE
+#define PUT_UNCHECKED THREAD_CACHE_ASIDE
 
 /* The next value of a sequence, which has 25 bits around those of the access rights. It returns to
  * 0 after 2^25 steps; an entry that has reached 0 is not used again, lest an old pin slot become
@@ -80,14 +80,14 @@ struct tls_view {
 
 /* Addresses known to be mapped privately and anonymously, unless a call that may change mappings
  * has begun since `when` (monitor_is_unchanged()). */
-struct hot_mapped {
+struct mapped_range {
     uint64_t start, end, when;
 };
-#define HOT_MAPPED 4
+#define MAPPED_KNOWN 4
 
 struct thread_cache {
     struct tls_view view; /* the thread's tls_views may have a copy */
-    struct hot_mapped mapped[HOT_MAPPED];
+    struct mapped_range mapped[MAPPED_KNOWN];
     unsigned mapped_next; /* index of the next to be replaced */
     uint16_t usual;       /* index of the cache whose hits are counted in view.hits */
     bool fenced;          /* the kernel has no membarrier(2): hits and puts call barrier_here() */

@@ -56,7 +56,7 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
 
 /* Logs the chosen monitor and shows it on the stats page. Called once per library, on the thread
  * that chose. */
-static void tell_choice(struct hmreg *lib)
+static void log_choice(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {0};
 
@@ -73,7 +73,7 @@ static void tell_choice(struct hmreg *lib)
 enum hmreg_monitor context_monitor(struct hmreg *lib)
 {
     if (monitor_choose(lib->monitor))
-        tell_choice(lib);
+        log_choice(lib);
     return monitor_kind(lib->monitor);
 }
 
@@ -162,7 +162,7 @@ static void runtime_open(struct runtime *runtime, uint64_t epoch)
     hmreg_error_restore(&saved);
 }
 
-static void tell_runtime(const struct hmreg *lib, enum hmreg_iface iface)
+static void log_runtime(const struct hmreg *lib, enum hmreg_iface iface)
 {
     const struct runtime *runtime = &lib->runtimes[iface];
 
@@ -191,7 +191,7 @@ static void runtimes_open(struct hmreg *lib)
     }
     for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
         lib->vendors |= i != HMREG_IFACE_SYSTEM && lib->runtimes[i].present;
-        tell_runtime(lib, i);
+        log_runtime(lib, i);
     }
 }
 

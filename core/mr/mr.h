@@ -52,8 +52,8 @@ struct hmreg_mr {
     /* The cache's, under its lock: see enum cache_state and cache_pool.c. */
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
-    bool used : 1;     /* a get found it under the lock since eviction last considered it */
-    bool roomless : 1; /* registered, but not published because the cache was full */
+    bool used : 1;         /* a get found it under the lock since eviction last considered it */
+    bool refused_room : 1; /* registered, but not published because the cache was full */
     uint16_t cache;
 };
 

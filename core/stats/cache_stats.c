@@ -18,7 +18,7 @@ static uint64_t load(const _Atomic uint64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-static struct stats_block *shown_book(struct cache_stats *stats)
+static struct stats_block *shown_block(struct cache_stats *stats)
 {
     return stats->block == &stats->own ? NULL : stats->block;
 }
@@ -37,7 +37,7 @@ void cache_stats_open(struct cache_stats *stats, struct stats_page *stats_page,
 
 void cache_stats_close(struct cache_stats *stats)
 {
-    stats_page_end_block(stats->stats_page, shown_book(stats));
+    stats_page_end_block(stats->stats_page, shown_block(stats));
     pthread_mutex_destroy(&stats->lock);
 }
 
@@ -66,16 +66,16 @@ void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n)
 {
     switch (-code) {
     case 0:
-        ledger_count(stats, STATS_EVICTED_LIMIT, n);
+        cache_stats_count(stats, STATS_EVICTED_LIMIT, n);
         break;
     case ENOMEM:
-        ledger_count(stats, STATS_EVICTED_MEMORY, n);
+        cache_stats_count(stats, STATS_EVICTED_MEMORY, n);
         break;
     case ENOSPC:
-        ledger_count(stats, STATS_EVICTED_ROOM, n);
+        cache_stats_count(stats, STATS_EVICTED_ROOM, n);
         break;
     default:
-        ledger_count(stats, STATS_EVICTED_KEYS, n);
+        cache_stats_count(stats, STATS_EVICTED_KEYS, n);
     }
 }
 
@@ -131,7 +131,7 @@ struct cache_stats_row *cache_stats_join(struct cache_stats *stats)
 
     if (!row)
         return NULL;
-    *row = (struct cache_stats_row){.shown = stats_page_row(stats->stats_page, shown_book(stats))};
+    *row = (struct cache_stats_row){.shown = stats_page_row(stats->stats_page, shown_block(stats))};
     if (!row->shown)
         row->shown = &row->own;
     pthread_mutex_lock(&stats->lock);
@@ -206,7 +206,7 @@ void cache_stats_sum(struct cache_stats *stats, struct hmreg_stats *out)
     const _Atomic uint64_t *counts = stats->block->counts;
 
     out->caches++;
-    out->shown += shown_book(stats) != NULL;
+    out->shown += shown_block(stats) != NULL;
     out->hits += sum_hits(stats);
     out->misses += load(&counts[STATS_MISSES]);
     out->invalidations += load(&counts[STATS_INVALIDATIONS]);

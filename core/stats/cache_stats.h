@@ -43,7 +43,7 @@ static inline void cache_stats_add(struct cache_stats *stats, enum stats_count w
 }
 
 /* The same for a count that one thread at a time writes. */
-static inline void ledger_count(struct cache_stats *stats, enum stats_count what, uint64_t n)
+static inline void cache_stats_count(struct cache_stats *stats, enum stats_count what, uint64_t n)
 {
     _Atomic uint64_t *count = &stats->block->counts[what];
 

@@ -180,7 +180,7 @@ static struct stats_domain *free_domain(struct stats_layout *page)
 }
 
 /* If a domain is not shown, neither are its caches. */
-static struct stats_block *free_book(struct stats_layout *page, const struct stats_domain *domain)
+static struct stats_block *free_block(struct stats_layout *page, const struct stats_domain *domain)
 {
     return free_place(page->blocks, sizeof(page->blocks[0]), offsetof(struct stats_block, domain),
                       domain ? STATS_BLOCKS : 0, &page->header.lost_blocks);
@@ -215,7 +215,7 @@ struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char
     return domain;
 }
 
-static void clear_book(struct stats_block *block)
+static void clear_block(struct stats_block *block)
 {
     for (unsigned i = 0; i < STATS_COUNTS_ROOM; i++)
         atomic_store_explicit(&block->counts[i], 0, memory_order_relaxed);
@@ -232,10 +232,10 @@ struct stats_block *stats_page_block(struct stats_page *stats_page,
     if (!stats_page->page)
         return NULL;
     pthread_mutex_lock(&stats_page->lock);
-    block = free_book(stats_page->page, domain);
+    block = free_block(stats_page->page, domain);
     if (block) {
         stats_page_begin_change(&block->sequence);
-        clear_book(block);
+        clear_block(block);
         atomic_store_explicit(&block->iface, (int32_t)iface, memory_order_relaxed);
         atomic_store_explicit(&block->device, device, memory_order_relaxed);
         atomic_store_explicit(&block->domain, 1 + (uint32_t)(domain - stats_page->page->domains),

@@ -148,14 +148,14 @@ static void page__memory_locked_up_to_the_limit__opens_all_the_same(void **state
 static void row__no_memory__the_caller_counts(void **state)
 {
     static struct stats_page none;
-    struct cache_stats ledger;
+    struct cache_stats stats;
 
-    cache_stats_open(&ledger, &none, NULL, HMREG_IFACE_SYSTEM, -1);
+    cache_stats_open(&stats, &none, NULL, HMREG_IFACE_SYSTEM, -1);
     faults_arm(1);
-    assert_null(cache_stats_join(&ledger));
+    assert_null(cache_stats_join(&stats));
     faults_arm(0);
-    cache_stats_leave(&ledger, NULL);
-    cache_stats_close(&ledger);
+    cache_stats_leave(&stats, NULL);
+    cache_stats_close(&stats);
 }
 
 TEST_MAIN(TEST(page__cannot_be_had__works_and_is_not_shown),

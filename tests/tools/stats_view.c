@@ -236,18 +236,18 @@ static void page__of_random_bytes__seen_or_refused(void **state)
 /* ---- while it is written ---------------------------------------------------------------- */
 
 static struct stats_page board;
-static struct cache_stats ledger;
+static struct cache_stats stats;
 static atomic_bool stop;
 
 /* Threads come, hit and go; each time their hits move from a row to the book. */
 static void *come_and_go(void *arg)
 {
     while (!atomic_load(&stop)) {
-        struct cache_stats_row *row = cache_stats_join(&ledger);
+        struct cache_stats_row *row = cache_stats_join(&stats);
 
         for (int i = 0; row && i < 3; i++)
             cache_stats_hit(row->shown);
-        cache_stats_leave(&ledger, row);
+        cache_stats_leave(&stats, row);
     }
     return NULL;
 }
@@ -258,7 +258,7 @@ static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **s
     uint64_t before = 0;
 
     stats_page_open(&board, true, HMREG_MONITOR_IMPORT);
-    cache_stats_open(&ledger, &board, stats_page_domain(&board, "test", "test", 0), HMREG_IFACE_ZE,
+    cache_stats_open(&stats, &board, stats_page_domain(&board, "test", "test", 0), HMREG_IFACE_ZE,
                      0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
@@ -275,7 +275,7 @@ static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **s
         pthread_join(threads[i], NULL);
     assert_int_equal(view_read(board.fd, getpid(), &view, why), VIEW_GOOD);
     assert_int_equal(view.caches[0].counts[STATS_HITS] % 3, 0);
-    cache_stats_close(&ledger);
+    cache_stats_close(&stats);
     stats_page_close(&board);
 }
 

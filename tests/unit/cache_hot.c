@@ -318,10 +318,10 @@ static void sequence__all_used_while_it_lives__not_remembered_again(void **state
     for (unsigned i = 2; i < FULL; i++)
         fixture_key(&fixture, memory[i], LEN);
     fixture_key(&fixture, memory[FULL], LEN); /* 0 goes, 1 leaves the threads' tables */
-    assert_int_equal(atomic_load(&worn->sequence) & ~HOT_UNENDING, 0);
+    assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* it serves all the same */
-    assert_int_equal(atomic_load(&worn->sequence) & ~HOT_UNENDING, 0);
+    assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
     assert_ok(hmreg_domain_flush(fixture.domain));
     for (unsigned i = 0; i < FULL; i++) {
         struct hmreg_mr *mr = fixture_get(&fixture, memory[i], LEN);

@@ -46,11 +46,11 @@ static struct hmreg_stats stats_of(const struct fixture *fixture, enum hmreg_ifa
 }
 
 /* One that nobody else sees. */
-static void open_ledger(struct cache_stats *ledger)
+static void open_counters(struct cache_stats *counters)
 {
     static struct stats_page none;
 
-    cache_stats_open(ledger, &none, NULL, HMREG_IFACE_SYSTEM, -1);
+    cache_stats_open(counters, &none, NULL, HMREG_IFACE_SYSTEM, -1);
 }
 
 static uint64_t timed(const struct hmreg_stats *stats)
@@ -211,73 +211,73 @@ static void times__failed_registration__not_among_them(void **state)
 static void times__powers_of_two__in_their_buckets(void **state)
 {
     struct hmreg_stats stats = {0};
-    struct cache_stats ledger;
+    struct cache_stats counters;
 
-    open_ledger(&ledger);
-    cache_stats_took(&ledger, 0);
-    cache_stats_took(&ledger, 1);
-    cache_stats_took(&ledger, 4095);
-    cache_stats_took(&ledger, 4096);
-    cache_stats_took(&ledger, 8191);
-    cache_stats_took(&ledger, UINT64_C(1) << 60);
-    cache_stats_sum(&ledger, &stats);
+    open_counters(&counters);
+    cache_stats_took(&counters, 0);
+    cache_stats_took(&counters, 1);
+    cache_stats_took(&counters, 4095);
+    cache_stats_took(&counters, 4096);
+    cache_stats_took(&counters, 8191);
+    cache_stats_took(&counters, UINT64_C(1) << 60);
+    cache_stats_sum(&counters, &stats);
     assert_int_equal(stats.reg_times[0], 2);
     assert_int_equal(stats.reg_times[11], 1);
     assert_int_equal(stats.reg_times[12], 2);
     assert_int_equal(stats.reg_times[HMREG_STATS_TIMES - 1], 1);
     assert_int_equal(timed(&stats), 6);
     assert_true(stats.reg_longest_ns == UINT64_C(1) << 60);
-    cache_stats_close(&ledger);
+    cache_stats_close(&counters);
 }
 
 static void times__short_registrations__one_in_sixteen(void **state)
 {
-    struct cache_stats ledger;
+    struct cache_stats counters;
 
-    open_ledger(&ledger);
-    assert_true(cache_stats_start(&ledger) != 0);
-    cache_stats_took(&ledger, 999);
+    open_counters(&counters);
+    assert_true(cache_stats_start(&counters) != 0);
+    cache_stats_took(&counters, 999);
     for (int i = 0; i < 15; i++)
-        assert_true(cache_stats_start(&ledger) == 0);
-    assert_true(cache_stats_start(&ledger) != 0);
-    cache_stats_took(&ledger, 1000);
+        assert_true(cache_stats_start(&counters) == 0);
+    assert_true(cache_stats_start(&counters) != 0);
+    cache_stats_took(&counters, 1000);
     for (int i = 0; i < 20; i++)
-        assert_true(cache_stats_start(&ledger) != 0);
-    cache_stats_close(&ledger);
+        assert_true(cache_stats_start(&counters) != 0);
+    cache_stats_close(&counters);
 }
 
 /* ---- rows ------------------------------------------------------------------------------- */
 
-static uint64_t hits_of(struct cache_stats *ledger)
+static uint64_t hits_of(struct cache_stats *counters)
 {
     struct hmreg_stats stats = {0};
 
-    cache_stats_sum(ledger, &stats);
+    cache_stats_sum(counters, &stats);
     return stats.hits;
 }
 
 static void rows__hits_of_threads__summed_and_kept_when_they_leave(void **state)
 {
     struct cache_stats_row *rows[3];
-    struct cache_stats ledger;
+    struct cache_stats counters;
 
-    open_ledger(&ledger);
+    open_counters(&counters);
     for (int i = 0; i < 3; i++) {
-        rows[i] = cache_stats_join(&ledger);
+        rows[i] = cache_stats_join(&counters);
         assert_non_null(rows[i]);
         for (int n = 0; n <= i; n++)
             cache_stats_hit(rows[i]->shown);
     }
-    cache_stats_add(&ledger, STATS_HITS, 100);
-    assert_int_equal(hits_of(&ledger), 106);
-    cache_stats_leave(&ledger, rows[1]); /* the one in the middle, the last, the first */
+    cache_stats_add(&counters, STATS_HITS, 100);
+    assert_int_equal(hits_of(&counters), 106);
+    cache_stats_leave(&counters, rows[1]); /* the one in the middle, the last, the first */
     cache_stats_hit(rows[2]->shown);
-    assert_int_equal(hits_of(&ledger), 107);
-    cache_stats_leave(&ledger, rows[0]);
-    cache_stats_leave(&ledger, rows[2]);
-    cache_stats_leave(&ledger, NULL);
-    assert_int_equal(hits_of(&ledger), 107);
-    cache_stats_close(&ledger);
+    assert_int_equal(hits_of(&counters), 107);
+    cache_stats_leave(&counters, rows[0]);
+    cache_stats_leave(&counters, rows[2]);
+    cache_stats_leave(&counters, NULL);
+    assert_int_equal(hits_of(&counters), 107);
+    cache_stats_close(&counters);
 }
 
 TEST_MAIN(TEST(evictions__each_cause__counted_by_itself),

@@ -213,29 +213,29 @@ static void rows__none_left__counted_unseen_and_said(void **state)
 {
     static struct cache_stats_row *rows[STATS_ROWS + 2];
     struct hmreg_stats stats = {0};
-    struct cache_stats ledger;
+    struct cache_stats counters;
     struct stats_page stats_page;
 
     stats_page_open(&stats_page, true, HMREG_MONITOR_IMPORT);
-    cache_stats_open(&ledger, &stats_page, stats_page_domain(&stats_page, "test", "test", 0),
+    cache_stats_open(&counters, &stats_page, stats_page_domain(&stats_page, "test", "test", 0),
                      HMREG_IFACE_ZE, 3);
     for (int i = 0; i < STATS_ROWS + 2; i++) {
-        rows[i] = cache_stats_join(&ledger);
+        rows[i] = cache_stats_join(&counters);
         cache_stats_hit(rows[i]->shown);
     }
     assert_int_equal(stats_page.page->header.lost_rows, 2);
-    cache_stats_sum(&ledger, &stats);
+    cache_stats_sum(&counters, &stats);
     assert_int_equal(stats.hits, STATS_ROWS + 2);
     for (int i = 0; i < STATS_ROWS + 2; i++) {
         assert_true(rows[i]->shown == &rows[i]->own || rows[i]->shown->block == 1);
-        cache_stats_leave(&ledger, rows[i]);
+        cache_stats_leave(&counters, rows[i]);
     }
     assert_int_equal(stats_page.page->header.lost_rows, 0);
     assert_int_equal(stats_page.page->blocks[0].counts[STATS_HITS], STATS_ROWS + 2);
     assert_int_equal(stats_page.page->blocks[0].sequence % 2, 0);
     for (int i = 0; i < STATS_ROWS; i++)
         assert_int_equal(stats_page.page->rows[i].block, 0);
-    cache_stats_close(&ledger);
+    cache_stats_close(&counters);
     stats_page_close(&stats_page);
 }
 

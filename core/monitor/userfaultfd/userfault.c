@@ -53,11 +53,11 @@
 struct userfault {
     struct owned_fd file;
     uint64_t epoch; /* of the process that opened it */
-    char *memory;   /* the thread's stack, and above it the bell: see hang_bell() */
-    char *bell;
+    char *memory;   /* the thread's stack, and above it the stop page: see map_own_memory() */
+    char *stop_page;
     size_t page;
     pthread_t thread;
-    bool rung; /* the bell's event was read; used by the thread only */
+    bool stopping; /* the stop page's event was read; used by the thread only */
     atomic_bool lost;
     atomic_uint readings; /* odd: events are being read and pushed */
     _Atomic uint64_t events;
@@ -85,7 +85,7 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
         push(event->arg.remove.start, event->arg.remove.end, true);
         break;
     case UFFD_EVENT_REMOVE:
-        userfault->rung |= event->arg.remove.start == (uintptr_t)userfault->bell;
+        userfault->stopping |= event->arg.remove.start == (uintptr_t)userfault->stop_page;
         push(event->arg.remove.start, event->arg.remove.end, false);
         break;
     case UFFD_EVENT_REMAP: /* the old range may stay mapped (MREMAP_DONTUNMAP), and watched */
@@ -127,7 +127,7 @@ static void *listen_to_events(void *arg)
     struct userfault *userfault = arg;
     struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
 
-    while (!userfault->rung && !atomic_load(&userfault->lost)) {
+    while (!userfault->stopping && !atomic_load(&userfault->lost)) {
         if (poll(&poller, 1, -1) <= 0)
             continue;
         if (owned_fd_is_open(&userfault->file))
@@ -140,7 +140,7 @@ static void *listen_to_events(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* Does a client need the range, or does it touch our own stack and bell? */
+/* Does a client need the range, or does it touch our own stack and stop page? */
 static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
 {
     struct userfault *userfault = arg;
@@ -156,12 +156,12 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
     return needed;
 }
 
-/* Makes the bell: a page that is always watched, whose discard ends the thread. An eventfd would be
- * one more descriptor that the application may close. The thread's stack is in the same mapping,
- * and so is watched, too, which has no effect as long as it is not discarded. MADV_DONTDUMP keeps
- * the mapping from merging with an adjacent watched one, with which it would be unwatched. The
- * stack has no guard page: only this file and watching_note_move() run on it. */
-static int hang_bell(struct userfault *userfault)
+/* Makes the stop page: a page that is always watched, whose discard ends the thread. An eventfd
+ * would be one more descriptor that the application may close. The thread's stack is in the same
+ * mapping, and so is watched, too, which has no effect as long as it is not discarded.
+ * MADV_DONTDUMP keeps the mapping from merging with an adjacent watched one, with which it would be
+ * unwatched. The stack has no guard page: only this file and watching_note_move() run on it. */
+static int map_own_memory(struct userfault *userfault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES + page;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -176,26 +176,26 @@ static int hang_bell(struct userfault *userfault)
         return hmreg_fail_os(-rc, "no memory for the monitor");
     }
     userfault->memory = memory;
-    userfault->bell = userfault->memory + STACK_BYTES;
+    userfault->stop_page = userfault->memory + STACK_BYTES;
     userfault->page = page;
     return 0;
 }
 
-/* Ends the thread: returns when it has read the event, or the descriptor is closed. The bell is
- * first registered again, in case the program gave an adjacent mapping the same flags, so that the
- * two merged and were unwatched together. */
-static void ring_bell(const struct userfault *userfault)
+/* Ends the thread: returns when it has read the event, or the descriptor is closed. The stop page
+ * is first registered again, in case the program gave an adjacent mapping the same flags, so that
+ * the two merged and were unwatched together. */
+static void signal_stop(const struct userfault *userfault)
 {
-    uint64_t at = (uintptr_t)userfault->bell;
+    uint64_t at = (uintptr_t)userfault->stop_page;
 
     if (owned_fd_is_open(&userfault->file))
         uffd_watch(userfault->file.fd, at, at + userfault->page);
-    madvise(userfault->bell, userfault->page, MADV_DONTNEED);
+    madvise(userfault->stop_page, userfault->page, MADV_DONTNEED);
 }
 
-/* Frees the bell and the stack. They must not be watched when they are unmapped: munmap(2) would
- * wait for its event to be read. */
-static void take_bell_down(struct userfault *userfault)
+/* Frees the stop page and the stack. They must not be watched when they are unmapped: munmap(2)
+ * would wait for its event to be read. */
+static void unmap_own_memory(struct userfault *userfault)
 {
     size_t size = STACK_BYTES + userfault->page;
     uint64_t at = (uintptr_t)userfault->memory;
@@ -224,7 +224,7 @@ static int start(bool by_name, struct userfault **out)
     rc = userfault->epoch ? uffd_open(by_name, &userfault->file) : -ENOMEM;
     if (rc)
         goto free_userfault;
-    rc = hang_bell(userfault);
+    rc = map_own_memory(userfault);
     if (rc)
         goto close_descriptor;
     pthread_mutex_init(&userfault->client_lock, NULL);
@@ -238,7 +238,7 @@ static int start(bool by_name, struct userfault **out)
 close_watching:
     watching_forget(&userfault->watching);
     pthread_mutex_destroy(&userfault->client_lock);
-    take_bell_down(userfault);
+    unmap_own_memory(userfault);
 close_descriptor:
     owned_fd_close(&userfault->file);
 free_userfault:
@@ -256,9 +256,9 @@ static void stop(struct userfault *userfault)
     else
         watching_forget(&userfault->watching);
     userfault_sync(userfault);
-    ring_bell(userfault);
+    signal_stop(userfault);
     pthread_join(userfault->thread, NULL);
-    take_bell_down(userfault);
+    unmap_own_memory(userfault);
     owned_fd_close(&userfault->file);
     pthread_mutex_destroy(&userfault->client_lock);
     free(userfault);
@@ -286,7 +286,7 @@ static void forget_parents(void)
 {
     watching_forget(&shared->watching);
     owned_fd_close(&shared->file);
-    munmap(shared->bell, shared->page);
+    munmap(shared->stop_page, shared->page);
     shared = NULL;
 }
 

@@ -69,7 +69,7 @@ bool lock, awake; /* the pool's lock; the reaper's futex */
 mtype = { FREE, REGISTERING, SERVING, DYING, EXAMINED, HELD };
 mtype state = START; /* of the entry. EXAMINED: taken from the list of the dying */
 byte sequence = (START == SERVING -> 1 : 2); /* odd: threads may hit the entry */
-bool cold, unending;                         /* no thread hits it; nor ends it by a put */
+bool cold, unchecked;                         /* no thread hits it; nor ends it by a put */
 byte made;                                   /* `memory` when the region was registered */
 bool changed;                                /* since */
 
@@ -107,7 +107,7 @@ byte memory, changing, unread, users, running;
 #define hit_fence()   skip
 #endif
 
-inline deregister() { assert(users == 0); state = FREE; unending = true }
+inline deregister() { assert(users == 0); state = FREE; unchecked = true }
 inline end_or_hold() { if :: sum == 0 -> deregister() :: else -> state = HELD fi }
 inline serve() { assert(made >= began && state != FREE); users++ }
 
@@ -118,7 +118,7 @@ inline unpin(rule) {
     :: sequence % 2 == 0 && keeps(rule) ->
         !keeps(PUT_FENCE) || fence(me);
         if
-        :: unending
+        :: unchecked
         :: else -> atomic { !lock; if :: state == HELD -> end_or_hold() :: else fi }
         fi
     :: else
@@ -169,7 +169,7 @@ inline invalidate() {
     if
     :: state == REGISTERING -> changed = true
     :: state == SERVING ->
-        sequence = sequence + sequence % 2; unending = unending && !keeps(PUTS_LOOK);
+        sequence = sequence + sequence % 2; unchecked = unchecked && !keeps(PUTS_LOOK);
         state = DYING
     :: else
     fi
@@ -276,9 +276,9 @@ aside:
             if
             :: state == SERVING -> /* found by its address; hot from now on */
                 serve(); base++; sequence = sequence + (sequence + 1) % 2; known[me] = sequence;
-                cold = false; unending = false;
+                cold = false; unchecked = false;
                 goto served
-            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false; unending = false
+            :: state == FREE && !changing -> state = REGISTERING; base++; changed = false; unchecked = false
             :: else -> goto again /* uncached */
             fi
         }
@@ -308,7 +308,7 @@ proctype evict() {
         membarrier();
         atomic {
             !lock;
-            if :: state == SERVING && sequence == cooled -> cold = true; unending = true :: else fi
+            if :: state == SERVING && sequence == cooled -> cold = true; unchecked = true :: else fi
         }
         atomic {
             !lock;
