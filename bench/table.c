@@ -260,6 +260,7 @@ static const struct row rows[] = {
     INSTRUCTIONS("single steps", "instructions-stepped", WHO_DEFAULT),
     INSTRUCTIONS("single steps, kernel not counted", "instructions-stepped", WHO_USERFAULT),
 
+    MISSES("the first get of all, us", "miss-opening"),
     MISSES("into a new cache", "miss-first"),
     MISSES("into a flushed cache", "miss-again"),
     MISSES("evicting one each", "miss-evicting"),
