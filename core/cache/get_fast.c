@@ -23,38 +23,18 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #define noinline            __attribute__((noinline))
 
-/* Only this thread writes the word, so the addition need not be atomic; other threads read the word
- * as a whole. The order is that of a release. */
+/* Only this thread writes the word, so the addition need not be atomic. The order is that of a
+ * release. */
 static inline void add_to(atomic_uint *own, unsigned value)
 {
-#if defined(__x86_64__) && !defined(BARRIER_TSAN)
-    __asm__ volatile("addl %1, %0" : "+m"(*own) : "ri"(value) : "memory", "cc");
-#else
     atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + value,
                           memory_order_release);
-#endif
 }
 
 static inline void count(_Atomic uint64_t *own)
 {
-#if defined(__x86_64__) && !defined(BARRIER_TSAN)
-    __asm__ volatile("addq $1, %0" : "+m"(*own) : : "cc");
-#else
     atomic_store_explicit(own, atomic_load_explicit(own, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-#endif
-}
-
-/* A load with acquire order. On x86 any load has it, so the compiler may fold this one into the
- * instruction that uses the value. Callers that need the order call barrier_compiler() afterwards.
- */
-static inline unsigned peek(const atomic_uint *word)
-{
-#if defined(__x86_64__) && !defined(BARRIER_TSAN)
-    return *(const unsigned *)word;
-#else
-    return atomic_load_explicit(word, memory_order_acquire);
-#endif
 }
 
 /* Pairs with the release stores in entry_next_sequence() and entry_set_put_unchecked(). */
@@ -153,7 +133,7 @@ void hmreg_mr_put(struct hmreg_mr *mr)
     }
     add_to(&pin_slot_at(view->pin_slots, mr->slot_offset)->pins, -1u);
     barrier_compiler();
-    if (unlikely(peek(&mr->sequence) % 2 == 0))
+    if (unlikely(sequence_of(mr) % 2 == 0))
         put_last(view->tcache, mr);
 }
 
@@ -273,45 +253,22 @@ static noinline int get_otherwise(struct hmreg_mr *pinned, const void *addr, siz
 
 /* ---- get -------------------------------------------------------------------------------- */
 
-/* Leaves the difference in *value: 0 in the end, which hmreg_mr_get() returns. */
-static inline bool differs(uint64_t *value, uint64_t other)
-{
-#ifdef __x86_64__
-    bool result;
-
-    __asm__("xorq %2, %0" : "+r"(*value), "=@ccnz"(result) : "r"(other));
-    return result;
-#else
-    *value ^= other;
-    return *value;
-#endif
-}
-
 /* False where [addr, addr + len) is empty or wraps: then its last byte lies before the first. */
 static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
 {
     uint64_t last = addr + len - 1;
 
-    __asm__("" : "+r"(last)); /* else compilers test for carries, at length */
     return mr->node.start <= addr && addr <= last && last < mr->node.end;
 }
 
 #define PIN_SLOTS_AN_ENTRY (sizeof(struct cache_entry) / sizeof(struct pin_slot))
 _Static_assert(sizeof(struct cache_entry) % sizeof(struct pin_slot) == 0,
-               "a name, scaled, is an entry's");
+               "an entry's offset is a multiple of its pin slot's");
 
-/* Returns the entry that a slot names. */
-static inline struct hmreg_mr *mr_at(char *entries, uint32_t name)
+/* Returns the entry that a slot names by the offset of its pin slot. */
+static inline struct hmreg_mr *mr_at(char *entries, uint32_t offset)
 {
-    uint64_t offset = name;
-
-#if defined(__x86_64__)
-    /* One instruction; compilers emit two or three, which are no faster here. */
-    __asm__("imulq %2, %1, %0" : "=r"(offset) : "r"(offset), "i"(PIN_SLOTS_AN_ENTRY) : "cc");
-#else
-    offset *= PIN_SLOTS_AN_ENTRY;
-#endif
-    return (struct hmreg_mr *)(entries + offset);
+    return (struct hmreg_mr *)(entries + (uint64_t)offset * PIN_SLOTS_AN_ENTRY);
 }
 
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
@@ -320,7 +277,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     const struct gate *gate;
     struct hmreg_mr *mr;
     struct pin_slot *pin_slot;
-    uint64_t place, wrong;
+    uint64_t place;
     uint32_t slot;
     tls_view_pointer view;
 
@@ -339,18 +296,16 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     barrier_compiler();
     gate = view->gate;
     /* A free slot names entry 0, which contains no range. */
-    if (unlikely(peek(&gate->state) != GATE_LIVE))
+    if (unlikely(atomic_load_explicit(&gate->state, memory_order_acquire) != GATE_LIVE))
         return get_otherwise(mr, addr, len, access, out, place);
-    barrier_compiler();
-    wrong = peek(&mr->sequence) ^ pin_slot->check;
-    if (unlikely(differs(&wrong, access)))
+    if (unlikely((sequence_of(mr) ^ pin_slot->check) != access))
         return get_otherwise(mr, addr, len, access, out, place);
     if (unlikely(!contains(mr, (uintptr_t)addr, len)))
         return get_otherwise(mr, addr, len, mr->access, out, place);
     mark_used(pin_slot);
     count(view->hits);
     *out = mr;
-    return (int)wrong;
+    return 0;
 }
 
 /* ---- notices ---------------------------------------------------------------------------- */
