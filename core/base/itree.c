@@ -1,176 +1,190 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See itree.h. A treap: a search tree by address and a heap by priority. The priority is a hash of
- * the element number, which is random enough to make the expected depth logarithmic for any order
- * of insertions. Each node has the greatest end in its subtree, so that a search skips subtrees
- * that end too early.
+ * the node's place in the array, which is random enough to make the expected depth logarithmic for
+ * any order of insertions. Each node has the greatest end in its subtree, so that a search skips
+ * subtrees that end too early.
  */
 #include "core/base/itree.h"
 
 #include <stdbool.h>
 
-/* A total order: equal ranges are ordered by number. */
-static bool before(const struct itree *tree, uint32_t left, uint32_t right)
-{
-    const struct itree_node *a = itree_at(tree, left), *b = itree_at(tree, right);
+/* Nodes refer to each other in units of 8 bytes from the array's base: processors scale by 8 when
+ * they load, so a step down the tree costs little more than with pointers. */
+#define UNIT 8
 
+static struct itree_node *node_at(const struct itree *tree, uint32_t at)
+{
+    return (struct itree_node *)(tree->array->base + (size_t)at * UNIT);
+}
+
+static uint32_t place_of(const struct itree *tree, const struct itree_node *node)
+{
+    return (uint32_t)((size_t)((const char *)node - tree->array->base) / UNIT);
+}
+
+/* A total order: equal ranges are ordered by their place in the array. */
+static bool before(const struct itree_node *a, const struct itree_node *b)
+{
     if (a->start != b->start)
         return a->start < b->start;
     if (a->end != b->end)
         return a->end < b->end;
-    return left < right;
+    return a < b;
 }
 
-/* MurmurHash3's finalizer: each bit of the number affects every bit of the result. */
-static uint32_t priority(uint32_t number)
+/* MurmurHash3's finalizer: each bit of the place affects every bit of the result. */
+static uint32_t priority(uint32_t place)
 {
-    number = (number ^ number >> 16) * 0x85ebca6bu;
-    number = (number ^ number >> 13) * 0xc2b2ae35u;
-    return number ^ number >> 16;
+    place = (place ^ place >> 16) * 0x85ebca6bu;
+    place = (place ^ place >> 13) * 0xc2b2ae35u;
+    return place ^ place >> 16;
 }
 
-static void raise_last(const struct itree *tree, struct itree_node *node, uint32_t child)
+static uint64_t last_of(const struct itree *tree, uint32_t at)
 {
-    if (child && itree_at(tree, child)->last > node->last)
-        node->last = itree_at(tree, child)->last;
+    return at ? node_at(tree, at)->last : 0;
 }
 
-static void update(const struct itree *tree, uint32_t number)
+static void update(const struct itree *tree, struct itree_node *node)
 {
-    struct itree_node *node = itree_at(tree, number);
+    uint64_t left = last_of(tree, node->left), right = last_of(tree, node->right);
 
-    node->last = node->end;
-    raise_last(tree, node, node->left);
-    raise_last(tree, node, node->right);
+    node->last = left > node->end ? left : node->end;
+    if (right > node->last)
+        node->last = right;
+}
+
+/* A subtree lost the nodes of the subtree `lost`: its last node may be one of them. */
+static void update_without(const struct itree *tree, struct itree_node *node, uint32_t lost)
+{
+    if (last_of(tree, lost) >= node->last)
+        update(tree, node);
 }
 
 /* Splits a subtree into the nodes before a node and those after it. */
-static void split(const struct itree *tree, uint32_t root, uint32_t number, uint32_t *low,
-                  uint32_t *high)
+static void split(const struct itree *tree, uint32_t root, const struct itree_node *at,
+                  uint32_t *low, uint32_t *high)
 {
+    struct itree_node *node = node_at(tree, root);
+
     if (!root) {
         *low = *high = 0;
-        return;
-    }
-    if (before(tree, root, number)) {
+    } else if (before(node, at)) {
         *low = root;
-        split(tree, itree_at(tree, root)->right, number, &itree_at(tree, root)->right, high);
+        split(tree, node->right, at, &node->right, high);
+        update_without(tree, node, *high);
     } else {
         *high = root;
-        split(tree, itree_at(tree, root)->left, number, low, &itree_at(tree, root)->left);
+        split(tree, node->left, at, low, &node->left);
+        update_without(tree, node, *low);
     }
-    update(tree, root);
 }
 
 /* Joins two subtrees, all of low before all of high. */
 static uint32_t join(const struct itree *tree, uint32_t low, uint32_t high)
 {
-    struct itree_node *node;
+    bool is_low = priority(low) > priority(high);
+    struct itree_node *node = node_at(tree, is_low ? low : high);
 
     if (!low || !high)
         return low ? low : high;
-    if (priority(low) > priority(high)) {
-        node = itree_at(tree, low);
+    if (is_low)
         node->right = join(tree, node->right, high);
-        update(tree, low);
-        return low;
-    }
-    node = itree_at(tree, high);
-    node->left = join(tree, low, node->left);
-    update(tree, high);
-    return high;
+    else
+        node->left = join(tree, low, node->left);
+    update(tree, node);
+    return is_low ? low : high;
 }
 
-void itree_insert(struct itree *tree, uint32_t number)
+void itree_insert(struct itree *tree, struct itree_node *node)
 {
-    struct itree_node *node = itree_at(tree, number);
-    uint32_t *link = &tree->root;
+    uint32_t place = place_of(tree, node), *link = &tree->root;
 
-    while (*link && priority(*link) > priority(number)) {
-        struct itree_node *above = itree_at(tree, *link);
+    while (*link && priority(*link) > priority(place)) {
+        struct itree_node *above = node_at(tree, *link);
 
         if (node->end > above->last)
             above->last = node->end;
-        link = before(tree, number, *link) ? &above->left : &above->right;
+        link = before(node, above) ? &above->left : &above->right;
     }
-    split(tree, *link, number, &node->left, &node->right);
-    *link = number;
-    update(tree, number);
+    split(tree, *link, node, &node->left, &node->right);
+    *link = place;
+    update(tree, node);
 }
 
-static uint32_t without(const struct itree *tree, uint32_t root, uint32_t number)
+static uint32_t without(const struct itree *tree, uint32_t root, const struct itree_node *gone)
 {
-    struct itree_node *node = itree_at(tree, root);
+    struct itree_node *node = node_at(tree, root);
 
-    if (root == number)
+    if (node == gone)
         return join(tree, node->left, node->right);
-    if (before(tree, number, root))
-        node->left = without(tree, node->left, number);
+    if (before(gone, node))
+        node->left = without(tree, node->left, gone);
     else
-        node->right = without(tree, node->right, number);
-    update(tree, root);
+        node->right = without(tree, node->right, gone);
+    update(tree, node);
     return root;
 }
 
-/* A subtree that ends after the node does so also without it. So the first loop only descends, and
+/* A subtree that ends after the node does so also without it. So the loop only descends, and
  * without() updates `last` from the first subtree that does not. */
-void itree_remove(struct itree *tree, uint32_t number)
+void itree_remove(struct itree *tree, struct itree_node *node)
 {
-    uint64_t end = itree_at(tree, number)->end;
+    struct itree_node *above = node_at(tree, tree->root);
     uint32_t *link = &tree->root;
-    struct itree_node *node;
 
-    while (*link != number && (node = itree_at(tree, *link))->last > end)
-        link = before(tree, number, *link) ? &node->left : &node->right;
-    *link = without(tree, *link, number);
+    while (above != node && above->last > node->end) {
+        link = before(node, above) ? &above->left : &above->right;
+        above = node_at(tree, *link);
+    }
+    *link = without(tree, *link, node);
 }
 
-static uint32_t next(const struct itree *tree, uint32_t root, uint32_t previous,
-                     uint64_t latest_start, uint64_t earliest_end)
+static struct itree_node *next(const struct itree *tree, uint32_t root,
+                               const struct itree_node *previous, uint64_t latest_start,
+                               uint64_t earliest_end)
 {
-    const struct itree_node *node;
-    uint32_t found;
+    struct itree_node *node = node_at(tree, root), *found;
 
-    if (!root)
-        return 0;
-    node = itree_at(tree, root);
-    if (node->last < earliest_end)
-        return 0;
-    if (before(tree, previous, root)) {
+    if (!root || node->last < earliest_end)
+        return NULL;
+    if (before(previous, node)) {
         found = next(tree, node->left, previous, latest_start, earliest_end);
         if (found)
             return found;
         if (node->start <= latest_start && node->end >= earliest_end)
-            return root;
+            return node;
     }
     if (node->start > latest_start)
-        return 0;
+        return NULL;
     return next(tree, node->right, previous, latest_start, earliest_end);
 }
 
 /* itree_next() from the start, without backtracking: a left subtree that ends late enough contains
  * the first node that does; if that node starts too late, so do all nodes after it. */
-static uint32_t first(const struct itree *tree, uint64_t latest_start, uint64_t earliest_end)
+static struct itree_node *first(const struct itree *tree, uint64_t latest_start,
+                                uint64_t earliest_end)
 {
     uint32_t at = tree->root;
 
     while (at) {
-        const struct itree_node *node = itree_at(tree, at);
+        struct itree_node *node = node_at(tree, at);
 
-        if (node->left && itree_at(tree, node->left)->last >= earliest_end)
+        if (last_of(tree, node->left) >= earliest_end)
             at = node->left;
         else if (node->last < earliest_end || node->start > latest_start)
-            return 0;
+            return NULL;
         else if (node->end >= earliest_end)
-            return at;
+            return node;
         else
             at = node->right;
     }
-    return 0;
+    return NULL;
 }
 
-uint32_t itree_next(const struct itree *tree, uint32_t previous, uint64_t latest_start,
-                    uint64_t earliest_end)
+struct itree_node *itree_next(const struct itree *tree, const struct itree_node *previous,
+                              uint64_t latest_start, uint64_t earliest_end)
 {
     if (!previous)
         return first(tree, latest_start, earliest_end);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * An interval tree of address ranges, which finds those that overlap a range and those that cover
- * it. The nodes are embedded in the elements of a stable array and refer to each other by element
- * number, which takes half the space of pointers. The tree allocates and frees nothing, so all of
- * it may be used under a lock. The caller does the locking. Ranges may be equal or overlap.
+ * it. The nodes are embedded in the elements of a stable array and refer to each other by their
+ * distance from its base, which takes half the space of pointers. The tree allocates and frees
+ * nothing, so all of it may be used under a lock. The caller does the locking. Ranges may be equal
+ * or overlap.
  */
 #ifndef HMREG_CORE_BASE_ITREE_H
 #define HMREG_CORE_BASE_ITREE_H
@@ -20,35 +21,31 @@ struct itree_node {
 };
 
 struct itree {
-    const struct stable_array *shelf;
-    size_t offset; /* of the node in an element */
-    uint32_t root; /* 0: empty */
+    const struct stable_array *array; /* no node is its element 0; all are aligned to 8 bytes */
+    uint32_t root;                    /* 0: empty */
 };
 
-static inline struct itree_node *itree_at(const struct itree *tree, uint32_t number)
-{
-    return (struct itree_node *)((char *)stable_array_at(tree->shelf, number) + tree->offset);
-}
+void itree_insert(struct itree *tree, struct itree_node *node);
+void itree_remove(struct itree *tree, struct itree_node *node); /* must be in the tree */
 
-void itree_insert(struct itree *tree, uint32_t number);
-void itree_remove(struct itree *tree, uint32_t number); /* number must be in the tree */
-
-/* Finds the first node after `previous` (0: from the start), in address order, that starts at or
- * below latest_start and ends at or above earliest_end. 0: none. previous may have been removed
- * since. */
-uint32_t itree_next(const struct itree *tree, uint32_t previous, uint64_t latest_start,
-                    uint64_t earliest_end);
+/* Finds the first node after `previous` (NULL: from the start), in address order, that starts at or
+ * below latest_start and ends at or above earliest_end, which is not 0. NULL: none. previous may
+ * have been removed since. */
+struct itree_node *itree_next(const struct itree *tree, const struct itree_node *previous,
+                              uint64_t latest_start, uint64_t earliest_end);
 
 /* As itree_next(), for a node that overlaps [start, end). */
-static inline uint32_t itree_touching(const struct itree *tree, uint32_t previous, uint64_t start,
-                                      uint64_t end)
+static inline struct itree_node *itree_touching(const struct itree *tree,
+                                                const struct itree_node *previous, uint64_t start,
+                                                uint64_t end)
 {
     return itree_next(tree, previous, end - 1, start + 1);
 }
 
 /* As itree_next(), for a node that contains [start, end). */
-static inline uint32_t itree_covering(const struct itree *tree, uint32_t previous, uint64_t start,
-                                      uint64_t end)
+static inline struct itree_node *itree_covering(const struct itree *tree,
+                                                const struct itree_node *previous, uint64_t start,
+                                                uint64_t end)
 {
     return itree_next(tree, previous, start, end);
 }

@@ -5,21 +5,24 @@
  */
 #include "core/base/stable_array.h"
 
+#include "core/base/populate.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define MOST_ELEMENTS  ((size_t)1 << 24)
 #define LEAST_ELEMENTS ((size_t)1 << 10)
+#define MOST_GROWTH    ((size_t)64 << 10) /* bytes */
 
-void stable_array_init(struct stable_array *shelf, size_t size)
+void stable_array_init(struct stable_array *array, size_t size)
 {
-    *shelf = (struct stable_array){.size = size, .end = STABLE_ARRAY_FIRST};
+    *array = (struct stable_array){.size = size, .end = STABLE_ARRAY_FIRST};
 }
 
-void stable_array_free(struct stable_array *shelf)
+void stable_array_free(struct stable_array *array)
 {
-    if (shelf->base)
-        munmap(shelf->base, shelf->reserved);
+    if (array->base)
+        munmap(array->base, array->reserved);
 }
 
 static size_t whole_pages(size_t bytes)
@@ -41,24 +44,24 @@ static void *reserve(size_t size, size_t *bytes)
     return base == MAP_FAILED ? NULL : base;
 }
 
-static bool have_addresses(struct stable_array *shelf, pthread_mutex_t *lock)
+static bool have_addresses(struct stable_array *array, pthread_mutex_t *lock)
 {
     size_t bytes = 0;
     void *base, *other;
 
     pthread_mutex_lock(lock);
-    base = shelf->base;
+    base = array->base;
     pthread_mutex_unlock(lock);
     if (base)
         return true;
-    base = reserve(shelf->size, &bytes);
+    base = reserve(array->size, &bytes);
     if (!base)
         return false;
     pthread_mutex_lock(lock);
-    other = shelf->base;
+    other = array->base;
     if (!other) {
-        shelf->base = base;
-        shelf->reserved = bytes;
+        array->base = base;
+        array->reserved = bytes;
     }
     pthread_mutex_unlock(lock);
     if (other) /* another thread was faster */
@@ -66,22 +69,32 @@ static bool have_addresses(struct stable_array *shelf, pthread_mutex_t *lock)
     return true;
 }
 
-/* Threads that grow the array at the same time make the same bytes usable. */
-bool stable_array_grow(struct stable_array *shelf, uint32_t end, pthread_mutex_t *lock)
+/* Bytes after the next growth, which doubles a small array. */
+static size_t next_usable(const struct stable_array *array, uint32_t end)
 {
-    size_t usable;
+    size_t used = end * array->size, more = used < MOST_GROWTH ? used : MOST_GROWTH;
+    size_t usable = whole_pages(used + more);
 
-    if (!have_addresses(shelf, lock))
+    return usable < array->reserved ? usable : array->reserved;
+}
+
+/* Threads that grow the array at the same time make the same bytes usable. */
+bool stable_array_grow(struct stable_array *array, uint32_t end, pthread_mutex_t *lock)
+{
+    size_t usable, had;
+
+    if (!have_addresses(array, lock))
         return false;
-    usable = whole_pages(2 * end * shelf->size);
-    if (usable > shelf->reserved)
-        usable = shelf->reserved;
-    if (usable / shelf->size <= end || mprotect(shelf->base, usable, PROT_READ | PROT_WRITE))
+    usable = next_usable(array, end);
+    if (usable / array->size <= end || mprotect(array->base, usable, PROT_READ | PROT_WRITE))
         return false;
+    had = whole_pages(end * array->size);
+    if (had < usable)
+        populate(array->base + had, usable - had);
     pthread_mutex_lock(lock);
-    if (usable > shelf->usable) {
-        shelf->usable = usable;
-        shelf->end = (uint32_t)(usable / shelf->size);
+    if (usable > array->usable) {
+        array->usable = usable;
+        array->end = (uint32_t)(usable / array->size);
     }
     pthread_mutex_unlock(lock);
     return true;

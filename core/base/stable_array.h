@@ -21,16 +21,16 @@ struct stable_array {
     size_t reserved, usable; /* bytes */
 };
 
-static inline void *stable_array_at(const struct stable_array *shelf, uint32_t number)
+static inline void *stable_array_at(const struct stable_array *array, uint32_t number)
 {
-    return shelf->base + number * shelf->size;
+    return array->base + number * array->size;
 }
 
-void stable_array_init(struct stable_array *shelf, size_t size);
-void stable_array_free(struct stable_array *shelf);
+void stable_array_init(struct stable_array *array, size_t size);
+void stable_array_free(struct stable_array *array);
 
 /* Grows the array beyond `end` elements; new elements are zero. The caller does not hold the lock,
  * which is released during system calls. False: no memory. */
-bool stable_array_grow(struct stable_array *shelf, uint32_t end, pthread_mutex_t *lock);
+bool stable_array_grow(struct stable_array *array, uint32_t end, pthread_mutex_t *lock);
 
 #endif

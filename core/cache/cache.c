@@ -11,20 +11,18 @@
 
 /* ---- look-up ---------------------------------------------------------------------------- */
 
-/* Returns the next entry after `number` that contains the range and has exactly these access
- * rights. 0: none. */
-static uint32_t next_serving(const struct cache *cache, const struct cache_want *want,
-                             uint32_t number)
+/* Returns the next entry after `entry` (NULL: the first) that contains the range and has exactly
+ * these access rights. NULL: none. */
+static struct cache_entry *next_serving(const struct cache *cache, const struct cache_want *want,
+                                        struct cache_entry *entry)
 {
-    while ((number = itree_covering(&cache->tree, number, want->start, want->end))) {
-        const struct hmreg_mr *mr = &cache_entry_at(cache->pool, number)->mr;
+    struct itree_node *node = entry ? &entry->mr.node : NULL;
 
-        if (mr->access != want->access)
-            continue;
-        if (!want->exact || (mr->node.start == want->start && mr->node.end == want->end))
-            return number;
-    }
-    return 0;
+    while ((node = itree_covering(&cache->tree, node, want->start, want->end)))
+        if (entry_of(node)->mr.access == want->access &&
+            (!want->exact || (node->start == want->start && node->end == want->end)))
+            break;
+    return entry_of(node);
 }
 
 /* Returns a live entry that serves; if there is none and pending_too is set, an unchanged pending
@@ -32,20 +30,14 @@ static uint32_t next_serving(const struct cache *cache, const struct cache_want 
 static struct cache_entry *serving(const struct cache *cache, const struct cache_want *want,
                                    bool pending_too)
 {
-    struct cache_entry *pending = NULL;
-    uint32_t number = 0;
+    struct cache_entry *entry = NULL, *pending = NULL;
 
     if (!cache->tree.root) /* most of a domain's caches are empty */
         return NULL;
-    while ((number = next_serving(cache, want, number))) {
-        struct cache_entry *entry = cache_entry_at(cache->pool, number);
-
-        if (entry->mr.state == CACHE_LIVE)
-            return entry;
+    while ((entry = next_serving(cache, want, entry)) && entry->mr.state != CACHE_LIVE)
         if (!entry->mr.changed)
             pending = entry;
-    }
-    return pending_too ? pending : NULL;
+    return entry || !pending_too ? entry : pending;
 }
 
 /* Makes an entry hot. An entry that has used up all sequences serves through the tree only, until
@@ -341,10 +333,10 @@ static bool invalidate_entry(struct cache *cache, struct cache_entry *entry,
 /* *room: how many more entries may end under this hold of the lock. */
 static void invalidate(struct cache *cache, const struct change *change, unsigned *room)
 {
-    uint32_t number = 0;
+    struct itree_node *node = NULL;
 
-    while (*room && (number = itree_touching(&cache->tree, number, change->start, change->end)))
-        *room -= invalidate_entry(cache, cache_entry_at(cache->pool, number), change);
+    while (*room && (node = itree_touching(&cache->tree, node, change->start, change->end)))
+        *room -= invalidate_entry(cache, entry_of(node), change);
 }
 
 /* True: every entry that the change touches has ended. */
@@ -407,16 +399,13 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
 {
     struct cache_pool *pool = cache->pool;
     const struct itree_node *node;
-    uint32_t number;
 
     pthread_mutex_lock(&pool->lock);
-    number = itree_touching(&cache->tree, 0, start, end);
-    if (number) {
-        node = &cache_entry_at(pool, number)->mr.node;
+    node = itree_touching(&cache->tree, NULL, start, end);
+    if (node)
         *out = (struct span){node->start, node->end};
-    }
     pthread_mutex_unlock(&pool->lock);
-    return number;
+    return node;
 }
 
 void cache_drop(struct cache *cache, struct cache_entry *entry)

@@ -99,14 +99,14 @@ static void count_used(struct cache *cache)
 
 void cache_link(struct cache *cache, struct cache_entry *entry)
 {
-    itree_insert(&cache->tree, entry_number(entry));
+    itree_insert(&cache->tree, &entry->mr.node);
     entry->mr.state = CACHE_PENDING;
     cache->pending++;
 }
 
 void cache_disown(struct cache *cache, struct cache_entry *entry)
 {
-    itree_remove(&cache->tree, entry_number(entry));
+    itree_remove(&cache->tree, &entry->mr.node);
     entry->mr.state = CACHE_HELD;
     cache->pending--;
 }
@@ -125,7 +125,7 @@ void cache_enliven(struct cache *cache, struct cache_entry *entry)
 /* Removes a live entry from the tree and uncharges it. */
 static void unlink_live(struct cache *cache, struct cache_entry *entry)
 {
-    itree_remove(&cache->tree, entry_number(entry));
+    itree_remove(&cache->tree, &entry->mr.node);
     if (cache->pool->counted) {
         cache->pool->owed.regions++;
         cache->pool->owed.bytes += mr_len(&entry->mr);
@@ -265,7 +265,7 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
 {
     *cache = (struct cache){.pool = pool,
                             .index = (uint16_t)index,
-                            .tree = {&pool->entries, offsetof(struct cache_entry, mr.node), 0},
+                            .tree = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
     clock_init(&cache->live, &pool->entries, offsetof(struct cache_entry, place));
 }

@@ -134,6 +134,13 @@ static inline uint32_t entry_number(const struct cache_entry *entry)
     return pin_slot_number(entry->mr.slot_offset);
 }
 
+/* NULL: NULL. */
+static inline struct cache_entry *entry_of(struct itree_node *node)
+{
+    return node ? (struct cache_entry *)((char *)node - offsetof(struct cache_entry, mr.node))
+                : NULL;
+}
+
 /* The sum of an entry's pins. Exact only for a cold entry: threads may be pinning any other one at
  * this moment. */
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct cache_entry *entry)

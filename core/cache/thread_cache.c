@@ -8,18 +8,19 @@
  */
 #include "core/cache/thread_cache.h"
 
+#include "core/base/populate.h"
 #include "core/base/process.h"
 #include "core/mr/mr.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SLOTS 64u        /* size of a new table; sizes are powers of two */
-#define MOST_SLOTS  (1u << 24) /* size of the largest: 64 MiB */
-#define FEW_SLOTS   (1u << 14) /* tables up to this size are at most a quarter full */
-#define FIRST_CELLS 64u
-#define LINE        64
-#define MANY_BYTES  (256u << 10)
+#define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
+#define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
+#define FEW_SLOTS       (1u << 14) /* tables up to this size are at most a quarter full */
+#define FIRST_PIN_SLOTS 64u
+#define LINE            64
+#define MANY_BYTES      (256u << 10)
 
 /* glibc does not dlopen a library whose static thread-local storage needs more alignment than its
  * own has: 64 bytes (a line) on x86-64, 16 on arm64, where a TLS view may span two lines. */
@@ -82,7 +83,7 @@ static void leave(void *arg)
     pthread_mutex_unlock(&all->lock);
 }
 
-static bool ask_to_be_told(void)
+static bool register_leave(void)
 {
     return pthread_key_create(&leaving, leave) == 0;
 }
@@ -92,7 +93,7 @@ static bool thread_enter(void)
 {
     static atomic_int asked;
 
-    if (!process_once(&asked, ask_to_be_told) || pthread_setspecific(leaving, &tls_views))
+    if (!process_once(&asked, register_leave) || pthread_setspecific(leaving, &tls_views))
         return false;
     if (!thread_number)
         thread_number = atomic_fetch_add(&last_thread, 1) + 1;
@@ -101,7 +102,7 @@ static bool thread_enter(void)
 
 /* ---- thread caches ---------------------------------------------------------------------- */
 
-static struct thread_cache *own_part(struct thread_cache_set *set)
+static struct thread_cache *find_own(struct thread_cache_set *set)
 {
     struct thread_cache *tcache = atomic_load(&set->first);
 
@@ -110,13 +111,13 @@ static struct thread_cache *own_part(struct thread_cache_set *set)
     return tcache;
 }
 
-static struct thread_cache *left_part(struct thread_cache_set *set)
+static struct thread_cache *adopt_left(struct thread_cache_set *set)
 {
     struct thread_cache *tcache = atomic_load(&set->first);
-    uint64_t nobody = 0;
+    uint64_t no_owner = 0;
 
-    for (; tcache; tcache = tcache->next, nobody = 0)
-        if (atomic_compare_exchange_strong(&tcache->owner, &nobody, thread_number))
+    for (; tcache; tcache = tcache->next, no_owner = 0)
+        if (atomic_compare_exchange_strong(&tcache->owner, &no_owner, thread_number))
             break;
     return tcache;
 }
@@ -124,7 +125,12 @@ static struct thread_cache *left_part(struct thread_cache_set *set)
 /* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps. */
 static uint32_t *slots_new(uint32_t size)
 {
-    return calloc((size_t)size + THREAD_CACHE_PROBES, sizeof(uint32_t));
+    size_t count = (size_t)size + THREAD_CACHE_PROBES;
+    uint32_t *slots = calloc(count, sizeof(*slots));
+
+    if (slots) /* requests are spread over all of the table */
+        populate(slots, count * sizeof(*slots));
+    return slots;
 }
 
 static uint32_t size_of(const struct thread_cache *tcache)
@@ -148,14 +154,14 @@ static void show(const struct thread_cache *tcache)
         *shown = tcache->view;
 }
 
-static void part_free(struct thread_cache *tcache)
+static void thread_cache_free(struct thread_cache *tcache)
 {
     free(tcache->view.pin_slots);
     free(tcache->view.slots);
     free(tcache);
 }
 
-static struct thread_cache *part_new(struct thread_cache_set *set)
+static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
 {
     struct thread_cache *tcache =
         calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
@@ -165,8 +171,8 @@ static struct thread_cache *part_new(struct thread_cache_set *set)
         return NULL;
     set_slots(tcache, slots_new(FIRST_SLOTS), FIRST_SLOTS);
     tcache->set = set;
-    if (!tcache->view.slots || !thread_cache_pin_slot(tcache, FIRST_CELLS - 1)) {
-        part_free(tcache);
+    if (!tcache->view.slots || !thread_cache_pin_slot(tcache, FIRST_PIN_SLOTS - 1)) {
+        thread_cache_free(tcache);
         return NULL;
     }
     tcache->view.serial = aside ? ~set->serial : set->serial;
@@ -194,7 +200,7 @@ struct thread_cache *thread_cache_find(struct thread_cache_set *set)
 
     if (view->serial == set->serial || view->serial == ~set->serial)
         return view->tcache;
-    return thread_number ? take_view(own_part(set)) : NULL;
+    return thread_number ? take_view(find_own(set)) : NULL;
 }
 
 struct thread_cache *thread_cache_join(struct thread_cache_set *set)
@@ -205,8 +211,8 @@ struct thread_cache *thread_cache_join(struct thread_cache_set *set)
         return tcache;
     if (!thread_enter())
         return NULL;
-    tcache = left_part(set);
-    return take_view(tcache ? tcache : part_new(set));
+    tcache = adopt_left(set);
+    return take_view(tcache ? tcache : thread_cache_new(set));
 }
 
 /* ---- sets ------------------------------------------------------------------------------- */
@@ -245,7 +251,7 @@ void thread_cache_set_close(struct thread_cache_set *set,
         next = tcache->next;
         for (unsigned i = 0; i < set->caches; i++)
             cache_stats_leave(stats(set, i), tcache->rows[i]);
-        part_free(tcache);
+        thread_cache_free(tcache);
     }
     gate_close(set->gate);
 }
@@ -254,7 +260,7 @@ void thread_cache_set_close(struct thread_cache_set *set,
 
 /* Allocates zeroed pin slots. A small array is aligned to a cache line; a large one comes from
  * calloc(), whose pages take no memory until they are used. */
-static struct pin_slot *cells_new(uint32_t room)
+static struct pin_slot *pin_slots_new(uint32_t room)
 {
     size_t bytes = room * sizeof(struct pin_slot);
     struct pin_slot *made = bytes < MANY_BYTES ? aligned_alloc(LINE, bytes) : calloc(1, bytes);
@@ -265,7 +271,7 @@ static struct pin_slot *cells_new(uint32_t room)
 }
 
 /* Eviction may clear `used` meanwhile: then the entry gets one more chance. */
-static void copy_cells(struct pin_slot *to, const struct pin_slot *from, uint32_t count)
+static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         atomic_init(&to[i].pins, atomic_load_explicit(&from[i].pins, memory_order_relaxed));
@@ -280,18 +286,18 @@ static void copy_cells(struct pin_slot *to, const struct pin_slot *from, uint32_
 struct pin_slot *thread_cache_pin_slot(struct thread_cache *tcache, uint32_t number)
 {
     struct tls_view *view = &tcache->view;
-    uint32_t had = pin_slot_number(view->room), room = had ? had : FIRST_CELLS;
+    uint32_t had = pin_slot_number(view->room), room = had ? had : FIRST_PIN_SLOTS;
     struct pin_slot *made, *old = view->pin_slots;
 
     if (number < had)
         return &old[number];
     while (room <= number)
-        room *= 2;
-    made = cells_new(room);
+        room *= 4; /* pages of a large array that are not used take no memory */
+    made = pin_slots_new(room);
     if (!made)
         return NULL;
     if (old)
-        copy_cells(made, old, had);
+        copy_pin_slots(made, old, had);
     pthread_mutex_lock(tcache->set->lock);
     view->pin_slots = made;
     view->room = pin_slot_offset(room);
@@ -417,7 +423,7 @@ static void make_larger(struct thread_cache *tcache)
     uint32_t size = FIRST_SLOTS;
 
     while (size < MOST_SLOTS && good * 4 > UINT64_C(3) * limit_of(size))
-        size *= 2;
+        size *= size < FEW_SLOTS ? 8 : 2; /* small tables grow in larger steps, which are fewer */
     made = slots_new(size);
     if (!made)
         return;

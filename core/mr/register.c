@@ -444,14 +444,7 @@ static void attempt_init(struct attempt *attempt, struct hmreg_domain *domain,
 
 static int register_attempt(struct attempt *attempt)
 {
-    struct hmreg_error_guard guard;
-    int rc;
-
-    hmreg_error_guard(&guard);
-    rc = wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
-    /* Refused paths and keys before a success are no failure of the call. */
-    hmreg_error_unguard(&guard, !rc);
-    return rc;
+    return wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
 }
 
 int region_create_one(struct hmreg_domain *domain, const struct request *request,

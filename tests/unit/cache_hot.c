@@ -214,7 +214,7 @@ static void table__regions_come_and_go__as_large_as_those_that_stay(void **state
         for (unsigned i = 0; i < MANY; i++)
             fixture_key(&fixture, memory[i], LEN);
     tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    assert_in_range(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 64, 256);
+    assert_in_range(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 64, 512);
     fixture_close(&fixture);
 }
 

@@ -14,22 +14,22 @@
 #define FIRST STABLE_ARRAY_FIRST
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct stable_array shelf;
+static struct stable_array array;
 static bool present[NODES];
 
 static struct itree tree_of(uint32_t nodes)
 {
-    struct itree tree = {.shelf = &shelf};
+    struct itree tree = {.array = &array};
 
-    stable_array_init(&shelf, sizeof(struct itree_node));
-    while (shelf.end < FIRST + nodes)
-        assert_true(stable_array_grow(&shelf, shelf.end, &lock));
+    stable_array_init(&array, sizeof(struct itree_node));
+    while (array.end < FIRST + nodes)
+        assert_true(stable_array_grow(&array, array.end, &lock));
     return tree;
 }
 
 static struct itree_node *node_at(uint32_t index)
 {
-    return stable_array_at(&shelf, FIRST + index);
+    return stable_array_at(&array, FIRST + index);
 }
 
 static unsigned draw(unsigned limit)
@@ -39,49 +39,49 @@ static unsigned draw(unsigned limit)
 
 static int by_address(const void *left, const void *right)
 {
-    const uint32_t *a = left, *b = right;
-    const struct itree_node *x = stable_array_at(&shelf, *a), *y = stable_array_at(&shelf, *b);
+    const struct itree_node *x = *(struct itree_node *const *)left;
+    const struct itree_node *y = *(struct itree_node *const *)right;
 
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
-    return (*a > *b) - (*a < *b);
+    return (x > y) - (x < y);
 }
 
 /* What the model finds, in order. */
-static unsigned model(uint64_t latest_start, uint64_t earliest_end, uint32_t *out)
+static unsigned model(uint64_t latest_start, uint64_t earliest_end, struct itree_node **out)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < NODES; i++)
         if (present[i] && node_at(i)->start <= latest_start && node_at(i)->end >= earliest_end)
-            out[count++] = FIRST + i;
+            out[count++] = node_at(i);
     qsort(out, count, sizeof(out[0]), by_address);
     return count;
 }
 
 static void compare_searches(const struct itree *tree)
 {
-    uint32_t expected[NODES], found = 0;
-    uint64_t latest_start = draw(SPAN), earliest_end = draw(SPAN);
+    struct itree_node *expected[NODES], *found = NULL;
+    uint64_t latest_start = draw(SPAN), earliest_end = 1 + draw(SPAN);
     unsigned count = model(latest_start, earliest_end, expected);
 
     for (unsigned i = 0; i < count; i++) {
         found = itree_next(tree, found, latest_start, earliest_end);
-        assert_int_equal(found, expected[i]);
+        assert_ptr_equal(found, expected[i]);
     }
-    assert_int_equal(itree_next(tree, found, latest_start, earliest_end), 0);
+    assert_null(itree_next(tree, found, latest_start, earliest_end));
 }
 
 static void toggle(struct itree *tree, unsigned i)
 {
     if (present[i]) {
-        itree_remove(tree, FIRST + i);
+        itree_remove(tree, node_at(i));
     } else {
         node_at(i)->start = draw(SPAN);
         node_at(i)->end = node_at(i)->start + 1 + draw(draw(2) ? 10 : SPAN);
-        itree_insert(tree, FIRST + i);
+        itree_insert(tree, node_at(i));
     }
     present[i] = !present[i];
 }
@@ -96,27 +96,27 @@ static void random_changes__every_search__as_the_model(void **state)
         toggle(&tree, draw(NODES));
         compare_searches(&tree);
     }
-    stable_array_free(&shelf);
+    stable_array_free(&array);
 }
 
 static void equal_ranges__removed_in_turn__the_others_are_found(void **state)
 {
     struct itree tree = tree_of(NODES);
-    uint32_t found = 0;
+    struct itree_node *found = NULL;
     unsigned count = 0;
 
     for (unsigned i = 0; i < NODES; i++) {
         *node_at(i) = (struct itree_node){.start = 10, .end = 20};
-        itree_insert(&tree, FIRST + i);
+        itree_insert(&tree, node_at(i));
     }
     for (unsigned i = 0; i < NODES; i += 2)
-        itree_remove(&tree, FIRST + i);
+        itree_remove(&tree, node_at(i));
     while ((found = itree_covering(&tree, found, 10, 20))) {
-        assert_int_equal((found - FIRST) % 2, 1);
+        assert_int_equal((found - node_at(0)) % 2, 1);
         count++;
     }
     assert_int_equal(count, NODES / 2);
-    stable_array_free(&shelf);
+    stable_array_free(&array);
 }
 
 static void edges__touching_and_covering(void **state)
@@ -124,15 +124,15 @@ static void edges__touching_and_covering(void **state)
     struct itree tree = tree_of(1);
 
     *node_at(0) = (struct itree_node){.start = 100, .end = 200};
-    itree_insert(&tree, FIRST);
-    assert_int_equal(itree_touching(&tree, 0, 50, 100), 0);
-    assert_int_equal(itree_touching(&tree, 0, 50, 101), FIRST);
-    assert_int_equal(itree_touching(&tree, 0, 199, 300), FIRST);
-    assert_int_equal(itree_touching(&tree, 0, 200, 300), 0);
-    assert_int_equal(itree_covering(&tree, 0, 100, 200), FIRST);
-    assert_int_equal(itree_covering(&tree, 0, 99, 200), 0);
-    assert_int_equal(itree_covering(&tree, 0, 100, 201), 0);
-    stable_array_free(&shelf);
+    itree_insert(&tree, node_at(0));
+    assert_null(itree_touching(&tree, NULL, 50, 100));
+    assert_ptr_equal(itree_touching(&tree, NULL, 50, 101), node_at(0));
+    assert_ptr_equal(itree_touching(&tree, NULL, 199, 300), node_at(0));
+    assert_null(itree_touching(&tree, NULL, 200, 300));
+    assert_ptr_equal(itree_covering(&tree, NULL, 100, 200), node_at(0));
+    assert_null(itree_covering(&tree, NULL, 99, 200));
+    assert_null(itree_covering(&tree, NULL, 100, 201));
+    stable_array_free(&array);
 }
 
 static void previous_removed_meanwhile__goes_on_after_it(void **state)
@@ -141,23 +141,23 @@ static void previous_removed_meanwhile__goes_on_after_it(void **state)
 
     *node_at(0) = (struct itree_node){.start = 1, .end = 9};
     *node_at(1) = (struct itree_node){.start = 2, .end = 9};
-    itree_insert(&tree, FIRST);
-    itree_insert(&tree, FIRST + 1);
-    assert_int_equal(itree_touching(&tree, 0, 3, 4), FIRST);
-    itree_remove(&tree, FIRST);
-    assert_int_equal(itree_touching(&tree, FIRST, 3, 4), FIRST + 1);
-    itree_remove(&tree, FIRST + 1);
-    assert_int_equal(itree_touching(&tree, FIRST, 3, 4), 0);
+    itree_insert(&tree, node_at(0));
+    itree_insert(&tree, node_at(1));
+    assert_ptr_equal(itree_touching(&tree, NULL, 3, 4), node_at(0));
+    itree_remove(&tree, node_at(0));
+    assert_ptr_equal(itree_touching(&tree, node_at(0), 3, 4), node_at(1));
+    itree_remove(&tree, node_at(1));
+    assert_null(itree_touching(&tree, node_at(0), 3, 4));
     assert_int_equal(tree.root, 0);
-    stable_array_free(&shelf);
+    stable_array_free(&array);
 }
 
-static unsigned height(uint32_t number)
+static unsigned height(uint32_t place)
 {
-    const struct itree_node *node = number ? stable_array_at(&shelf, number) : NULL;
-    unsigned left = node ? height(node->left) : 0, right = node ? height(node->right) : 0;
+    const struct itree_node *node = (struct itree_node *)(array.base + (size_t)place * 8);
+    unsigned left = place ? height(node->left) : 0, right = place ? height(node->right) : 0;
 
-    return node ? 1 + (left > right ? left : right) : 0;
+    return place ? 1 + (left > right ? left : right) : 0;
 }
 
 static void ascending_insertions__stays_shallow(void **state)
@@ -168,10 +168,10 @@ static void ascending_insertions__stays_shallow(void **state)
     for (unsigned i = 0; i < MANY; i++) {
         node_at(i)->start = i;
         node_at(i)->end = i + 1;
-        itree_insert(&tree, FIRST + i);
+        itree_insert(&tree, node_at(i));
     }
     assert_in_range(height(tree.root), 17, 80); /* log2 is 17; a list would be 100000 */
-    stable_array_free(&shelf);
+    stable_array_free(&array);
 }
 
 TEST_MAIN(TEST(random_changes__every_search__as_the_model),

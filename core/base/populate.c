@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See populate.h.
+ */
+#include "core/base/populate.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+void populate(void *start, size_t bytes)
+{
+    uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    uintptr_t from = ((uintptr_t)start + mask) & ~mask, to = ((uintptr_t)start + bytes) & ~mask;
+    int before = errno;
+
+    if (from < to)
+        madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+    errno = before;
+}
