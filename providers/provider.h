@@ -22,7 +22,7 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
-#pragma GCC visibility push(default) /* libhmreg-ofi and -verbs call these */
+#pragma GCC visibility push(default) /* the providers' libraries call these */
 
 /* What a domain can do; constant for its lifetime. */
 struct provider_caps {
@@ -123,6 +123,10 @@ struct provider_ops {
     int (*remote_open)(void *self, const uint8_t *address, size_t size, void **out);
     void (*remote_close)(void *self, void *remote);
 
+    /* How many objects of the provider that belong to the domain are open:
+     * hmreg_domain_close() refuses while there are any (-EBUSY). */
+    unsigned (*objects)(void *self);
+
     /* Destroys the provider's part of a domain that is closing and has no region left. Until this
      * returns, hmreg_domain_*() may still be called; it waits for the provider's threads and for
      * peers that make such calls. Frees self. */
@@ -142,7 +146,12 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
  * call it before they touch any fabric object, which in a forked child belongs to the parent. */
 int hmreg_lib_check(const struct hmreg *lib);
 
-/* The provider's private part of a domain; NULL if the domain belongs to another provider. */
+/* Copies a caller's configuration, a struct that begins with its size, to the provider's of `size`
+ * bytes. A newer caller's struct may be longer: the bytes beyond must be zero. type: its name, for
+ * the error's text. Any thread. -EINVAL. */
+int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *type);
+
+/* The provider's private part of a domain; NULL if domain is NULL or another provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
 
 /* For a fabric whose accesses go by address: on return, revoke() has been called for each cached
@@ -151,14 +160,15 @@ void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_
  * returned; the caller must not hold a lock that revoke() takes. */
 void hmreg_domain_settle(struct hmreg_domain *domain);
 
+/* For a transfer in pieces: checks that hmreg_copy() could read all of [addr, addr + len), which is
+ * no empty range, or store there (written), and fails as it does. Any thread. */
+int hmreg_copy_check(struct hmreg *lib, const void *addr, size_t len, bool written);
+
 /* Mark an asynchronous registration as pending (its key is not available yet), and as complete. */
 void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
 
-/* The domain that the remote was opened on; NULL for NULL. */
-struct hmreg_domain *hmreg_remote_domain(const struct hmreg_remote *remote);
-
-/* The provider's private part of a remote; NULL if the remote belongs to another provider. */
+/* The provider's private part of a remote; NULL if remote is NULL or another provider's. */
 void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name);
 
 #pragma GCC visibility pop

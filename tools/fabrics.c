@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fabrics.h. libhmreg's own fabrics are here; each other library has a separate file.
+ * See fabrics.h. Loopback is here; each other library has a separate file.
  */
 #include "tools/fabrics.h"
 
@@ -52,7 +52,7 @@ struct library {
 };
 
 static const struct library libraries[] = {
-    {"loopback", "libhmreg", own_version, list_loopback, NULL},
+    {"loopback", "libhmreg-loopback", own_version, list_loopback, NULL},
 #ifdef HMREG_TOOL_OFI
     {"ofi", "libfabric", ofi_version, ofi_list, ofi_lacks},
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See loop.h. Also the loop of the built-in loopback domain, which needs no connection.
+ * See loop.h. Also the loop of the loopback domain, which needs no connection.
  */
 #include "tools/loop.h"
 

@@ -9,7 +9,7 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
-#pragma GCC visibility push(default) /* libhmreg-ofi and -verbs call these */
+#pragma GCC visibility push(default) /* the providers' libraries call these */
 
 /* Records a failure that hmreg detected. code: a negative error number, which is returned. */
 int hmreg_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

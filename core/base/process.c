@@ -2,9 +2,6 @@
  *
  * See process.h. On kernels without MADV_WIPEONFORK (before 4.14) a fork handler wipes the pages
  * instead; a raw clone(2) bypasses the handler, but not MADV_WIPEONFORK.
- *
- * Loopback tokens contain the epoch, by which a peer detects a token of its own process. A pid
- * alone would not do: the kernel reuses pids, and other pid namespaces have the same ones.
  */
 #include "core/base/process.h"
 

@@ -60,7 +60,7 @@ static int check_closed(const struct hmreg_domain *domain)
         {atomic_load(&domain->regions), "regions"},
         {cache_set_held(domain->caches), "cached regions"},
         {atomic_load(&domain->remotes), "remotes"},
-        {atomic_load(&domain->objects), "endpoints, counters or queues"},
+        {domain->ops.objects(domain->self), "endpoints, counters or queues"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
     };
 

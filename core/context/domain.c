@@ -92,6 +92,11 @@ static void no_remote_close(void *self, void *remote)
 {
 }
 
+static unsigned no_objects(void *self)
+{
+    return 0;
+}
+
 static void no_destroy(void *self)
 {
 }
@@ -114,6 +119,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.address = ops.address ? ops.address : no_address;
     ops.remote_open = ops.remote_open ? ops.remote_open : no_remote_open;
     ops.remote_close = ops.remote_close ? ops.remote_close : no_remote_close;
+    ops.objects = ops.objects ? ops.objects : no_objects;
     ops.destroy = ops.destroy ? ops.destroy : no_destroy;
     return ops;
 }
@@ -239,6 +245,11 @@ int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface ifac
 int hmreg_lib_check(const struct hmreg *lib)
 {
     return context_check(lib);
+}
+
+int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *type)
+{
+    return validate_copy_in(ours, size, callers, size, type);
 }
 
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name)

@@ -31,7 +31,6 @@ struct hmreg_domain {
     struct hmreg_domain *next_closed;
     atomic_uint regions;     /* open explicit regions */
     atomic_uint remotes;     /* open remotes */
-    atomic_uint objects;     /* open objects of the provider that regions can be bound to */
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
 };
 

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/context/resolve.h"
+#include "providers/provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,6 +49,13 @@ static int find_end(struct hmreg *lib, const void *addr, size_t len, bool writte
                           written ? "dst" : "src", addr, written ? "writing" : "reading");
     out->addr = out->found.range.host_addr ? out->found.range.host_addr : (uint64_t)(uintptr_t)addr;
     return 0;
+}
+
+int hmreg_copy_check(struct hmreg *lib, const void *addr, size_t len, bool written)
+{
+    struct end end;
+
+    return find_end(lib, addr, len, written, &end);
 }
 
 static bool needs_vendor(const struct end *end)

@@ -222,11 +222,6 @@ void hmreg_remote_close(struct hmreg_remote *remote)
     free(remote);
 }
 
-struct hmreg_domain *hmreg_remote_domain(const struct hmreg_remote *remote)
-{
-    return remote ? remote->domain : NULL;
-}
-
 void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name)
 {
     return remote && !strcmp(remote->domain->ops.name, provider_name) ? remote->priv : NULL;

@@ -6,16 +6,13 @@
 #include "providers/loopback/loopback.h"
 
 #include "core/base/error.h"
-#include "core/base/process.h"
-#include "core/base/validate.h"
-#include "core/context/domain.h"
-#include "core/context/resolve.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define KNOWN_MODES ((HMREG_MR_HMEM << 1) - 1)
@@ -26,9 +23,9 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
-static uint64_t last_serial;
+static int fork_error; /* 0: the fork handlers are registered */
 
-/* Fork handler: in the child, no missing thread may hold the list's lock. */
+/* Fork handlers: in the child, no missing thread may hold the list's lock or wait for it. */
 static void lock_list(void)
 {
     pthread_mutex_lock(&list_lock);
@@ -39,17 +36,15 @@ static void unlock_list(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-static atomic_int forks_handled;
-
 static void unlock_list_in_child(void)
 {
-    process_once_done(&forks_handled);
+    list_idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     unlock_list();
 }
 
-static bool keep_list_across_forks(void)
+static __attribute__((constructor)) void handle_forks(void)
 {
-    return pthread_atfork(lock_list, unlock_list, unlock_list_in_child) == 0;
+    fork_error = pthread_atfork(lock_list, unlock_list, unlock_list_in_child);
 }
 
 /* ---- raw keys of peers ------------------------------------------------------------------ */
@@ -134,6 +129,7 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
 /* ---- peers ------------------------------------------------------------------------------ */
 
 struct peer {
+    struct loopback *loopback; /* the initiator's */
     struct loopback_address address;
     struct wire_client *client; /* NULL: the peer is in this process */
 };
@@ -141,20 +137,56 @@ struct peer {
 static int address(void *self, uint8_t *buf, size_t *size)
 {
     struct loopback *loopback = self;
-    struct loopback_address here = {
-        .epoch = loopback->lib->epoch, .serial = loopback->serial, .pid = (uint32_t)getpid()};
+    struct loopback_address here = {.nonce = loopback->nonce, .pid = (uint32_t)getpid()};
     int rc = 0;
 
     pthread_mutex_lock(&loopback->lock);
     if (!loopback->server)
-        rc = wire_server_start(loopback, &loopback->server, &loopback->nonce);
-    here.nonce = loopback->nonce;
+        rc = wire_server_start(loopback, &here, &loopback->server);
     pthread_mutex_unlock(&loopback->lock);
     if (rc)
         return rc;
     memcpy(buf, &here, LOOPBACK_ADDRESS_BYTES);
     *size = LOOPBACK_ADDRESS_BYTES;
     return 0;
+}
+
+/* Finds the domain with this nonce in this process and takes a reference; NULL: closed. */
+static struct loopback *hold(uint64_t nonce)
+{
+    struct loopback *loopback;
+
+    pthread_mutex_lock(&list_lock);
+    for (loopback = list; loopback && loopback->nonce != nonce;)
+        loopback = loopback->next;
+    if (loopback)
+        loopback->users++;
+    pthread_mutex_unlock(&list_lock);
+    return loopback;
+}
+
+static void release(struct loopback *loopback)
+{
+    pthread_mutex_lock(&list_lock);
+    if (--loopback->users == 0)
+        pthread_cond_broadcast(&list_idle);
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* A forked child inherits the list: it reaches its parent's domains as other processes do. */
+static bool is_here(uint64_t nonce)
+{
+    struct loopback *found = hold(nonce);
+    struct hmreg_error before;
+    bool here;
+
+    if (!found)
+        return false;
+    hmreg_error_save(&before);
+    here = !hmreg_lib_check(found->lib);
+    hmreg_error_restore(&before);
+    release(found);
+    return here;
 }
 
 static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out)
@@ -168,8 +200,9 @@ static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out
     peer = calloc(1, sizeof(*peer));
     if (!peer)
         return hmreg_fail(-ENOMEM, "no memory for a peer");
+    peer->loopback = loopback;
     memcpy(&peer->address, bytes, size);
-    if (peer->address.epoch != loopback->lib->epoch) {
+    if (!is_here(peer->address.nonce)) {
         pthread_mutex_lock(&loopback->lock);
         peer->client = wire_client_hold(&loopback->clients, &peer->address);
         pthread_mutex_unlock(&loopback->lock);
@@ -193,31 +226,9 @@ static void remote_close(void *self, void *remote)
     free(peer);
 }
 
-/* Finds the domain with this serial in this process and takes a reference; NULL: closed. */
-static struct loopback *hold(uint64_t serial)
-{
-    struct loopback *loopback;
-
-    pthread_mutex_lock(&list_lock);
-    for (loopback = list; loopback && loopback->serial != serial;)
-        loopback = loopback->next;
-    if (loopback)
-        loopback->users++;
-    pthread_mutex_unlock(&list_lock);
-    return loopback;
-}
-
-static void release(struct loopback *loopback)
-{
-    pthread_mutex_lock(&list_lock);
-    if (--loopback->users == 0)
-        pthread_cond_broadcast(&list_idle);
-    pthread_mutex_unlock(&list_lock);
-}
-
 static int access_here(const struct peer *peer, const struct loopback_access *access, void *local)
 {
-    struct loopback *loopback = hold(peer->address.serial);
+    struct loopback *loopback = hold(peer->address.nonce);
     int rc;
 
     if (!loopback)
@@ -229,19 +240,19 @@ static int access_here(const struct peer *peer, const struct loopback_access *ac
 
 /* LOCAL alone requires registration of system memory only, HMEM alone of memory that a device's
  * runtime allocated. */
-static int needs_desc(struct loopback *loopback, uint64_t addr, uint64_t len, bool *needed)
+static int needs_desc(struct loopback *loopback, const void *local, size_t len, bool *needed)
 {
     const uint32_t both = HMREG_MR_LOCAL | HMREG_MR_HMEM;
     uint32_t asked = loopback->mr_mode & both;
-    struct resolved found;
+    struct hmreg_mem_info info = {.size = sizeof(info)};
     int rc;
 
     *needed = asked;
     if (!asked || asked == both)
         return 0;
-    rc = resolve(loopback->lib, addr, len, &found);
+    rc = hmreg_query(loopback->lib, local, len, &info);
     if (!rc)
-        *needed = asked & (found.iface == HMREG_IFACE_SYSTEM ? HMREG_MR_LOCAL : HMREG_MR_HMEM);
+        *needed = asked & (info.iface == HMREG_IFACE_SYSTEM ? HMREG_MR_LOCAL : HMREG_MR_HMEM);
     return rc;
 }
 
@@ -249,49 +260,53 @@ static int needs_desc(struct loopback *loopback, uint64_t addr, uint64_t len, bo
 static int check_desc(struct loopback *loopback, void *desc, const void *local, size_t len,
                       bool write)
 {
-    uint64_t addr = (uint64_t)(uintptr_t)local;
     bool needed = false;
     int rc;
 
     if (!desc) {
-        rc = needs_desc(loopback, addr, len, &needed);
+        rc = needs_desc(loopback, local, len, &needed);
         if (!rc && needed)
             rc = hmreg_fail(-EINVAL, "desc is NULL, but this domain needs local memory registered");
         return rc;
     }
     if (!(loopback->mr_mode & (HMREG_MR_LOCAL | HMREG_MR_HMEM)) ||
-        region_covers(loopback, desc, write ? HMREG_WRITE : HMREG_READ, addr, len))
+        region_covers(loopback, desc, write ? HMREG_WRITE : HMREG_READ, (uint64_t)(uintptr_t)local,
+                      len))
         return 0;
     return hmreg_fail(-EINVAL,
                       "desc is not of an open, enabled region that covers %zu bytes at %p with %s",
                       len, local, write ? "HMREG_WRITE" : "HMREG_READ");
 }
 
+static int check_range(const void *local, size_t len)
+{
+    if (local && len && (uint64_t)(uintptr_t)local + len >= (uint64_t)(uintptr_t)local)
+        return 0;
+    return hmreg_fail(-EINVAL, "local: %zu bytes at %p are not a range of memory", len, local);
+}
+
 static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len, void *desc,
                uint64_t raddr, uint64_t key)
 {
-    struct hmreg_domain *domain = hmreg_remote_domain(remote);
+    struct peer *peer = hmreg_remote_priv(remote, "loopback");
     struct loopback_access access = {
         .write = write, .last = true, .key = key, .addr = raddr, .len = len};
     struct loopback *loopback;
-    struct peer *peer;
-    int rc = domain ? domain_check(domain) : hmreg_fail(-EINVAL, "remote is NULL");
+    int rc;
 
-    rc = rc ? rc : validate_range_of("local", local, len);
-    if (rc)
-        return rc;
-    peer = hmreg_remote_priv(remote, "loopback");
     if (!peer)
-        return hmreg_fail(-EINVAL, "remote is not of a loopback domain");
-    loopback = domain->self;
+        return hmreg_fail(-EINVAL, "remote is NULL or not of a loopback domain");
+    loopback = peer->loopback;
     access.auth = &loopback->auth;
-    rc = check_desc(loopback, desc, local, len, write);
+    rc = hmreg_lib_check(loopback->lib);
+    rc = rc ? rc : check_range(local, len);
+    rc = rc ? rc : check_desc(loopback, desc, local, len, write);
     rc = rc ? rc : translate_key(loopback, &access);
     if (rc)
         return rc;
     if (!peer->client)
         return access_here(peer, &access, local);
-    return wire_client_access(peer->client, domain->lib, &access, local);
+    return wire_client_access(peer->client, loopback->lib, &access, local);
 }
 
 int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
@@ -353,6 +368,7 @@ static const struct provider_ops loopback_ops = {
     .address = address,
     .remote_open = remote_open,
     .remote_close = remote_close,
+    .objects = objects_count,
     .destroy = destroy,
 };
 
@@ -406,19 +422,27 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         out->key_size = LOOPBACK_RAW_BYTES;
 }
 
-/* NULL: no memory for the domain or for the fork handlers. */
+/* Without random bytes the nonce is unique in this process at least. */
+static uint64_t new_nonce(const struct loopback *loopback)
+{
+    uint64_t nonce;
+
+    if (getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce))
+        return nonce;
+    return (uint64_t)(uintptr_t)loopback;
+}
+
+/* NULL: no memory for the domain or, when the library was loaded, for the fork handlers. */
 static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
                                      const struct provider_caps *caps)
 {
     uint32_t key_size = caps->key_size < 8 ? caps->key_size : 8;
-    struct loopback *loopback;
+    struct loopback *loopback = fork_error ? NULL : calloc(1, sizeof(*loopback));
 
-    if (!process_once(&forks_handled, keep_list_across_forks))
-        return NULL;
-    loopback = calloc(1, sizeof(*loopback));
     if (!loopback)
         return NULL;
     loopback->lib = lib;
+    loopback->nonce = new_nonce(loopback);
     loopback->mr_mode = caps->mr_mode;
     loopback->max_key = key_size == 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
     loopback->auth.size = (uint32_t)config->auth_key_size;
@@ -426,12 +450,16 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
         memcpy(loopback->auth.bytes, config->auth_key, config->auth_key_size);
     pthread_mutex_init(&loopback->lock, NULL);
     pthread_cond_init(&loopback->idle, NULL);
+    return loopback;
+}
+
+static void enlist(struct loopback *loopback, struct hmreg_domain *domain)
+{
+    loopback->domain = domain;
     pthread_mutex_lock(&list_lock);
-    loopback->serial = ++last_serial;
     loopback->next = list;
     list = loopback;
     pthread_mutex_unlock(&list_lock);
-    return loopback;
 }
 
 int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_config *callers,
@@ -440,12 +468,10 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
     struct hmreg_loopback_config own = {0};
     struct provider_caps caps;
     struct loopback *loopback;
-    int rc = context_check(lib);
+    int rc = 0;
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    if (!rc && callers)
-        rc = validate_copy_in(&own, sizeof(own), callers, sizeof(own),
-                              "struct hmreg_loopback_config");
+    if (callers)
+        rc = hmreg_config_copy(&own, sizeof(own), callers, "struct hmreg_loopback_config");
     rc = rc ? rc : check_config(&own);
     if (rc)
         return rc;
@@ -455,6 +481,6 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
         return hmreg_fail(-ENOMEM, "no memory for a loopback domain");
     rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
     if (!rc)
-        loopback->domain = *out;
+        enlist(loopback, *out);
     return rc;
 }

@@ -43,11 +43,12 @@ struct loopback_auth {
 struct loopback {
     struct loopback *next; /* in the process's list of domains */
     struct hmreg *lib;
-    struct hmreg_domain *_Atomic domain; /* NULL until the domain is created */
+    struct hmreg_domain *domain;
+    uint64_t nonce; /* its name among all domains, also part of its socket's name */
     uint32_t mr_mode;
     uint64_t max_key;
-    uint64_t serial;
     struct loopback_auth auth;
+    atomic_uint objects;  /* open endpoints, counters and queues */
     unsigned users;       /* threads that hold it after a lookup in the list */
     pthread_mutex_t lock; /* protects everything below; never held while copying */
     pthread_cond_t idle;  /* signalled when a region's last access in progress ends */
@@ -55,12 +56,10 @@ struct loopback {
     uint64_t keys;        /* entries in by_key */
     void *by_desc;        /* tree of all regions, by the region's address */
     void *mapped;         /* tree of struct mapped_key */
-    unsigned mapped_count;
-    uint64_t next_key; /* last key chosen (HMREG_MR_PROV_KEY) */
+    uint64_t next_key;    /* last key chosen (HMREG_MR_PROV_KEY) */
     uint64_t next_mapped;
     struct hmreg_loopback_eq *eq;
     struct wire_server *server;
-    uint64_t nonce;
     struct wire_client *clients; /* connections to domains in other processes */
 };
 
@@ -166,21 +165,21 @@ int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len
 /* ---- objects' life (loopback_objects.c) ------------------------------------------------- */
 
 /* provider_ops. */
+unsigned objects_count(void *self);
 int objects_bind_domain(void *self, void *object, uint64_t flags);
 
 /* ---- between processes (loopback_wire.c) ------------------------------------------------ */
 
 /* A domain's address, carried in tokens. */
 struct loopback_address {
-    uint64_t epoch;  /* of its process, see core/base/process.h */
-    uint64_t serial; /* of the domain within the process */
-    uint64_t nonce;  /* part of the socket's name */
+    uint64_t nonce;
     uint32_t pid;
 };
-#define LOOPBACK_ADDRESS_BYTES 28
+#define LOOPBACK_ADDRESS_BYTES 12
 
-/* Starts to listen on a socket named by *nonce. wire_server_stop() stops and frees the server. */
-int wire_server_start(struct loopback *loopback, struct wire_server **out, uint64_t *nonce);
+/* Starts to listen at the address. wire_server_stop() stops and frees the server. */
+int wire_server_start(struct loopback *loopback, const struct loopback_address *here,
+                      struct wire_server **out);
 void wire_server_stop(struct wire_server *server);
 
 /* Take and drop a reference to the connection to a domain in another process. All remotes of that

@@ -7,8 +7,6 @@
 #include "providers/loopback/loopback.h"
 
 #include "core/base/error.h"
-#include "core/base/validate.h"
-#include "core/context/domain.h"
 
 #include <errno.h>
 #include <time.h>
@@ -78,21 +76,27 @@ static int await_event(struct hmreg_loopback_eq *eq, int timeout_ms)
 static int check_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_event *out,
                       int timeout_ms)
 {
-    int rc = validate_pointer(eq, "eq");
+    int rc;
 
-    rc = rc ? rc : domain_check(eq->object.loopback->domain);
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(*out), "struct hmreg_loopback_event");
-    if (!rc && timeout_ms < -1)
-        rc = hmreg_fail(-EINVAL, "timeout_ms is %d; it must be -1 (for ever), 0 or more",
-                        timeout_ms);
-    return rc;
+    if (!eq)
+        return hmreg_fail(-EINVAL, "eq is NULL");
+    rc = hmreg_lib_check(eq->object.loopback->lib);
+    if (rc)
+        return rc;
+    if (!out)
+        return hmreg_fail(-EINVAL, "out is NULL");
+    if (out->size < sizeof(*out))
+        return hmreg_fail(-EINVAL, "size of struct hmreg_loopback_event is %zu; it must be sizeof",
+                          out->size);
+    if (timeout_ms < -1)
+        return hmreg_fail(-EINVAL, "timeout_ms is %d; it must be -1 (for ever), 0 or more",
+                          timeout_ms);
+    return 0;
 }
 
 int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_event *out,
                            int timeout_ms)
 {
-    struct hmreg_loopback_event event = {0};
     struct region *region;
     int rc = check_read(eq, out, timeout_ms);
 
@@ -102,13 +106,10 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
     rc = await_event(eq, timeout_ms);
     if (!rc) {
         region = take(eq, NULL);
-        event.mr = region->public;
-        event.context = region->context;
-        hmreg_mr_complete(event.mr);
+        out->mr = region->public;
+        out->context = region->context;
+        hmreg_mr_complete(out->mr);
     }
     pthread_mutex_unlock(&eq->object.loopback->lock);
-    if (rc)
-        return hmreg_fail(rc, "no registration was completed in %d ms", timeout_ms);
-    validate_copy_out(out, &event, sizeof(event));
-    return 0;
+    return rc ? hmreg_fail(rc, "no registration was completed in %d ms", timeout_ms) : 0;
 }

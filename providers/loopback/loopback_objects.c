@@ -6,8 +6,6 @@
 #include "providers/loopback/loopback.h"
 
 #include "core/base/error.h"
-#include "core/base/validate.h"
-#include "core/context/domain.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,31 +16,50 @@
 static int object_new(struct hmreg_domain *domain, void *out, size_t size, uint32_t kind,
                       struct object **made)
 {
-    struct loopback *loopback;
+    struct loopback *loopback = hmreg_domain_priv(domain, "loopback");
     struct object *object;
-    int rc = domain_check(domain);
+    int rc;
 
-    rc = rc ? rc : validate_pointer(out, "out");
+    if (!loopback)
+        return hmreg_fail(-EINVAL, "domain is NULL or not a loopback domain");
+    rc = hmreg_lib_check(loopback->lib);
     if (rc)
         return rc;
-    loopback = hmreg_domain_priv(domain, "loopback");
-    if (!loopback)
-        return hmreg_fail(-EINVAL, "domain is not a loopback domain");
+    if (!out)
+        return hmreg_fail(-EINVAL, "out is NULL");
     object = calloc(1, size);
     if (!object)
         return hmreg_fail(-ENOMEM, "no memory for a loopback object");
     object->kind = kind;
     object->loopback = loopback;
-    atomic_fetch_add(&domain->objects, 1);
+    atomic_fetch_add(&loopback->objects, 1);
     *made = object;
     return 0;
 }
 
 static void object_free(struct object *object)
 {
-    atomic_fetch_sub(&object->loopback->domain->objects, 1);
-    object->kind = 0;
+    atomic_fetch_sub(&object->loopback->objects, 1);
     free(object);
+}
+
+/* Closes an endpoint or a counter. */
+static int object_close(struct object *object)
+{
+    int rc = object ? hmreg_lib_check(object->loopback->lib) : 0;
+
+    if (rc || !object)
+        return rc;
+    regions_untie(object->loopback, object);
+    object_free(object);
+    return 0;
+}
+
+unsigned objects_count(void *self)
+{
+    struct loopback *loopback = self;
+
+    return atomic_load(&loopback->objects);
 }
 
 int hmreg_loopback_ep_open(struct hmreg_domain *domain, struct hmreg_loopback_ep **out)
@@ -57,13 +74,7 @@ int hmreg_loopback_ep_open(struct hmreg_domain *domain, struct hmreg_loopback_ep
 
 int hmreg_loopback_ep_close(struct hmreg_loopback_ep *ep)
 {
-    int rc = ep ? domain_check(ep->object.loopback->domain) : 0;
-
-    if (rc || !ep)
-        return rc;
-    regions_untie(ep->object.loopback, ep);
-    object_free(&ep->object);
-    return 0;
+    return object_close((struct object *)ep);
 }
 
 int hmreg_loopback_counter_open(struct hmreg_domain *domain, struct hmreg_loopback_counter **out)
@@ -78,13 +89,7 @@ int hmreg_loopback_counter_open(struct hmreg_domain *domain, struct hmreg_loopba
 
 int hmreg_loopback_counter_close(struct hmreg_loopback_counter *counter)
 {
-    int rc = counter ? domain_check(counter->object.loopback->domain) : 0;
-
-    if (rc || !counter)
-        return rc;
-    regions_untie(counter->object.loopback, counter);
-    object_free(&counter->object);
-    return 0;
+    return object_close((struct object *)counter);
 }
 
 uint64_t hmreg_loopback_counter_read(const struct hmreg_loopback_counter *counter)
@@ -114,7 +119,7 @@ int hmreg_loopback_eq_open(struct hmreg_domain *domain, struct hmreg_loopback_eq
 int hmreg_loopback_eq_close(struct hmreg_loopback_eq *eq)
 {
     struct loopback *loopback;
-    int rc = eq ? domain_check(eq->object.loopback->domain) : 0;
+    int rc = eq ? hmreg_lib_check(eq->object.loopback->lib) : 0;
 
     if (rc || !eq)
         return rc;

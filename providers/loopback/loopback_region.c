@@ -9,7 +9,6 @@
 #include "providers/loopback/loopback.h"
 
 #include "core/base/error.h"
-#include "core/context/context.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -431,24 +430,13 @@ static bool locate(const struct region *region, bool by_address, uint64_t addr, 
     return true;
 }
 
-/* Loopback accesses memory by address, so before each access this revokes the cached regions whose
- * memory has changed. The domain is open: a remote of it is in use, or a peer holds it, and
- * destroy() waits for such peers. */
-static void settle(struct loopback *loopback)
-{
-    struct hmreg_domain *domain = loopback->domain;
-
-    if (domain) /* NULL: it is being opened, and has no region yet */
-        hmreg_domain_settle(domain);
-}
-
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len)
 {
     struct region **region;
     bool covers = false;
 
-    settle(loopback);
+    hmreg_domain_settle(loopback->domain);
     pthread_mutex_lock(&loopback->lock);
     region = tfind(desc, &loopback->by_desc, compare_desc);
     if (region)
@@ -496,14 +484,16 @@ static int judge(const struct loopback *loopback, const struct region *region,
     return pages_there(region, *index, *offset, access->len) ? 0 : -EFAULT;
 }
 
-/* Finds the region and, if the access is granted, marks it busy. */
+/* Finds the region and, if the access is granted, marks it busy. Loopback accesses memory by
+ * address, so the cached regions whose memory has changed must be revoked first. The domain is
+ * open: a peer holds it, and destroy() waits for such peers. */
 static int enter(struct loopback *loopback, const struct loopback_access *access,
                  struct region **out, size_t *index, uint64_t *offset)
 {
     struct region *region;
     int rc;
 
-    settle(loopback);
+    hmreg_domain_settle(loopback->domain);
     pthread_mutex_lock(&loopback->lock);
     region = find(loopback, access->key);
     rc = judge(loopback, region, access, index, offset);

@@ -13,7 +13,6 @@
  * for its target, which may be serving others, as long as that process lives.
  */
 #include "core/base/error.h"
-#include "core/context/resolve.h"
 #include "providers/loopback/loopback.h"
 
 #include <errno.h>
@@ -25,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -144,12 +142,12 @@ static int receive_status(struct end end)
     return rc || (wire <= 0 && wire > -4096) ? rc + wire : -EIO;
 }
 
-static socklen_t make_name(uint32_t pid, uint64_t nonce, struct sockaddr_un *out)
+static socklen_t make_name(const struct loopback_address *address, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     /* The leading zero byte selects the abstract namespace: no file. */
-    int len =
-        snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64, pid, nonce);
+    int len = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "hmreg/%u/%016" PRIx64,
+                       address->pid, address->nonce);
 
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
@@ -355,20 +353,18 @@ static int start_thread(struct wire_server *server)
     return rc ? hmreg_fail_os(rc, "no thread to serve loopback peers") : 0;
 }
 
-static int listen_on(int fd, uint64_t *nonce)
+static int listen_at(const struct loopback_address *here, int fd)
 {
     struct sockaddr_un name;
+    socklen_t len = make_name(here, &name);
 
-    /* 0 means "not listening". */
-    if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce) || !*nonce)
-        *nonce = (uint64_t)(uintptr_t)nonce;
-    if (bind(fd, (struct sockaddr *)&name, make_name((uint32_t)getpid(), *nonce, &name)) ||
-        listen(fd, MAX_CLIENTS))
+    if (bind(fd, (struct sockaddr *)&name, len) || listen(fd, MAX_CLIENTS))
         return hmreg_fail_os(errno, "no socket to listen for loopback peers");
     return 0;
 }
 
-int wire_server_start(struct loopback *loopback, struct wire_server **out, uint64_t *nonce)
+int wire_server_start(struct loopback *loopback, const struct loopback_address *here,
+                      struct wire_server **out)
 {
     struct wire_server *server = calloc(1, sizeof(*server));
     int rc;
@@ -383,7 +379,7 @@ int wire_server_start(struct loopback *loopback, struct wire_server **out, uint6
     if (server->stop < 0 || server->listener < 0)
         rc = hmreg_fail_os(errno, "no descriptor to serve loopback peers");
     else
-        rc = listen_on(server->listener, nonce);
+        rc = listen_at(here, server->listener);
     rc = rc ? rc : start_thread(server);
     if (rc)
         goto close_all;
@@ -512,7 +508,7 @@ static bool reach(int fd, const struct sockaddr_un *name, socklen_t len)
 static int connect_anew(struct wire_client *client)
 {
     struct sockaddr_un name;
-    socklen_t len = make_name(client->address.pid, client->address.nonce, &name);
+    socklen_t len = make_name(&client->address, &name);
 
     disconnect(client);
     client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -625,23 +621,10 @@ static int exchange(struct wire_client *client, struct hmreg *lib,
     return rc;
 }
 
-/* Checks all of the local buffer before any data moves. */
-static int check_local(struct hmreg *lib, const struct loopback_access *access, const void *local)
-{
-    struct resolved found;
-    int rc = resolve_fully(lib, (uint64_t)(uintptr_t)local, access->len, &found);
-
-    if (!rc && found.iface == HMREG_IFACE_SYSTEM &&
-        (access->write ? !found.range.host_addr : found.range.read_only))
-        rc = hmreg_fail(-EFAULT, "local: the memory at %p is not mapped for %s", local,
-                        access->write ? "reading" : "writing");
-    return rc;
-}
-
 int wire_client_access(struct wire_client *client, struct hmreg *lib,
                        const struct loopback_access *access, void *local)
 {
-    int rc = check_local(lib, access, local);
+    int rc = hmreg_copy_check(lib, local, access->len, !access->write);
 
     if (rc)
         return rc;

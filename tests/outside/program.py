@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# program.py LIBHMREG: hmreg from Python by ctypes, as program.c from C: buffers are registered
+# program.py LIBHMREG-LOOPBACK: hmreg from Python by ctypes, as program.c from C: buffers are registered
 # twice, their memory is exchanged, they are registered again. Python allocates and frees meanwhile.
 import ctypes
 import gc

@@ -76,11 +76,6 @@ includes_only() {
     ! includes "$1" | grep -vE " ($1/[a-z0-9_/]*|$2)\$"
 }
 
-fabrics_know_errors_only() { # but for the loopback, which is inside the library
-    ! includes providers | grep -v '^providers/loopback/' |
-        grep -vE ' (providers/[a-z0-9_/]*|core/base/error)$'
-}
-
 # A folder of the core says what lives in it.
 each_folder_has_a_readme() {
     local folder bad=0
@@ -119,7 +114,7 @@ check layers__each_folder_has_a_readme each_folder_has_a_readme
 check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
 check layers__vendors_know_the_base_only includes_only hmem 'core/base/(error|maps|owned_fd)'
-check layers__fabrics_know_errors_only fabrics_know_errors_only
+check layers__fabrics_know_errors_only includes_only providers core/base/error
 check layers__tools_know_a_layout_only includes_only tools core/stats/stats_layout
 check layers__bench_knows_a_contract_only includes_only bench providers/provider
 finish

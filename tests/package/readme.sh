@@ -2,20 +2,21 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # The documents: the README's program compiles, runs and prints what it says it does; what they
-# point to is there. readme.sh LIBHMREG
+# point to is there. readme.sh LIBHMREG-LOOPBACK LIBHMREG
 . "$(dirname "$0")/cases.sh"
 
-library=$1
+libraries=("$@")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 example_compiles() {
     awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
     [[ $(wc -l <"$work/readme.c") -ge 20 ]] || return
-    local sanitize=()
+    local sanitize=() folders=("${libraries[@]%/*}")
     [[ $SANITIZE ]] && sanitize=("-fsanitize=$SANITIZE")
     "$CC" -std=c11 -Wall -Wextra -Werror -pedantic "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" \
-        "${sanitize[@]}" -o "$work/readme" "$work/readme.c" "$library" "-Wl,-rpath,${library%/*}"
+        "${sanitize[@]}" -o "$work/readme" "$work/readme.c" "${libraries[@]}" \
+        "${folders[@]/#/-Wl,-rpath,}"
 }
 
 example_says_hello() {

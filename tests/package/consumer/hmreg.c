@@ -1,36 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A user's program on libhmreg alone: registers a buffer, and prints the version that header
- * and library agree on.
+ * A user's program on libhmreg alone: asks what a buffer is, and prints the version that header and
+ * library agree on.
  */
 #include <hmreg/hmreg.h>
-#include <hmreg/loopback.h>
 
 #include <stdio.h>
 #include <string.h>
 
-static int registers(struct hmreg *lib)
-{
-    char buffer[100];
-    struct hmreg_domain *domain;
-    struct hmreg_mr *mr;
-    int rc = hmreg_domain_open_loopback(lib, NULL, NULL, &domain);
-
-    if (rc)
-        return rc;
-    rc = hmreg_mr_get(domain, buffer, sizeof(buffer), HMREG_ACCESS_ALL, &mr);
-    if (!rc)
-        hmreg_mr_put(mr);
-    return rc ? rc : hmreg_domain_close(domain);
-}
-
 int main(void)
 {
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    char buffer[100];
     struct hmreg *lib;
 
     if (strcmp(hmreg_version(), HMREG_VERSION_STRING))
         return 1;
-    if (hmreg_open(NULL, &lib) || registers(lib) || hmreg_close(lib)) {
+    if (hmreg_open(NULL, &lib) || hmreg_query(lib, buffer, sizeof(buffer), &info) ||
+        hmreg_close(lib)) {
         fprintf(stderr, "%s\n", hmreg_last_error()->text);
         return 1;
     }
