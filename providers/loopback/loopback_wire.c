@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -177,8 +176,7 @@ struct connection {
 struct wire_server {
     struct loopback *loopback;
     pthread_t thread;
-    int stop; /* an eventfd */
-    int listener;
+    int listener; /* shut down: the thread ends */
     bool starved; /* no descriptor is left for new clients */
     unsigned clients;
     struct connection client[MAX_CLIENTS];
@@ -311,17 +309,16 @@ static void admit(struct wire_server *server)
  * RETRY_MS, since it would otherwise wake us continuously. */
 static int await(struct wire_server *server, struct pollfd *polls)
 {
-    polls[0] = (struct pollfd){.fd = server->stop, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = server->starved ? -1 : server->listener, .events = POLLIN};
+    polls[0] = (struct pollfd){.fd = server->starved ? -1 : server->listener, .events = POLLIN};
     for (unsigned i = 0; i < server->clients; i++)
-        polls[i + 2] = (struct pollfd){.fd = server->client[i].fd, .events = POLLIN};
-    return poll(polls, server->clients + 2, server->starved ? RETRY_MS : -1);
+        polls[i + 1] = (struct pollfd){.fd = server->client[i].fd, .events = POLLIN};
+    return poll(polls, server->clients + 1, server->starved ? RETRY_MS : -1);
 }
 
 static void *serve_all(void *arg)
 {
     struct wire_server *server = arg;
-    struct pollfd polls[MAX_CLIENTS + 2];
+    struct pollfd polls[MAX_CLIENTS + 1];
 
     for (;;) {
         int ready = await(server, polls);
@@ -329,13 +326,13 @@ static void *serve_all(void *arg)
         server->starved = false;
         if (ready <= 0)
             continue;
-        if (polls[0].revents)
+        if (polls[0].revents & POLLHUP)
             return NULL;
         /* From the last to the first: drop() moves an already served client into the gap. */
         for (unsigned i = server->clients; i-- > 0;)
-            if (polls[i + 2].revents && serve_unless_stopping(server, &server->client[i]))
+            if (polls[i + 1].revents && serve_unless_stopping(server, &server->client[i]))
                 drop(server, i);
-        if (polls[1].revents)
+        if (polls[0].revents)
             admit(server);
     }
 }
@@ -374,34 +371,28 @@ int wire_server_start(struct loopback *loopback, const struct loopback_address *
     server->loopback = loopback;
     server->serving = -1;
     pthread_mutex_init(&server->lock, NULL);
-    server->stop = eventfd(0, EFD_CLOEXEC);
     server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (server->stop < 0 || server->listener < 0)
+    if (server->listener < 0)
         rc = hmreg_fail_os(errno, "no descriptor to serve loopback peers");
     else
         rc = listen_at(here, server->listener);
     rc = rc ? rc : start_thread(server);
-    if (rc)
-        goto close_all;
-    *out = server;
-    return 0;
-
-close_all:
+    if (!rc) {
+        *out = server;
+        return 0;
+    }
     cut(server->listener);
-    if (server->stop >= 0)
-        close(server->stop);
     pthread_mutex_destroy(&server->lock);
     free(server);
     return rc;
 }
 
-/* Disconnects clients in the listener's queue: they would keep waiting if a forked child also holds
- * the listener. */
+/* Disconnects clients in the queue of the listener, which is shut down, so that accept does not
+ * block: they would keep waiting if a forked child also holds the listener. */
 static void turn_away(int listener)
 {
     int fd;
 
-    shutdown(listener, SHUT_RDWR); /* no new clients, and accept does not block */
     while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         cut(fd);
     close(listener);
@@ -416,12 +407,11 @@ void wire_server_stop(struct wire_server *server)
     if (server->serving >= 0)
         shutdown(server->serving, SHUT_RDWR);
     pthread_mutex_unlock(&server->lock);
-    eventfd_write(server->stop, 1);
+    shutdown(server->listener, SHUT_RDWR);
     pthread_join(server->thread, NULL);
     while (server->clients)
         drop(server, server->clients - 1);
     turn_away(server->listener);
-    close(server->stop);
     pthread_mutex_destroy(&server->lock);
     free(server);
 }
