@@ -132,6 +132,22 @@ static void rma__freed_local_memory__efault(void **state)
     close_fixture(&fixture);
 }
 
+static void rma__wrong_arguments__inval(void **state)
+{
+    char byte = 'x';
+    uint64_t addr, key;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    assert_ok(hmreg_remote_addr(fixture.remote, 0, 1, &addr, &key));
+    assert_fails(hmreg_loopback_write(NULL, &byte, 1, NULL, addr, key), -EINVAL, "remote is NULL");
+    assert_fails(hmreg_loopback_write(fixture.remote, NULL, 1, NULL, addr, key), -EINVAL, "local");
+    assert_fails(hmreg_loopback_read(fixture.remote, &byte, 0, NULL, addr, key), -EINVAL, "local");
+    assert_fails(hmreg_loopback_read(fixture.remote, &byte, SIZE_MAX, NULL, addr, key), -EINVAL,
+                 "local");
+    close_fixture(&fixture);
+}
+
 static void rma__local_mode_without_desc__inval(void **state)
 {
     struct hmreg_mr *local;
@@ -193,6 +209,8 @@ static int peer_process(const void *token, size_t size)
         return 1;
     if (hmreg_remote_open(domain, token, size, &remote))
         return 2;
+    if (hmreg_last_error()->code == -EPERM) /* what the parent's domain in our memory answers */
+        return 9;
     if (hmreg_remote_addr(remote, 3, sizeof(big), &addr, &key) ||
         hmreg_loopback_write(remote, big, sizeof(big), NULL, addr, key))
         return 3;
@@ -262,6 +280,6 @@ TEST_MAIN(TEST(rma__by_offset__moves_exact_bytes),
           TEST(rma__by_virtual_address_and_provider_key__moves_exact_bytes),
           TEST(rma__right_not_granted__acces), TEST(rma__outside__range),
           TEST(rma__closed_region__keyrejected), TEST(rma__freed_local_memory__efault),
-          TEST(rma__local_mode_without_desc__inval), TEST(reg__key_in_use__enokey),
-          TEST(close__regions_open__busy), TEST(rma__from_another_process),
-          TEST(fork__childs_view_of_the_parents_objects__perm))
+          TEST(rma__wrong_arguments__inval), TEST(rma__local_mode_without_desc__inval),
+          TEST(reg__key_in_use__enokey), TEST(close__regions_open__busy),
+          TEST(rma__from_another_process), TEST(fork__childs_view_of_the_parents_objects__perm))
