@@ -6,6 +6,7 @@
 #include "tools/command.h"
 
 #include <hmreg/hmreg.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,8 +97,10 @@ static int run(int argc, char **argv)
 /* Output that could not be written completely is a failure, whatever the command returned. */
 int main(int argc, char **argv)
 {
-    int status = run(argc, argv);
+    int status;
 
+    setlocale(LC_CTYPE, "C.UTF-8"); /* all texts are UTF-8, whatever the user's locale */
+    status = run(argc, argv);
     if (fflush(stdout) || ferror(stdout)) {
         const struct command *command = argc > 1 ? find(argv[1]) : NULL;
 

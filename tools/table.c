@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See table.h. Widths are in characters: UTF-8 continuation bytes do not count.
+ * See table.h. libsmartcols aligns, wraps and escapes; this file adds the breaks between words, the
+ * indentation and the blocks.
  */
 #include "tools/table.h"
 
 #include "tools/command.h"
 
+#include <libsmartcols.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +15,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define INDENT      2
-#define GAP         2
-#define LEAST_WRAP  24 /* a narrower last column would be unreadable */
-#define MAX_COLUMNS 16
+#define INDENT     2
+#define GAP        "  "
+#define LEAST_WRAP 24 /* a narrower last column would be unreadable */
 
 struct table {
-    const char *const *columns;
-    size_t count;
-    size_t cells, room;
-    char **cell; /* row by row */
+    struct libscols_table *table;
+    struct libscols_line *row;
+    size_t count, cells;
+    size_t
+        least; /* the width of the last column that its cells ask for; it gets all that is left */
+    int indent;
 };
-
-/* ---- the terminal ----------------------------------------------------------------------- */
 
 static size_t width_limit;
 
@@ -35,252 +36,203 @@ void print_width(size_t columns)
 }
 
 /* 0: no limit. */
-static size_t terminal_width(void)
-{
-    struct winsize size = {0};
-
-    if (!isatty(STDOUT_FILENO))
-        return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-        return 80;
-    return size.ws_col;
-}
-
 static size_t line_width(void)
 {
-    size_t width = terminal_width();
+    struct winsize size = {0};
+    size_t width;
 
-    return width_limit && (!width || width > width_limit) ? width_limit : width;
-}
-
-static bool may_embolden(void)
-{
-    const char *term = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
-}
-
-static bool begins_character(char byte)
-{
-    return ((unsigned char)byte & 0xc0) != 0x80;
-}
-
-static size_t width_of(const char *words)
-{
-    size_t width = 0;
-
-    for (; *words; words++)
-        width += begins_character(*words);
-    return width;
-}
-
-/* The length of a control character (ASCII, or Latin-1 in UTF-8) at words, else 0. Text may come
- * from files and drivers, so each control character is printed as one '?'. */
-static size_t control_bytes(const char *words)
-{
-    unsigned char first = (unsigned char)words[0], second = first ? (unsigned char)words[1] : 0;
-
-    if (first < ' ' || first == 0x7f)
-        return 1;
-    return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
-}
-
-static void print_words(const char *words, size_t bytes)
-{
-    for (size_t i = 0, control; i < bytes; i += control ? control : 1) {
-        control = control_bytes(words + i);
-        putchar(control ? '?' : words[i]);
-    }
-}
-
-static void print_spaces(size_t count)
-{
-    printf("%*s", (int)count, "");
-}
-
-void print_heading(const char *words)
-{
-    bool bold = may_embolden();
-
-    fputs(bold ? "\n\033[1m" : "\n", stdout);
-    print_words(words, strlen(words));
-    fputs(bold ? "\033[0m\n" : "\n", stdout);
-}
-
-/* ---- wrapping --------------------------------------------------------------------------- */
-
-/* The number of bytes of words that fit in width characters, up to a space if there is one. */
-static size_t bytes_that_fit(const char *words, size_t width)
-{
-    size_t space = 0, at = 0, used = 0;
-
-    for (; words[at]; at++) {
-        if (begins_character(words[at]) && used++ == width)
-            return space ? space : at;
-        if (words[at] == ' ')
-            space = at;
-    }
-    return at;
-}
-
-/* Prints words from the current column on; further lines begin in the same column. */
-static void print_wrapped(const char *words, size_t column, size_t width)
-{
-    size_t room = width > column + 1 ? width - column : 1;
-
-    for (;;) {
-        size_t bytes = width ? bytes_that_fit(words, room) : strlen(words);
-
-        print_words(words, bytes);
-        putchar('\n');
-        words += bytes;
-        words += strspn(words, " ");
-        if (!*words)
-            return;
-        print_spaces(column);
-    }
-}
-
-void print_line(const char *words)
-{
-    print_wrapped(words, 0, line_width());
-}
-
-void print_paragraph(const char *mark, const char *words)
-{
-    print_spaces(INDENT);
-    print_words(mark, strlen(mark));
-    print_wrapped(words, INDENT + width_of(mark), line_width());
+    if (!isatty(STDOUT_FILENO))
+        return width_limit;
+    width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+    return width_limit && width > width_limit ? width_limit : width;
 }
 
 /* ---- tables ----------------------------------------------------------------------------- */
 
-static void *grown(void *old, size_t bytes)
+static void *made(void *pointer)
 {
-    void *made = realloc(old, bytes);
-
-    if (made)
-        return made;
+    if (pointer)
+        return pointer;
     fprintf(stderr, "hmreg: out of memory\n");
     exit(EXIT_FAILED);
 }
 
+/* UTF-8 continuation bytes do not count. */
+static size_t width_of(const char *words, size_t bytes)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        width += ((unsigned char)words[i] & 0xc0) != 0x80;
+    return width;
+}
+
+static size_t least_width(const struct libscols_column *column, const char *words, void *user)
+{
+    const struct table *table = user;
+    size_t bytes = strlen(words);
+
+    return bytes < table->least ? bytes : table->least;
+}
+
+/* Ends a line at its last space; without one, libsmartcols breaks the word. */
+static char *next_line(const struct libscols_column *column, char *words, void *user)
+{
+    size_t width = scols_column_get_width(column), bytes = strlen(words);
+
+    if (width_of(words, bytes) <= width)
+        return NULL;
+    while (bytes && (words[bytes] != ' ' || width_of(words, bytes) > width))
+        bytes--;
+    if (!bytes)
+        return NULL;
+    words[bytes] = '\0';
+    return words + bytes + 1;
+}
+
 struct table *table_new(const char *const *columns, size_t count)
 {
-    struct table *table = grown(NULL, sizeof(*table));
+    struct table *table = made(calloc(1, sizeof(*table)));
+    struct libscols_column *column = NULL;
 
-    *table = (struct table){.columns = columns, .count = count};
+    *table = (struct table){
+        .table = made(scols_new_table()), .count = count, .least = LEAST_WRAP, .indent = INDENT};
+    scols_table_set_column_separator(table->table, GAP);
+    for (size_t i = 0; i < count; i++) {
+        bool right = columns[i][0] == '>';
+
+        column = made(scols_table_new_column(table->table, columns[i] + right, 0,
+                                             right ? SCOLS_FL_RIGHT : 0));
+    }
+    if (line_width() && !scols_column_is_right(column)) {
+        scols_column_set_flags(column, SCOLS_FL_WRAP);
+        scols_column_set_wrapfunc(column, least_width, next_line, table);
+    }
     return table;
 }
 
 void table_add(struct table *table, const char *format, ...)
 {
+    size_t column = table->cells++ % table->count;
     char *cell = NULL;
     va_list args;
 
     va_start(args, format);
     if (vasprintf(&cell, format, args) < 0)
-        cell = strcpy(grown(NULL, 1), "");
+        made(NULL);
     va_end(args);
-    if (table->cells == table->room) {
-        table->room = table->room ? 2 * table->room : 64;
-        table->cell = grown(table->cell, table->room * sizeof(*table->cell));
+    if (!column)
+        table->row = made(scols_table_new_line(table->table, NULL));
+    if (scols_line_refer_data(table->row, column, cell))
+        made(NULL);
+}
+
+static char *text_of(struct table *table, size_t width)
+{
+    char *text = NULL;
+
+    scols_table_set_termforce(table->table, width ? SCOLS_TERMFORCE_ALWAYS : SCOLS_TERMFORCE_NEVER);
+    scols_table_set_termwidth(table->table, width);
+    if (scols_print_table_to_string(table->table, &text))
+        made(NULL);
+    return text;
+}
+
+static bool fits(const char *text, size_t width)
+{
+    for (size_t bytes; *text; text += bytes + (text[bytes] == '\n')) {
+        bytes = strcspn(text, "\n");
+        if (width_of(text, bytes) > width)
+            return false;
     }
-    table->cell[table->cells++] = cell;
+    return true;
 }
 
-static const char *heading_of(const struct table *table, size_t column)
+static void print_as_columns(const char *text, int indent)
 {
-    const char *heading = table->columns[column];
+    for (size_t bytes; *text; text += bytes + (text[bytes] == '\n')) {
+        size_t used = bytes = strcspn(text, "\n");
 
-    return heading + (heading[0] == '>');
+        while (used && text[used - 1] == ' ')
+            used--;
+        printf("%*s%.*s\n", indent, "", (int)used, text);
+    }
 }
 
-static void measure(const struct table *table, size_t *widths)
+static void print_as_blocks(struct table *table)
 {
-    for (size_t i = 0; i < table->count; i++)
-        widths[i] = width_of(heading_of(table, i));
+    int widest = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const char *heading = scols_column_get_name(scols_table_get_column(table->table, i));
+
+        widest = (int)strlen(heading) > widest ? (int)strlen(heading) : widest;
+    }
     for (size_t i = 0; i < table->cells; i++) {
-        size_t width = width_of(table->cell[i]);
+        size_t column = i % table->count;
+        struct libscols_line *row = scols_table_get_line(table->table, i / table->count);
+        const char *cell = scols_cell_get_data(scols_line_get_cell(row, column));
+        char mark[64];
 
-        if (width > widths[i % table->count])
-            widths[i % table->count] = width;
-    }
-}
-
-/* Prints one line of a table, up to the last cell that is not empty; row NULL: the headings. */
-static void print_row(const struct table *table, char *const *row, const size_t *widths,
-                      size_t width)
-{
-    size_t last = table->count - 1, column = INDENT;
-
-    while (row && last && !*row[last])
-        last--;
-    print_spaces(INDENT);
-    for (size_t i = 0;; i++) {
-        const char *cell = row ? row[i] : heading_of(table, i);
-        size_t pad = widths[i] > width_of(cell) ? widths[i] - width_of(cell) : 0;
-        bool right = table->columns[i][0] == '>';
-
-        print_spaces(right ? pad : 0);
-        if (i == last) {
-            print_wrapped(cell, column, width);
-            return;
-        }
-        print_words(cell, strlen(cell));
-        print_spaces((right ? 0 : pad) + GAP);
-        column += widths[i] + GAP;
-    }
-}
-
-static void print_as_columns(const struct table *table, const size_t *widths, size_t width)
-{
-    print_row(table, NULL, widths, width);
-    for (size_t i = 0; i < table->cells; i += table->count)
-        print_row(table, &table->cell[i], widths, width);
-}
-
-static void print_as_blocks(const struct table *table, size_t width)
-{
-    size_t widest = 0;
-
-    for (size_t i = 0; i < table->count; i++)
-        if (width_of(heading_of(table, i)) > widest)
-            widest = width_of(heading_of(table, i));
-    for (size_t i = 0; i < table->cells; i++) {
-        const char *heading = heading_of(table, i % table->count);
-
-        if (i && i % table->count == 0)
+        snprintf(mark, sizeof(mark), "%-*s" GAP, widest,
+                 scols_column_get_name(scols_table_get_column(table->table, column)));
+        if (i && !column)
             putchar('\n');
-        if (!*table->cell[i])
-            continue;
-        print_spaces(INDENT);
-        print_words(heading, strlen(heading));
-        print_spaces(widest - width_of(heading) + GAP);
-        print_wrapped(table->cell[i], INDENT + widest + GAP, width);
+        if (*cell)
+            print_paragraph(mark, cell);
     }
-}
-
-static bool fits(const struct table *table, const size_t *widths, size_t width)
-{
-    size_t last = widths[table->count - 1], needed = INDENT;
-
-    for (size_t i = 0; i + 1 < table->count; i++)
-        needed += widths[i] + GAP;
-    return !width || needed + (last < LEAST_WRAP ? last : LEAST_WRAP) <= width;
 }
 
 void table_print(struct table *table)
 {
-    size_t widths[MAX_COLUMNS], width = line_width();
+    size_t limit = line_width(), width = limit > INDENT ? limit - (size_t)table->indent : limit;
+    char *text = table->cells ? text_of(table, width) : NULL;
 
-    measure(table, widths);
-    if (table->cells && fits(table, widths, width))
-        print_as_columns(table, widths, width);
-    else
-        print_as_blocks(table, width);
-    for (size_t i = 0; i < table->cells; i++)
-        free(table->cell[i]);
-    free(table->cell);
+    if (text && width && table->count > 2 && !fits(text, width))
+        print_as_blocks(table);
+    else if (text)
+        print_as_columns(text, table->indent);
+    free(text);
+    scols_unref_table(table->table);
     free(table);
+}
+
+/* ---- text ------------------------------------------------------------------------------- */
+
+/* A table of one row: the mark, and the words wrapped beside it. */
+static struct table *row(int indent, const char *mark, const char *words)
+{
+    static const char *const columns[] = {">", ""};
+    struct table *table = table_new(columns + !*mark, 1 + !!*mark);
+
+    table->indent = indent;
+    table->least = 1;
+    scols_table_enable_noheadings(table->table, 1);
+    scols_table_set_column_separator(table->table, "");
+    if (*mark)
+        table_add(table, "%s", mark);
+    table_add(table, "%s", words);
+    return table;
+}
+
+void print_heading(const char *words)
+{
+    const char *term = getenv("TERM");
+    bool bold = isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
+    struct table *table = row(0, "", words);
+
+    scols_table_enable_colors(table->table, bold);
+    scols_column_set_color(scols_table_get_column(table->table, 0), "bold");
+    putchar('\n');
+    table_print(table);
+}
+
+void print_line(const char *words)
+{
+    table_print(row(0, "", words));
+}
+
+void print_paragraph(const char *mark, const char *words)
+{
+    table_print(row(INDENT, mark, words));
 }

@@ -3,7 +3,7 @@
  * Prints headings, aligned columns and wrapped paragraphs. On a terminal no line is wider than the
  * terminal: the last column is wrapped, and a table too wide for that is printed as one small block
  * per row. Elsewhere (a file, a pipe) each row is one line unless print_width() was called. Control
- * characters are replaced.
+ * characters are escaped (\x1b).
  */
 #ifndef HMREG_TOOLS_TABLE_H
 #define HMREG_TOOLS_TABLE_H

@@ -4,6 +4,7 @@
 
 #include "tests/tools/tool.h"
 
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static void assert_prints(void (*print)(void), unsigned columns, const char *exp
     char *output;
 
     setenv("TERM", "dumb", 1);
+    setlocale(LC_CTYPE, "C.UTF-8");
     output = output_of(print, columns);
     assert_string_equal(output, expected);
     free(output);
@@ -110,15 +112,14 @@ static void print_hostile(void)
     print_line("\t.");
 }
 
-/* What steers a terminal is seen, and steers none. */
-static void control_characters__question_marks(void **state)
+static void control_characters__escaped(void **state)
 {
     assert_prints(print_hostile, 0,
-                  "  name?[2J  says\n"
-                  "  ?]0;me?   one?two? ?31m \xc2\xa0\n"
-                  "\na?[31mb\n"
-                  "  ??c\n"
-                  "?.\n");
+                  "  name\\x1b[2J    says\n"
+                  "  \\x1b]0;me\\x07  one\\x0atwo\\x7f \\xc2\\x9b31m \xc2\xa0\n"
+                  "\na\\x1b[31mb\n"
+                  "  \\x0d\\x1bc\n"
+                  "\\x09.\n");
 }
 
 static void print_empty(void)
@@ -151,5 +152,5 @@ TEST_MAIN(TEST(columns__are_aligned_and_end_with_their_last_word),
           TEST(terminal_just_wide_enough__columns),
           TEST(narrow_terminal__last_column_wraps_at_spaces_and_in_long_words),
           TEST(narrower_terminal__blocks), TEST(utf8__counts_characters),
-          TEST(control_characters__question_marks), TEST(no_rows__nothing),
+          TEST(control_characters__escaped), TEST(no_rows__nothing),
           TEST(paragraph__wraps_below_its_first_word))
