@@ -176,7 +176,7 @@ static void each_state__has_its_finding(void **state)
 /* A reason of the library, for a path that is better than the one taken. */
 static void each_reason__has_its_finding(void **state)
 {
-    for (const struct finding *reason = findings_of_reasons; reason->code; reason++) {
+    for (const struct finding *reason = finding_find(FIRST_REASON); reason->code; reason++) {
         json_t *facts = machine_good();
         char value[256];
 
@@ -191,31 +191,25 @@ static void each_reason__has_its_finding(void **state)
 
 static void each_code__has_a_state(void **state)
 {
-    static const struct finding *const parts[] = {findings_of_machine, findings_of_paths};
+    for (const struct finding *finding = all_findings; strcmp(finding->code, FIRST_REASON);
+         finding++) {
+        size_t i = 0;
 
-    for (size_t part = 0; part < 2; part++)
-        for (const struct finding *finding = parts[part]; finding->code; finding++) {
-            size_t i = 0;
-
-            while (i < STATES && strcmp(states[i].code, finding->code))
-                i++;
-            if (i == STATES)
-                fail_msg("no state of this test has %s", finding->code);
-        }
+        while (i < STATES && strcmp(states[i].code, finding->code))
+            i++;
+        if (i == STATES)
+            fail_msg("no state of this test has %s", finding->code);
+    }
 }
 
 static void each_code__is_unique_and_whole(void **state)
 {
-    static const struct finding *const parts[] = {findings_of_machine, findings_of_paths,
-                                                  findings_of_reasons};
-
-    for (size_t part = 0; part < 3; part++)
-        for (const struct finding *finding = parts[part]; finding->code; finding++) {
-            assert_ptr_equal(finding_find(finding->code), finding);
-            assert_true(strlen(finding->title) > 10 && strlen(finding->title) < 80);
-            assert_true(strlen(finding->remedy) > 10);
-            assert_true(strlen(finding->lesson) > 60);
-        }
+    for (const struct finding *finding = all_findings; finding->code; finding++) {
+        assert_ptr_equal(finding_find(finding->code), finding);
+        assert_true(strlen(finding->title) > 10 && strlen(finding->title) < 80);
+        assert_true(strlen(finding->remedy) > 10);
+        assert_true(strlen(finding->lesson) > 60);
+    }
 }
 
 /* ---- what is not said ------------------------------------------------------------------- */

@@ -11,16 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct finding *const parts[] = {findings_of_paths, findings_of_machine,
-                                              findings_of_reasons};
-#define PARTS (sizeof(parts) / sizeof(parts[0]))
-
 const struct finding *finding_find(const char *code)
 {
-    for (size_t i = 0; i < PARTS; i++)
-        for (const struct finding *finding = parts[i]; finding->code; finding++)
-            if (!strcmp(finding->code, code))
-                return finding;
+    for (const struct finding *finding = all_findings; finding->code; finding++)
+        if (!strcmp(finding->code, code))
+            return finding;
     return NULL;
 }
 
@@ -101,12 +96,10 @@ void findings_print_codes(void)
     static const char *const columns[] = {"code", "severity", "means"};
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 
-    for (size_t i = 0; i < PARTS; i++) {
-        for (const struct finding *finding = parts[i]; finding->code; finding++) {
-            table_add(table, "%s", finding->code);
-            table_add(table, "%s", severity_name(finding->severity));
-            table_add(table, "%s", finding->title);
-        }
+    for (const struct finding *finding = all_findings; finding->code; finding++) {
+        table_add(table, "%s", finding->code);
+        table_add(table, "%s", severity_name(finding->severity));
+        table_add(table, "%s", finding->title);
     }
     table_print(table);
 }

@@ -2,8 +2,7 @@
  *
  * The doctor's possible findings: a table of stable codes, each with its severity, its remedy and
  * an explanatory paragraph. The judges (doctor.h) add findings by code to a list, each with a
- * sentence about this machine and the source of the fact. A new finding is one entry here, one
- * judge, one test (tests/tools/doctor_findings.c) and one line in docs/doctor.md.
+ * sentence about this machine and the source of the fact.
  */
 #ifndef HMREG_TOOLS_DOCTOR_FINDINGS_H
 #define HMREG_TOOLS_DOCTOR_FINDINGS_H
@@ -26,10 +25,9 @@ struct finding {
     const char *lesson; /* background */
 };
 
-/* The parts of the table, each ended by a NULL code. */
-extern const struct finding findings_of_machine[];
-extern const struct finding findings_of_paths[];
-extern const struct finding findings_of_reasons[]; /* the codes are hmreg(7)'s reasons */
+/* Ended by a NULL code. From FIRST_REASON on the codes are hmreg(7)'s reasons. */
+extern const struct finding all_findings[];
+#define FIRST_REASON "no-dmabuf-export"
 
 /* NULL: unknown code. */
 const struct finding *finding_find(const char *code);
