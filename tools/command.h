@@ -10,7 +10,10 @@
 #ifndef HMREG_TOOLS_COMMAND_H
 #define HMREG_TOOLS_COMMAND_H
 
+#include <jansson.h>
 #include <stdbool.h>
+
+struct hmreg;
 
 enum exit_status {
     EXIT_GOOD = 0,
@@ -45,6 +48,11 @@ struct command {
     const char *(*take_operand)(const char *value, void *options);
     const struct option_def *options;
     int (*run)(const struct command *self, int argc, char **argv);
+    /* For command_run() and command_show(): the document, its text, and the exit status that it
+     * means (NULL: good). */
+    json_t *(*describe)(struct hmreg *lib, const void *options);
+    void (*print)(const json_t *document);
+    int (*status)(const json_t *document);
 };
 
 extern const struct command command_doctor;
@@ -56,6 +64,16 @@ extern const struct command command_stats;
 /* Parses a command line: calls each option's take(), prints --help. Returns EXIT_GO_ON, or the exit
  * status after printing help or an error. */
 int options_parse(const struct command *command, int argc, char **argv, void *options);
+
+/* For options that begin with `bool json`: the take() of --json. */
+const char *options_take_json(const char *value, void *options);
+/* For numbers: false if it is none from least to most. */
+bool options_number(const char *value, long least, long most, long *out);
+
+/* Opens the library and prints the command's document. options begin with `bool json`. */
+int command_show(const struct command *command, const void *options);
+/* The run() of a command whose only option is --json. */
+int command_run(const struct command *command, int argc, char **argv);
 
 /* Prints the full help of a command to stdout. */
 void command_help(const struct command *command);

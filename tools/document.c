@@ -150,13 +150,35 @@ bool doc_has(const json_t *object, const char *key)
     return value && !json_is_null(value);
 }
 
+bool doc_equals(const json_t *object, const char *key, const char *words)
+{
+    return !strcmp(doc_words(object, key), words);
+}
+
+const json_t *doc_find(const json_t *list, const char *key, const char *words)
+{
+    const json_t *item;
+
+    doc_each(item, list)
+        if (doc_equals(item, key, words))
+            return item;
+    return NULL;
+}
+
+const char *doc_device_words(const json_t *object, char buf[32])
+{
+    snprintf(buf, 32, doc_has(object, "device") ? "%s %" PRIu64 : "host",
+             doc_words(object, "iface"), doc_number(object, "device"));
+    return buf;
+}
+
 const char *doc_bytes_words(uint64_t bytes, char buf[32])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     uint64_t whole = bytes, rest = 0;
     size_t unit = 0;
 
-    for (; whole >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++) {
+    for (; whole >= 1024 && unit + 1 < COUNT(units); unit++) {
         rest = whole % 1024;
         whole /= 1024;
     }

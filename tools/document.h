@@ -33,9 +33,21 @@ const char *doc_words(const json_t *object, const char *key);
 uint64_t doc_number(const json_t *object, const char *key);
 bool doc_is(const json_t *object, const char *key);
 bool doc_has(const json_t *object, const char *key); /* present and not null */
+bool doc_equals(const json_t *object, const char *key, const char *words);
+/* The first item of an array for which doc_equals(); NULL: none. */
+const json_t *doc_find(const json_t *list, const char *key, const char *words);
+
+/* "cuda 0"; "host" for a description without a device. */
+const char *doc_device_words(const json_t *object, char buf[32]);
 
 /* "16 GiB", "640 B"; and a count as text, "no limit" for null. */
 const char *doc_bytes_words(uint64_t bytes, char buf[32]);
+
+/* for (each item of an array); item: a variable. */
+#define doc_each(item, list)                                                                       \
+    for (size_t item##_i = 0; ((item) = json_array_get(list, item##_i)); item##_i++)
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 /* Prints to stdout. */
 void doc_print_json(const json_t *document);

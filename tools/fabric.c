@@ -13,12 +13,11 @@
 
 static const enum hmreg_path device_paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
                                                HMREG_PATH_MAPPED};
-#define DEVICE_PATHS (sizeof(device_paths) / sizeof(device_paths[0]))
 
 /* Domains on one fabric: one with defaults, and one for each path of device memory. */
 struct domains {
     struct hmreg_domain *usual;
-    struct hmreg_domain *only[DEVICE_PATHS];
+    struct hmreg_domain *only[COUNT(device_paths)];
 };
 
 static int domains_open(struct hmreg *lib, const struct fabric *fabric, struct domains *out)
@@ -26,7 +25,7 @@ static int domains_open(struct hmreg *lib, const struct fabric *fabric, struct d
     struct hmreg_domain_config config = {.size = sizeof(config)};
     int rc = fabric->open(fabric, lib, &config, &out->usual);
 
-    for (size_t i = 0; i < DEVICE_PATHS && !rc; i++) {
+    for (size_t i = 0; i < COUNT(device_paths) && !rc; i++) {
         config.order[0] = device_paths[i];
         rc = fabric->open(fabric, lib, &config, &out->only[i]);
     }
@@ -35,7 +34,7 @@ static int domains_open(struct hmreg *lib, const struct fabric *fabric, struct d
 
 static void domains_close(struct domains *domains)
 {
-    for (size_t i = 0; i < DEVICE_PATHS; i++)
+    for (size_t i = 0; i < COUNT(device_paths); i++)
         hmreg_domain_close(domains->only[i]);
     hmreg_domain_close(domains->usual);
 }
@@ -88,7 +87,7 @@ static json_t *device_memory(struct hmreg *lib, const struct domains *domains,
 
     hmreg_device_query(lib, iface, device, &info);
     hmreg_domain_explain(domains->usual, iface, device, &best);
-    for (size_t i = 0; i < DEVICE_PATHS; i++)
+    for (size_t i = 0; i < COUNT(device_paths); i++)
         doc_set(paths, hmreg_path_name(device_paths[i]),
                 path_outlook(domains->only[i], iface, device));
     return doc_made(json_pack("{s:s, s:i, s:b, s:s, s:o}", "iface", hmreg_iface_name(iface),
@@ -124,7 +123,7 @@ static json_t *mode_names(uint32_t mode)
     };
     json_t *names = doc_made(json_array());
 
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+    for (size_t i = 0; i < COUNT(modes); i++)
         if (mode & modes[i].bit)
             doc_add(names, doc_text(modes[i].name));
     return names;

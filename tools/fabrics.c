@@ -86,7 +86,7 @@ void fabrics_visit(struct fabric_list *list, json_t *document)
     json_t *described = doc_made(json_array());
 
     list->fabrics = doc_made(json_array());
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+    for (size_t i = 0; i < COUNT(libraries); i++)
         doc_add(described, describe_library(&libraries[i], list));
     doc_set(document, "fabric_libraries", described);
     doc_set(document, "fabrics", list->fabrics);

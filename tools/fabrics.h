@@ -12,4 +12,7 @@ void fabrics_describe(struct hmreg *lib, json_t *document);
 /* The same, for a list whose lib and visit the caller has set. */
 void fabrics_visit(struct fabric_list *list, json_t *document);
 
+/* The text of "fabrics": what each requires, and what it can register. */
+void fabrics_print_text(const json_t *fabrics);
+
 #endif

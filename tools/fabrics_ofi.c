@@ -66,7 +66,7 @@ static const char *nic_of(const struct fi_info *info)
     const char *name = info->fabric_attr->prov_name;
     size_t len = strcspn(name, ";");
 
-    for (size_t i = 0; i < sizeof(cores) / sizeof(cores[0]); i++)
+    for (size_t i = 0; i < COUNT(cores); i++)
         if (strlen(cores[i]) == len && !strncmp(name, cores[i], len))
             return info->nic && info->nic->device_attr && info->nic->device_attr->name
                        ? info->nic->device_attr->name
@@ -103,14 +103,11 @@ static void add_domain(struct fabric_list *list, struct fi_info *info)
 static bool is_listed(const struct fabric_list *list, const struct fi_info *info)
 {
     const json_t *fabric;
-    size_t i;
 
-    json_array_foreach(list->fabrics, i, fabric)
-    {
-        if (!strcmp(doc_words(fabric, "fabric"), info->fabric_attr->prov_name) &&
-            !strcmp(doc_words(fabric, "domain"), info->domain_attr->name))
+    doc_each(fabric, list->fabrics)
+        if (doc_equals(fabric, "fabric", info->fabric_attr->prov_name) &&
+            doc_equals(fabric, "domain", info->domain_attr->name))
             return true;
-    }
     return false;
 }
 
@@ -119,7 +116,7 @@ const char *ofi_list(struct fabric_list *list)
     static const uint64_t caps[] = {FI_RMA | FI_HMEM, FI_RMA};
     bool any = false;
 
-    for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+    for (size_t i = 0; i < COUNT(caps); i++) {
         struct fi_info *found = offered(caps[i]);
 
         for (struct fi_info *info = found; info; info = info->next)

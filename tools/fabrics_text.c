@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fabrics_text.h. To keep the output short, domains of one fabric that differ only in name
- * share a line, as do devices of one iface with equal results; a reason that several rows share is
- * printed once, with the text of the first.
+ * Prints the fabrics of `hmreg info`. To keep the output short, domains of one fabric that differ
+ * only in name share a line, as do devices of one iface with equal results; a reason that several
+ * rows share is printed once, with the text of the first.
  */
-#include "tools/fabrics_text.h"
-
-#include "tools/document.h"
+#include "tools/fabrics.h"
 #include "tools/notes.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 /* ---- what shares a line ----------------------------------------------------------------- */
 
@@ -29,8 +25,7 @@ static bool paths_alike(json_t *one, const json_t *other)
     const json_t *path;
     const char *name;
 
-    json_object_foreach(one, name, path)
-    {
+    json_object_foreach(one, name, path) {
         const json_t *others = json_object_get(other, name);
 
         if (doc_is(path, "usable") != doc_is(others, "usable") ||
@@ -42,7 +37,7 @@ static bool paths_alike(json_t *one, const json_t *other)
 
 static bool memory_alike(const json_t *one, const json_t *other)
 {
-    return !strcmp(doc_words(one, "iface"), doc_words(other, "iface")) &&
+    return doc_equals(one, "iface", doc_words(other, "iface")) &&
            doc_is(one, "simulated") == doc_is(other, "simulated") &&
            paths_alike(json_object_get(one, "paths"), json_object_get(other, "paths"));
 }
@@ -116,10 +111,8 @@ static void add_modes(struct table *table, const json_t *fabric)
 {
     const json_t *modes = json_object_get(fabric, "mr_mode"), *mode;
     char words[160] = "";
-    size_t i;
 
-    json_array_foreach(modes, i, mode)
-    {
+    doc_each(mode, modes) {
         size_t used = strlen(words);
 
         snprintf(words + used, sizeof(words) - used, "%s%s", used ? " " : "",

@@ -36,7 +36,7 @@ void verbs_lacks(json_t *names)
         {"ibv_reg_mr_ex", "ibv_reg_mr_ex() (rdma-core 59)"},
     };
 
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+    for (size_t i = 0; i < COUNT(calls); i++)
         if (!dlsym(RTLD_DEFAULT, calls[i][0]))
             doc_add(names, doc_text(calls[i][1]));
 }

@@ -4,22 +4,187 @@
  */
 #include "tools/command.h"
 #include "tools/fabrics.h"
-#include "tools/info_text.h"
 #include "tools/machine.h"
+#include "tools/table.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-struct options {
-    bool json;
-};
-
-static const char *take_json(const char *value, void *options)
+static const char *yes(bool is)
 {
-    ((struct options *)options)->json = true;
-    return NULL;
+    return is ? "yes" : "no";
 }
 
-static json_t *describe(struct hmreg *lib)
+/* ---- lists of one table each ------------------------------------------------------------ */
+
+static void print_system(const json_t *document)
+{
+    const json_t *system = json_object_get(document, "system");
+    char page[32], memory[32], line[512];
+
+    snprintf(line, sizeof(line), "hmreg %s on Linux %s %s, %s of memory in pages of %s",
+             doc_words(document, "hmreg"), doc_words(system, "kernel"),
+             doc_words(system, "machine"), doc_bytes_words(doc_number(system, "memory"), memory),
+             doc_bytes_words(doc_number(system, "page_size"), page));
+    print_line(line);
+}
+
+static void add_notes(struct table *table, const char *library, const char *why)
+{
+    table_add(table, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
+}
+
+static void print_runtimes(const json_t *document)
+{
+    static const char *const columns[] = {"iface", "usable", ">devices", "version",
+                                          "library and notes"};
+    struct table *table = table_new(columns, COUNT(columns));
+    const json_t *runtime;
+
+    print_heading("Runtimes");
+    doc_each(runtime, json_object_get(document, "runtimes")) {
+        table_add(table, "%s", doc_words(runtime, "iface"));
+        table_add(table, "%s", yes(doc_is(runtime, "usable")));
+        table_add(table, "%" PRIu64, doc_number(runtime, "devices"));
+        table_add(table, "%s", doc_words(runtime, "version"));
+        add_notes(table, doc_words(runtime, "library"), doc_words(runtime, "why"));
+    }
+    table_print(table);
+}
+
+static void add_device(struct table *table, const json_t *device)
+{
+    char memory[32];
+
+    table_add(table, "%s %" PRIu64, doc_words(device, "iface"), doc_number(device, "device"));
+    table_add(table, "%s", doc_has(device, "pci") ? doc_words(device, "pci") : "unknown");
+    table_add(table, "%s",
+              doc_has(device, "memory") ? doc_bytes_words(doc_number(device, "memory"), memory)
+                                        : "unknown");
+    table_add(table, "%s", yes(doc_is(device, "dmabuf")));
+    table_add(table, "%s", doc_is(device, "simulated") ? "simulated" : "hardware");
+    table_add(table, "%s", doc_words(device, "name"));
+}
+
+static void print_devices(const json_t *document)
+{
+    static const char *const columns[] = {"device", "PCI address", ">memory",
+                                          "dmabuf", "sort",        "name"};
+    const json_t *devices = json_object_get(document, "devices"), *device;
+    struct table *table = table_new(columns, COUNT(columns));
+
+    print_heading("Devices");
+    if (!json_array_size(devices))
+        print_paragraph("", "none");
+    doc_each(device, devices)
+        add_device(table, device);
+    table_print(table);
+}
+
+static void print_libraries(const json_t *document)
+{
+    static const char *const columns[] = {"library", "version", ">fabrics", "note"};
+    struct table *table = table_new(columns, COUNT(columns));
+    const json_t *library;
+
+    print_heading("Fabric libraries");
+    doc_each(library, json_object_get(document, "fabric_libraries")) {
+        table_add(table, "%s", doc_words(library, "library"));
+        table_add(table, "%s", doc_words(library, "version"));
+        table_add(table, "%" PRIu64, doc_number(library, "fabrics"));
+        table_add(table, "%s", doc_words(library, "why"));
+    }
+    table_print(table);
+}
+
+/* ---- limits and environment ------------------------------------------------------------- */
+
+static void add_bytes(struct table *table, const json_t *object, const char *key)
+{
+    char words[32];
+
+    table_add(table, "%s",
+              doc_has(object, key) ? doc_bytes_words(doc_number(object, key), words) : "no limit");
+}
+
+static void add_count(struct table *table, const json_t *object, const char *key)
+{
+    if (doc_has(object, key))
+        table_add(table, "%" PRIu64, doc_number(object, key));
+    else
+        table_add(table, "no limit");
+}
+
+static void add_monitor(struct table *table, const json_t *userfaultfd)
+{
+    if (doc_is(userfaultfd, "available"))
+        table_add(table, "available: changes of host memory are noticed");
+    else
+        table_add(table, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
+}
+
+/* Adds the active monitor, with the reason if a better one is not available. */
+static void add_active(struct table *table, const json_t *monitor)
+{
+    const char *why = doc_words(monitor, "why");
+
+    table_add(table, "%s%s%s%s", doc_words(monitor, "active"), *why ? " (" : "", why,
+              *why ? ")" : "");
+}
+
+static void print_limits(const json_t *document)
+{
+    static const char *const columns[] = {"limit", "value"};
+    const json_t *limits = json_object_get(document, "limits");
+    struct table *table = table_new(columns, COUNT(columns));
+
+    print_heading("Limits");
+    table_add(table, "locked memory (ulimit -l)");
+    add_bytes(table, json_object_get(limits, "memlock"), "soft");
+    table_add(table, "open files (ulimit -n)");
+    add_count(table, json_object_get(limits, "open_files"), "soft");
+    table_add(table, "cached regions, each cache");
+    add_count(table, json_object_get(limits, "cache"), "regions");
+    table_add(table, "cached bytes, each cache");
+    add_bytes(table, json_object_get(limits, "cache"), "bytes");
+    table_add(table, "monitor of host memory");
+    add_active(table, json_object_get(limits, "monitor"));
+    table_add(table, "userfaultfd");
+    add_monitor(table, json_object_get(limits, "userfaultfd"));
+    table_print(table);
+}
+
+static void print_environment(const json_t *document)
+{
+    static const char *const columns[] = {"variable", "value"};
+    struct table *table = table_new(columns, COUNT(columns));
+    const json_t *value;
+    const char *name;
+
+    if (json_object_size(json_object_get(document, "environment")))
+        print_heading("Environment that is honoured");
+    json_object_foreach(json_object_get(document, "environment"), name, value) {
+        table_add(table, "%s", name);
+        table_add(table, "%s", json_string_value(value));
+    }
+    table_print(table);
+}
+
+static void print_text(const json_t *document)
+{
+    print_system(document);
+    print_runtimes(document);
+    print_devices(document);
+    print_libraries(document);
+    fabrics_print_text(json_object_get(document, "fabrics"));
+    print_limits(document);
+    print_environment(document);
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static json_t *describe(struct hmreg *lib, const void *no_options)
 {
     json_t *document = doc_new("info");
 
@@ -32,31 +197,8 @@ static json_t *describe(struct hmreg *lib)
     return document;
 }
 
-static int run(const struct command *self, int argc, char **argv)
-{
-    struct options options = {0};
-    int status = options_parse(self, argc, argv, &options);
-    struct hmreg *lib;
-    json_t *document;
-
-    if (status != EXIT_GO_ON)
-        return status;
-    if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg info: %s\n", hmreg_last_error()->text);
-        return EXIT_FAILED;
-    }
-    document = describe(lib);
-    hmreg_close(lib);
-    if (!options.json)
-        info_print_text(document);
-    else
-        doc_print_json(document);
-    json_decref(document);
-    return EXIT_GOOD;
-}
-
 static const struct option_def options[] = {
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", take_json},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", options_take_json},
     {0},
 };
 
@@ -81,5 +223,7 @@ const struct command command_info = {
                 "  HMREG_IFACES=cuda FI_PROVIDER=tcp hmreg info    look at less\n",
     .failed = "the library could not be opened",
     .options = options,
-    .run = run,
+    .run = command_run,
+    .describe = describe,
+    .print = print_text,
 };

@@ -16,10 +16,8 @@ size_t note_number(json_t *notes, const char *key, const char *words)
     size_t i;
 
     json_array_foreach(notes, i, note)
-    {
-        if (!strcmp(doc_words(note, "key"), key))
+        if (doc_equals(note, "key", key))
             return i + 1;
-    }
     doc_add(notes, doc_made(json_pack("{s:s, s:o}", "key", key, "words", doc_text(words))));
     return json_array_size(notes);
 }
@@ -31,8 +29,7 @@ void print_notes(const json_t *notes)
 
     if (json_array_size(notes))
         putchar('\n');
-    json_array_foreach(notes, i, note)
-    {
+    json_array_foreach(notes, i, note) {
         char mark[24];
 
         snprintf(mark, sizeof(mark), "[%zu] ", i + 1);

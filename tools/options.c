@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Parses a command's line with getopt_long(3) and prints its help from the same list of options.
+ * Parses a command's line with getopt_long(3), prints its help from the same list of options, and
+ * runs it.
  * getopt's own messages are off: ours say what is accepted.
  */
 #include "tools/command.h"
 
+#include "tools/document.h"
+
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MAX_OPTIONS  15
 #define FIRST_OPTION 256 /* getopt's value for options[0]; above every character */
@@ -106,6 +110,50 @@ int options_parse(const struct command *command, int argc, char **argv, void *op
             return status;
     }
     return parse_operands(command, argc, argv, options);
+}
+
+const char *options_take_json(const char *value, void *options)
+{
+    *(bool *)options = true;
+    return NULL;
+}
+
+bool options_number(const char *value, long least, long most, long *out)
+{
+    char *end;
+
+    *out = strtol(value, &end, 10);
+    return value[0] >= '0' && value[0] <= '9' && !*end && *out >= least && *out <= most;
+}
+
+int command_show(const struct command *command, const void *options)
+{
+    struct hmreg *lib;
+    json_t *document;
+    int status;
+
+    if (hmreg_open(NULL, &lib)) {
+        fprintf(stderr, "hmreg %s: %s\n", command->name, hmreg_last_error()->text);
+        return command->trouble ? command->trouble : EXIT_FAILED;
+    }
+    document = command->describe(lib, options);
+    if (hmreg_close(lib) && json_object_get(document, "failures"))
+        doc_add(json_object_get(document, "failures"), doc_text(hmreg_last_error()->text));
+    if (*(const bool *)options)
+        doc_print_json(document);
+    else
+        command->print(document);
+    status = command->status ? command->status(document) : EXIT_GOOD;
+    json_decref(document);
+    return status;
+}
+
+int command_run(const struct command *command, int argc, char **argv)
+{
+    bool json = false;
+    int status = options_parse(command, argc, argv, &json);
+
+    return status == EXIT_GO_ON ? command_show(command, &json) : status;
 }
 
 void command_help(const struct command *command)

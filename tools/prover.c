@@ -51,8 +51,7 @@ static void visit(struct fabric_list *list, const struct fabric *fabric,
     const json_t *memory;
     size_t i;
 
-    json_array_foreach(json_object_get(described, "memory"), i, memory)
-    {
+    json_array_foreach(json_object_get(described, "memory"), i, memory) {
         if (!proof_is_worth_it(list, fabric))
             return;
         tell(fabric, i, NULL);
@@ -93,11 +92,10 @@ static json_t *memory_of(const json_t *facts, const json_t *line)
 {
     static const char *const keys[] = {"provider", "fabric", "domain"};
     const json_t *fabric;
-    size_t i, k;
+    size_t k;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        for (k = 0; k < 3 && !strcmp(doc_words(fabric, keys[k]), doc_words(line, keys[k])); k++)
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
+        for (k = 0; k < 3 && doc_equals(fabric, keys[k], doc_words(line, keys[k])); k++)
             continue;
         if (k == 3)
             return json_array_get(json_object_get(fabric, "memory"),
@@ -189,14 +187,11 @@ static void fail_pending(struct prover *prover, const char *why)
 static void leave_untried(json_t *facts, const char *why)
 {
     json_t *fabric, *memory;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
         if (!doc_has(fabric, "nic"))
             continue;
-        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
-        {
+        doc_each(memory, json_object_get(fabric, "memory")) {
             if (doc_has(memory, "proof"))
                 continue;
             doc_set(
@@ -257,15 +252,10 @@ static void clear_proofs(json_t *facts)
 {
     const json_t *fabric;
     json_t *memory;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
-        {
+    doc_each(fabric, json_object_get(facts, "fabrics"))
+        doc_each(memory, json_object_get(fabric, "memory"))
             doc_set(memory, "proof", json_null());
-        }
-    }
 }
 
 void prover_run(json_t *facts, int patience)

@@ -4,11 +4,11 @@
  * unaligned range inside it, and exports both. The right results are known beforehand, so each is
  * checked; wrong ones are listed and make the exit status 1.
  */
-#include "tools/query.h"
-
 #include "tools/command.h"
 #include "tools/document.h"
 #include "tools/machine.h"
+#include "tools/notes.h"
+#include "tools/table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -220,8 +220,9 @@ static void query_iface(struct report *report, enum hmreg_iface iface)
             query_device(report, iface, device);
 }
 
-static json_t *describe(struct hmreg *lib, const struct options *options)
+static json_t *describe(struct hmreg *lib, const void *command_options)
 {
+    const struct options *options = command_options;
     struct report report = {
         .lib = lib,
         .options = options,
@@ -244,38 +245,132 @@ static json_t *describe(struct hmreg *lib, const struct options *options)
     return document;
 }
 
+/* ---- text ------------------------------------------------------------------------------- */
+
+static void add_device(struct table *table, const json_t *memory)
+{
+    const char *simulated = doc_is(memory, "simulated") ? ", simulated" : "";
+
+    if (doc_has(memory, "device"))
+        table_add(table, "%s %" PRIu64 "%s", doc_words(memory, "iface"),
+                  doc_number(memory, "device"), simulated);
+    else
+        table_add(table, "%s", doc_words(memory, "iface"));
+}
+
+static void add_found(struct table *table, const json_t *found)
+{
+    table_add(table, "%s", doc_words(found, "pci"));
+    table_add(table, "%s", doc_words(found, "kind"));
+    table_add(table, "%s+%" PRIu64, doc_words(found, "alloc_base"), doc_number(found, "alloc_len"));
+    table_add(table, "%s", doc_has(found, "identity") ? doc_words(found, "identity") : "none");
+    table_add(table, "%" PRIu64, doc_number(found, "segments"));
+    table_add(table, "%s", doc_is(found, "cpu_access") ? "yes" : "no");
+}
+
+static size_t note_of(json_t *notes, const json_t *error)
+{
+    return note_number(notes, doc_words(error, "text"), doc_words(error, "text"));
+}
+
+static void add_export(struct table *table, const json_t *range, json_t *notes)
+{
+    const json_t *export = json_object_get(range, "export");
+
+    if (doc_is(export, "done"))
+        table_add(table, "yes, at offset %" PRIu64, doc_number(export, "offset"));
+    else
+        table_add(table, "no [%zu]", note_of(notes, json_object_get(export, "error")));
+}
+
+static void add_range(struct table *table, const json_t *memory, const json_t *range, json_t *notes)
+{
+    const json_t *found = json_object_get(range, "found");
+
+    add_device(table, memory);
+    table_add(table, "%s", doc_words(range, "part"));
+    table_add(table, "%s+%" PRIu64, doc_words(range, "address"), doc_number(range, "length"));
+    if (json_is_object(found)) {
+        add_found(table, found);
+        add_export(table, range, notes);
+        return;
+    }
+    for (int i = 0; i < 6; i++)
+        table_add(table, "%s", "");
+    table_add(table, "not found [%zu]", note_of(notes, json_object_get(range, "error")));
+}
+
+static void print_memory(const json_t *document)
+{
+    static const char *const columns[] = {
+        "device",     "part",     "range",     "PCI address", "kind",
+        "allocation", "identity", ">segments", "CPU",         "export",
+    };
+    struct table *table = table_new(columns, COUNT(columns));
+    json_t *notes = doc_made(json_array());
+    const json_t *memory, *range;
+
+    if (json_array_size(json_object_get(document, "memory")))
+        print_heading("Memory");
+    doc_each(memory, json_object_get(document, "memory"))
+        doc_each(range, json_object_get(memory, "ranges"))
+            add_range(table, memory, range, notes);
+    table_print(table);
+    print_notes(notes);
+    json_decref(notes);
+}
+
+static void print_left_out(const json_t *document)
+{
+    const json_t *list = json_object_get(document, "left_out"), *left;
+
+    if (json_array_size(list))
+        print_heading("Left out");
+    doc_each(left, list) {
+        char mark[80];
+
+        snprintf(mark, sizeof(mark), "%s: ", doc_words(left, "name"));
+        print_paragraph(mark, doc_words(left, "text"));
+    }
+}
+
+static void print_failures(const json_t *document)
+{
+    const json_t *list = json_object_get(document, "failures"), *failure;
+
+    if (json_array_size(list))
+        print_heading("Failed");
+    doc_each(failure, list)
+        print_paragraph("", json_string_value(failure));
+}
+
+static void print_text(const json_t *document)
+{
+    char size[32];
+
+    printf("hmreg %s, %s of each kind of memory\n", doc_words(document, "hmreg"),
+           doc_bytes_words(doc_number(document, "size"), size));
+    print_memory(document);
+    print_left_out(document);
+    print_failures(document);
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static int status_of(const json_t *document)
+{
+    return json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.iface = ANY, .device = ANY, .kind = ANY, .size = 1 << 20};
     int status = options_parse(self, argc, argv, &options);
-    struct hmreg *lib;
-    json_t *document;
 
-    if (status != EXIT_GO_ON)
-        return status;
-    if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg query: %s\n", hmreg_last_error()->text);
-        return EXIT_FAILED;
-    }
-    document = describe(lib, &options);
-    if (hmreg_close(lib))
-        doc_add(json_object_get(document, "failures"), doc_text(hmreg_last_error()->text));
-    if (options.json)
-        doc_print_json(document);
-    else
-        query_print_text(document);
-    status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
-    json_decref(document);
-    return status;
+    return status == EXIT_GO_ON ? command_show(self, &options) : status;
 }
 
 /* ---- options ---------------------------------------------------------------------------- */
-
-static const char *take_json(const char *value, void *options)
-{
-    ((struct options *)options)->json = true;
-    return NULL;
-}
 
 static const char *take_iface(const char *value, void *options)
 {
@@ -290,10 +385,9 @@ static const char *take_iface(const char *value, void *options)
 
 static const char *take_device(const char *value, void *options)
 {
-    char *end;
-    long device = strtol(value, &end, 10);
+    long device;
 
-    if (value[0] < '0' || value[0] > '9' || *end || device > 4096)
+    if (!options_number(value, 0, 4096, &device))
         return "a device's index is accepted, from 0";
     ((struct options *)options)->device = (int)device;
     return NULL;
@@ -332,7 +426,7 @@ static const struct option_def options[] = {
     {"device", "INDEX", "only the device with this index of each iface", take_device},
     {"kind", "KIND", "only this kind: host, pinned, device, managed", take_kind},
     {"size", "BYTES", "bytes to allocate, with K, M, G or T; 1M unless said", take_size},
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", take_json},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg(1)", options_take_json},
     {0},
 };
 
@@ -354,4 +448,7 @@ const struct command command_query = {
     .failed = "an answer was wrong, or nothing was there to ask about",
     .options = options,
     .run = run,
+    .describe = describe,
+    .print = print_text,
+    .status = status_of,
 };

@@ -57,6 +57,11 @@ bool root_opens(const char *format, ...)
     return !access(path, R_OK | W_OK);
 }
 
+const char *root_state(const char *path)
+{
+    return !root_exists("%s", path) ? "missing" : root_opens("%s", path) ? "good" : "closed";
+}
+
 /* ---- files ------------------------------------------------------------------------------ */
 
 static ssize_t read_path(const char *path, void *buf, size_t size)

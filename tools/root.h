@@ -20,6 +20,8 @@ const char *root_prefix(void);
 bool root_exists(const char *format, ...) ROOT_FORMAT(1);
 /* Can this process open the file for reading and writing? */
 bool root_opens(const char *format, ...) ROOT_FORMAT(1);
+/* "good", "closed" to this process, or "missing". */
+const char *root_state(const char *path);
 
 /* Reads a file's text without trailing white space, truncated to size; false: cannot be read. */
 bool root_read(char *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);

@@ -127,6 +127,11 @@ void table_add(struct table *table, const char *format, ...)
         made(NULL);
 }
 
+bool table_has_rows(const struct table *table)
+{
+    return table->cells > 0;
+}
+
 static char *text_of(struct table *table, size_t width)
 {
     char *text = NULL;

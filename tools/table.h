@@ -33,6 +33,8 @@ struct table *table_new(const char *const *columns, size_t count);
 /* The next cell; rows fill from the left. */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+bool table_has_rows(const struct table *table);
+
 /* Prints to stdout and frees; a table without rows prints nothing. */
 void table_print(struct table *table);
 

@@ -14,10 +14,6 @@
 
 #define MOST_COLUMNS 16
 
-struct options {
-    bool json;
-};
-
 /* ---- document --------------------------------------------------------------------------- */
 
 static json_t *legend(void)
@@ -29,7 +25,7 @@ static json_t *legend(void)
     return words;
 }
 
-static json_t *describe(struct hmreg *lib)
+static json_t *describe(struct hmreg *lib, const void *no_options)
 {
     json_t *document = doc_new("topo"), *devices = machine_devices(lib), *nics = nics_facts();
 
@@ -46,12 +42,10 @@ static void print_members(const json_t *members)
 {
     static const char *const columns[] = {"name", "PCI address", "host bridge", "NUMA node",
                                           "sort"};
-    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    struct table *table = table_new(columns, COUNT(columns));
     const json_t *member;
-    size_t i;
 
-    json_array_foreach(members, i, member)
-    {
+    doc_each(member, members) {
         table_add(table, "%s", doc_words(member, "name"));
         table_add(table, "%s", doc_has(member, "pci") ? doc_words(member, "pci") : "none");
         table_add(table, "%s", doc_has(member, "root") ? doc_words(member, "root") : "unknown");
@@ -95,8 +89,7 @@ static void print_legend(const json_t *legend)
     const json_t *meaning;
     const char *name;
 
-    json_object_foreach((json_t *)(uintptr_t)legend, name, meaning)
-    {
+    json_object_foreach((json_t *)(uintptr_t)legend, name, meaning) {
         table_add(table, "%s", name);
         table_add(table, "%s", json_string_value(meaning));
     }
@@ -122,37 +115,8 @@ static void print_text(const json_t *document)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static int run(const struct command *self, int argc, char **argv)
-{
-    struct options options = {0};
-    int status = options_parse(self, argc, argv, &options);
-    json_t *document;
-    struct hmreg *lib;
-
-    if (status != EXIT_GO_ON)
-        return status;
-    if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg topo: %s\n", hmreg_last_error()->text);
-        return EXIT_FAILED;
-    }
-    document = describe(lib);
-    hmreg_close(lib);
-    if (options.json)
-        doc_print_json(document);
-    else
-        print_text(document);
-    json_decref(document);
-    return EXIT_GOOD;
-}
-
-static const char *take_json(const char *value, void *options)
-{
-    ((struct options *)options)->json = true;
-    return NULL;
-}
-
 static const struct option_def options[] = {
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg-topo(1)", take_json},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg-topo(1)", options_take_json},
     {0},
 };
 
@@ -167,5 +131,7 @@ const struct command command_topo = {
                 "  hmreg topo --json | jq '.topology.distances[]'\n",
     .failed = "the library could not be opened",
     .options = options,
-    .run = run,
+    .run = command_run,
+    .describe = describe,
+    .print = print_text,
 };

@@ -105,9 +105,9 @@ const char *topology_distance(const json_t *one, const json_t *other)
 
     if (!doc_words(one, "root")[0] || !doc_words(other, "root")[0])
         return "?";
-    if (doc_has(one, "pci") && !strcmp(doc_words(one, "pci"), doc_words(other, "pci")))
+    if (doc_has(one, "pci") && doc_equals(one, "pci", doc_words(other, "pci")))
         return "X";
-    if (!strcmp(doc_words(one, "root"), doc_words(other, "root")))
+    if (doc_equals(one, "root", doc_words(other, "root")))
         return below_one_root(one, other);
     if (!json_is_integer(ours) || !json_is_integer(theirs))
         return "?";
@@ -167,12 +167,9 @@ static json_t *all_bridges(const json_t *members)
 {
     json_t *all = doc_made(json_object());
     const json_t *member, *bridge;
-    size_t i, j;
 
-    json_array_foreach(members, i, member)
-    {
-        json_array_foreach(json_object_get(member, "bridges"), j, bridge)
-        {
+    doc_each(member, members) {
+        doc_each(bridge, json_object_get(member, "bridges")) {
             const char *pci = json_string_value(bridge);
 
             if (!json_object_get(all, pci))
@@ -204,12 +201,10 @@ json_t *topology_facts(const json_t *devices, const json_t *nics)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(devices, i, one)
-    {
+    json_array_foreach(devices, i, one) {
         char name[32];
 
-        snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(one, "iface"),
-                 doc_number(one, "device"));
+        doc_device_words(one, name);
         doc_add(members, member(name, "device", doc_words(one, "pci")));
         doc_set(json_array_get(members, i), "simulated", json_boolean(doc_is(one, "simulated")));
     }

@@ -147,8 +147,7 @@ static json_t *finding(const json_t *document, const char *code)
     json_t *found;
     size_t i;
 
-    json_array_foreach(list_at(document, "findings"), i, found)
-    {
+    json_array_foreach(list_at(document, "findings"), i, found) {
         if (!strcmp(words_at(found, "code"), code))
             return found;
     }
@@ -160,8 +159,7 @@ static json_t *pair_of(const json_t *document, const char *nic, const char *devi
     json_t *pair;
     size_t i;
 
-    json_array_foreach(list_at(json_object_get(document, "facts"), "pairs"), i, pair)
-    {
+    json_array_foreach(list_at(json_object_get(document, "facts"), "pairs"), i, pair) {
         if (!strcmp(words_at(pair, "nic"), nic) && !strcmp(words_at(pair, "device"), device))
             return pair;
     }
@@ -185,8 +183,7 @@ static void good__every_pair_proven_and_only_notes(void **state)
 
     begin();
     described = document(&status);
-    json_array_foreach(list_at(described, "findings"), i, found)
-    {
+    json_array_foreach(list_at(described, "findings"), i, found) {
         if (strcmp(words_at(found, "severity"), "note") && !is_of_the_tester(found))
             fail_msg("%s", json_dumps(found, JSON_INDENT(2)));
     }
@@ -227,8 +224,7 @@ static void tcp__the_first_offered__proven_alone(void **state)
     described = document(&status);
     setenv("FI_PROVIDER", few, 1);
     free(few);
-    json_array_foreach(list_at(json_object_get(described, "facts"), "fabrics"), i, fabric)
-    {
+    json_array_foreach(list_at(json_object_get(described, "facts"), "fabrics"), i, fabric) {
         if (strncmp(words_at(fabric, "fabric"), "tcp", 3))
             continue;
         proof = json_object_get(json_array_get(list_at(fabric, "memory"), 0), "proof");

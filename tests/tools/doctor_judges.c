@@ -126,8 +126,7 @@ static const json_t *found(const json_t *findings, const char *code)
     const json_t *finding;
     size_t i;
 
-    json_array_foreach(findings, i, finding)
-    {
+    json_array_foreach(findings, i, finding) {
         if (!strcmp(doc_words(finding, "code"), code))
             return finding;
     }
@@ -280,8 +279,7 @@ static void many_pairs__one_finding_that_counts(void **state)
                                         "slug", "no-dmabuf-export", "text", "words"));
     json_object_set_new(json_array_get(json_object_get(facts, "fabrics"), 1), "memory", memory);
     findings = judged(facts);
-    json_array_foreach(findings, i, finding)
-    {
+    json_array_foreach(findings, i, finding) {
         count += !strcmp(doc_words(finding, "code"), "no-dmabuf-export");
     }
     assert_int_equal(count, 1);

@@ -43,8 +43,7 @@ static void info__loopback_has_a_path_to_every_device(void **state)
     size_t i;
 
     assert_true(json_array_size(list_at(fabric, "memory")) >= 3);
-    json_array_foreach(list_at(fabric, "memory"), i, memory)
-    {
+    json_array_foreach(list_at(fabric, "memory"), i, memory) {
         const json_t *dmabuf = json_object_get(json_object_get(memory, "paths"), "dmabuf");
 
         if (strcmp(words_at(memory, "iface"), vendor()))
@@ -95,8 +94,7 @@ static void query__device_memory_exports_whole_and_odd(void **state)
     json_t *memory;
     size_t i, seen = 0;
 
-    json_array_foreach(list_at(document, "memory"), i, memory)
-    {
+    json_array_foreach(list_at(document, "memory"), i, memory) {
         assert_string_equal(words_at(memory, "iface"), vendor());
         check_device_memory(memory);
         seen++;
@@ -111,8 +109,7 @@ static void query__every_kind_of_every_device(void **state)
     json_t *memory;
     size_t i, kinds[2][HMREG_MEM_MANAGED + 1] = {0};
 
-    json_array_foreach(list_at(document, "memory"), i, memory)
-    {
+    json_array_foreach(list_at(document, "memory"), i, memory) {
         size_t device = (size_t)json_integer_value(json_object_get(memory, "device"));
 
         for (int kind = 0; kind <= HMREG_MEM_MANAGED; kind++)
@@ -175,8 +172,7 @@ static void doctor__proves_the_library_on_every_device(void **state)
     assert_non_null(document);
     assert_string_equal(tool.err, "");
     fabric = with(list_at(json_object_get(document, "facts"), "fabrics"), "provider", "loopback");
-    json_array_foreach(list_at(fabric, "memory"), i, memory)
-    {
+    json_array_foreach(list_at(fabric, "memory"), i, memory) {
         const json_t *proof = json_object_get(memory, "proof");
 
         if (strcmp(words_at(proof, "result"), "proven"))

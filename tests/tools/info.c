@@ -80,8 +80,7 @@ static void document__every_fabric_is_described_or_says_why_not(void **state)
     setenv("FI_PROVIDER", few, 1);
     free(few);
 
-    json_array_foreach(list_at(document, "fabrics"), i, fabric)
-    {
+    json_array_foreach(list_at(document, "fabrics"), i, fabric) {
         json_t *error = json_object_get(fabric, "error");
 
         words_at(fabric, "fabric");

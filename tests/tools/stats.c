@@ -193,8 +193,9 @@ static bool lists(const json_t *document, pid_t pid)
     const json_t *process;
     size_t i;
 
-    json_array_foreach(list_at(document, "processes"), i,
-                       process) if (number_at(process, "pid") == pid) return true;
+    json_array_foreach(list_at(document, "processes"), i, process)
+        if (number_at(process, "pid") == pid)
+            return true;
     return false;
 }
 

@@ -197,8 +197,7 @@ json_t *with(const json_t *array, const char *key, const char *words)
     json_t *object;
     size_t i;
 
-    json_array_foreach(array, i, object)
-    {
+    json_array_foreach(array, i, object) {
         const char *found = json_string_value(json_object_get(object, key));
 
         if (found && !strcmp(found, words))

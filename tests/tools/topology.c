@@ -86,8 +86,7 @@ static void places__hwloc_and_sysfs_agree(void **state)
     json_t *names = root_list("/sys/bus/pci/devices"), *name;
     size_t i, compared = 0;
 
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach(names, i, name) {
         const char *pci = json_string_value(name);
         json_t *by_hwloc = place_by_hwloc(pci), *by_sysfs = place_by_sysfs(pci);
 

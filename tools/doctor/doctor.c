@@ -48,7 +48,7 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     return facts;
 }
 
-static json_t *examine(struct hmreg *lib, const struct options *options)
+static json_t *describe(struct hmreg *lib, const void *options)
 {
     static const char *const verdicts[SEVERITIES] = {"good", "degraded", "broken"};
     json_t *document = doc_new("doctor"), *facts = gather(lib, options);
@@ -74,42 +74,25 @@ static int explain(const char *code)
     return strcmp(code, "list") ? EXIT_TROUBLE : EXIT_GOOD;
 }
 
+static int status_of(const json_t *document)
+{
+    return (int)findings_worst(json_object_get(document, "findings"));
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.patience = PROVER_PATIENCE};
     int status;
-    json_t *document;
-    struct hmreg *lib;
 
     if (argc == 2 && !strcmp(argv[1], PROVER_ARGUMENT))
         return prover_main();
     status = options_parse(self, argc, argv, &options);
     if (status != EXIT_GO_ON)
         return status;
-    if (options.explain)
-        return explain(options.explain);
-    if (hmreg_open(NULL, &lib)) {
-        fprintf(stderr, "hmreg doctor: %s\n", hmreg_last_error()->text);
-        return EXIT_TROUBLE;
-    }
-    document = examine(lib, &options);
-    hmreg_close(lib);
-    if (options.json)
-        doc_print_json(document);
-    else
-        doctor_print_text(document);
-    status = (int)findings_worst(json_object_get(document, "findings"));
-    json_decref(document);
-    return status;
+    return options.explain ? explain(options.explain) : command_show(self, &options);
 }
 
 /* ---- options ---------------------------------------------------------------------------- */
-
-static const char *take_json(const char *value, void *options)
-{
-    ((struct options *)options)->json = true;
-    return NULL;
-}
 
 static const char *take_no_proof(const char *value, void *options)
 {
@@ -119,10 +102,9 @@ static const char *take_no_proof(const char *value, void *options)
 
 static const char *take_patience(const char *value, void *options)
 {
-    char *end;
-    long seconds = strtol(value, &end, 10);
+    long seconds;
 
-    if (value[0] < '0' || value[0] > '9' || *end || seconds < 1 || seconds > 3600)
+    if (!options_number(value, 1, 3600, &seconds))
         return "seconds are accepted, from 1 to 3600";
     ((struct options *)options)->patience = (int)seconds;
     return NULL;
@@ -138,7 +120,7 @@ static const struct option_def options[] = {
     {"explain", "CODE", "teach about a finding; \"list\" has all codes", take_explain},
     {"no-proof", NULL, "allocate nothing on devices and transfer nothing", take_no_proof},
     {"patience", "SECONDS", "how long one proof may take; 60 unless said", take_patience},
-    {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", take_json},
+    {"json", NULL, "JSON instead of text; its keys are in hmreg-doctor(1)", options_take_json},
     {0},
 };
 
@@ -165,4 +147,7 @@ const struct command command_doctor = {
     .trouble = EXIT_TROUBLE,
     .options = options,
     .run = run,
+    .describe = describe,
+    .print = doctor_print_text,
+    .status = status_of,
 };

@@ -28,11 +28,10 @@ static const struct vendor vendors[] = {
     {0x1002, "AMD", HMREG_IFACE_ROCR, {"amdgpu"}, {"kfd", "dri/renderD*"}},
     {0x8086, "Intel", HMREG_IFACE_ZE, {"xe", "i915"}, {"dri/renderD*"}},
 };
-#define VENDORS (sizeof(vendors) / sizeof(vendors[0]))
 
 static const struct vendor *vendor_named(const char *name)
 {
-    for (size_t i = 0; i < VENDORS; i++)
+    for (size_t i = 0; i < COUNT(vendors); i++)
         if (!strcmp(vendors[i].name, name))
             return &vendors[i];
     return NULL;
@@ -57,7 +56,7 @@ static const struct vendor *gpu_vendor(const char *pci)
 
     if ((class != 0x03 && class != 0x12) || !strncmp(pci + 5, "00:", 3))
         return NULL;
-    for (size_t i = 0; i < VENDORS; i++)
+    for (size_t i = 0; i < COUNT(vendors); i++)
         if (vendors[i].id == id)
             return &vendors[i];
     return NULL;
@@ -70,11 +69,9 @@ static void fitting_file(const char *pattern, char *buf, size_t size)
     const char *first = slash ? slash + 1 : pattern;
     size_t length = star ? (size_t)(star - first) : strlen(first);
     json_t *names = root_list("/dev/%.*s", (int)(first - pattern), pattern), *name;
-    size_t i;
 
     buf[0] = '\0';
-    json_array_foreach(names, i, name)
-    {
+    doc_each(name, names) {
         const char *words = json_string_value(name);
 
         if (strncmp(words, first, length) || (!star && words[length]) || buf[0])
@@ -126,10 +123,8 @@ static json_t *describe_gpu(const char *pci, const struct vendor *vendor)
 json_t *gpus_facts(void)
 {
     json_t *gpus = doc_made(json_array()), *names = root_list("/sys/bus/pci/devices"), *name;
-    size_t i;
 
-    json_array_foreach(names, i, name)
-    {
+    doc_each(name, names) {
         const char *pci = json_string_value(name);
         const struct vendor *vendor = strlen(pci) > 8 ? gpu_vendor(pci) : NULL;
 
@@ -142,24 +137,11 @@ json_t *gpus_facts(void)
 
 /* ---- NVIDIA's driver -------------------------------------------------------------------- */
 
-static const json_t *runtime_of(const json_t *runtimes, const char *iface)
-{
-    const json_t *runtime;
-    size_t i;
-
-    json_array_foreach(runtimes, i, runtime)
-    {
-        if (!strcmp(doc_words(runtime, "iface"), iface))
-            return runtime;
-    }
-    return NULL;
-}
-
 /* "550.54.15" for libcuda.so.550.54.15; null if the file's name has no version. */
 static json_t *libcuda_version(const json_t *runtimes)
 {
     static const char name[] = "libcuda.so.";
-    char *path = realpath(doc_words(runtime_of(runtimes, "cuda"), "library"), NULL);
+    char *path = realpath(doc_words(doc_find(runtimes, "iface", "cuda"), "library"), NULL);
     const char *at = path ? strstr(path, name) : NULL;
     bool told = at && strchr(at + sizeof(name) - 1, '.');
     json_t *version = told ? doc_text(at + sizeof(name) - 1) : doc_made(json_null());
@@ -191,23 +173,10 @@ static bool drives(const struct vendor *vendor, const char *driver)
     return false;
 }
 
-/* The runtime's device at this PCI address; NULL: none. */
-static const json_t *device_at(const json_t *facts, const char *pci)
-{
-    const json_t *device;
-    size_t i;
-
-    json_array_foreach(json_object_get(facts, "devices"), i, device)
-    {
-        if (!strcmp(doc_words(device, "pci"), pci))
-            return device;
-    }
-    return NULL;
-}
-
 static const char *why_unusable(const json_t *facts, const char *iface)
 {
-    const char *why = doc_words(runtime_of(json_object_get(facts, "runtimes"), iface), "why");
+    const char *why =
+        doc_words(doc_find(json_object_get(facts, "runtimes"), "iface", iface), "why");
 
     return why[0] ? why : "it runs, and does not list this GPU";
 }
@@ -216,12 +185,9 @@ static void judge_files(const json_t *gpu, json_t *findings)
 {
     const json_t *file;
     struct names names = {.count = 0};
-    size_t i;
 
-    json_array_foreach(json_object_get(gpu, "files_lacking"), i, file)
-    {
+    doc_each(file, json_object_get(gpu, "files_lacking"))
         names_add(&names, json_string_value(file));
-    }
     finding_add(findings, "gpu-no-node", "/dev", "%s GPU %s: %s.", doc_words(gpu, "vendor"),
                 doc_words(gpu, "pci"), names_text(&names));
 }
@@ -267,13 +233,10 @@ static void judge_bar(const json_t *gpu, const json_t *device, json_t *findings)
 static bool cuda_exports_nothing(const json_t *facts)
 {
     const json_t *device;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "devices"), i, device)
-    {
-        if (!strcmp(doc_words(device, "iface"), "cuda") && !doc_is(device, "dmabuf"))
+    doc_each(device, json_object_get(facts, "devices"))
+        if (doc_equals(device, "iface", "cuda") && !doc_is(device, "dmabuf"))
             return true;
-    }
     return false;
 }
 
@@ -295,11 +258,10 @@ static void judge_nvidia(const json_t *facts, json_t *findings)
 void gpus_judge(const json_t *facts, json_t *findings)
 {
     const json_t *gpu;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "gpus"), i, gpu)
-    {
-        const json_t *device = device_at(facts, doc_words(gpu, "pci"));
+    doc_each(gpu, json_object_get(facts, "gpus")) {
+        const json_t *device =
+            doc_find(json_object_get(facts, "devices"), "pci", doc_words(gpu, "pci"));
 
         if (device)
             judge_bar(gpu, device, findings);

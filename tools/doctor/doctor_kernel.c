@@ -20,7 +20,6 @@ static const char *const options[] = {
     "CONFIG_DMA_SHARED_BUFFER",   "CONFIG_DMABUF_MOVE_NOTIFY", "CONFIG_PCI_P2PDMA",
     "CONFIG_INFINIBAND_USER_MEM", "CONFIG_HSA_AMD_P2P",
 };
-#define OPTIONS (sizeof(options) / sizeof(options[0]))
 
 /* ---- the config file -------------------------------------------------------------------- */
 
@@ -45,13 +44,13 @@ static void describe_options(json_t *kernel, const char *release)
     char path[256] = "";
     size_t got = 0;
 
-    for (size_t i = 0; config && !got && i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; config && !got && i < COUNT(places); i++) {
         snprintf(path, sizeof(path), "%s%s%s", places[i], release, i ? "/config" : "");
         got = root_bytes(config, CONFIG_BYTES - 1, "%s", path);
     }
     if (got)
         config[got] = '\0';
-    for (size_t i = 0; got && i < OPTIONS; i++)
+    for (size_t i = 0; got && i < COUNT(options); i++)
         doc_set(found, options[i], option_value(config, options[i]));
     free(config);
     doc_set(kernel, "options", found);
@@ -64,10 +63,8 @@ static json_t *numa_nodes(void)
 {
     json_t *names = root_list("/sys/devices/system/node"), *name;
     int count = 0;
-    size_t i;
 
-    json_array_foreach(names, i, name)
-    {
+    doc_each(name, names) {
         const char *words = json_string_value(name);
 
         count += !strncmp(words, "node", 4) && isdigit((unsigned char)words[4]);
@@ -81,13 +78,10 @@ static json_t *huge_pages(void)
 {
     json_t *sizes = root_list("/sys/kernel/mm/hugepages"), *size;
     uint64_t all = 0, some;
-    size_t i;
 
-    json_array_foreach(sizes, i, size)
-    {
+    doc_each(size, sizes)
         if (root_number(&some, "/sys/kernel/mm/hugepages/%s/nr_hugepages", json_string_value(size)))
             all += some;
-    }
     json_decref(sizes);
     return doc_count(all, UINT64_MAX);
 }
@@ -98,7 +92,7 @@ static json_t *container(void)
     static const char *const files[] = {"/.dockerenv", "/run/.containerenv"};
     char words[64];
 
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+    for (size_t i = 0; i < COUNT(files); i++)
         if (root_exists("%s", files[i]))
             return doc_text(files[i]);
     if (root_read(words, sizeof(words), "/run/systemd/container") && words[0])

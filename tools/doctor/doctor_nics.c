@@ -20,8 +20,7 @@ static json_t *ports(const char *nic)
     json_t *names = root_list("/sys/class/infiniband/%s/ports", nic);
     size_t i;
 
-    json_array_foreach(names, i, name)
-    {
+    json_array_foreach(names, i, name) {
         const char *port = json_string_value(name);
         char state[32] = "", *words;
 
@@ -39,11 +38,9 @@ static json_t *ports(const char *nic)
 static void find_file(const char *nic, char *buf, size_t size)
 {
     json_t *names = root_list("/sys/class/infiniband_verbs"), *name;
-    size_t i;
 
     buf[0] = '\0';
-    json_array_foreach(names, i, name)
-    {
+    doc_each(name, names) {
         const char *verbs = json_string_value(name);
         char owner[64];
 
@@ -52,13 +49,6 @@ static void find_file(const char *nic, char *buf, size_t size)
             snprintf(buf, size, "/dev/infiniband/%s", verbs);
     }
     json_decref(names);
-}
-
-static const char *state_of(const char *file)
-{
-    if (!file[0] || !root_exists("%s", file))
-        return "missing";
-    return root_opens("%s", file) ? "good" : "closed";
 }
 
 static json_t *describe_nic(const char *nic)
@@ -75,16 +65,16 @@ static json_t *describe_nic(const char *nic)
     doc_set(described, "firmware", root_text_fact("/sys/class/infiniband/%s/fw_ver", nic));
     doc_set(described, "ports", ports(nic));
     doc_set(described, "file", doc_text(file));
-    doc_set(described, "file_state", doc_text(state_of(file)));
+    doc_set(described, "file_state", doc_text(file[0] ? root_state(file) : "missing"));
     return described;
 }
 
 json_t *nics_facts(void)
 {
     json_t *nics = doc_made(json_array()), *names = root_list("/sys/class/infiniband"), *name;
-    size_t i;
 
-    json_array_foreach(names, i, name) doc_add(nics, describe_nic(json_string_value(name)));
+    doc_each(name, names)
+        doc_add(nics, describe_nic(json_string_value(name)));
     json_decref(names);
     return nics;
 }
@@ -94,7 +84,7 @@ json_t *peers_facts(void)
     static const char *const modules[] = {"nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"};
     json_t *loaded = doc_made(json_array());
 
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+    for (size_t i = 0; i < COUNT(modules); i++)
         if (root_exists("/sys/module/%s", modules[i]))
             doc_add(loaded, doc_text(modules[i]));
     return doc_made(json_pack("{s:o, s:o}", "clients", root_list("/sys/kernel/mm/memory_peers"),
@@ -108,13 +98,11 @@ size_t nics_count(const json_t *facts)
 {
     json_t *seen = doc_made(json_object());
     const json_t *fabric;
-    size_t i, count;
+    size_t count;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
+    doc_each(fabric, json_object_get(facts, "fabrics"))
         if (doc_has(fabric, "nic"))
             doc_set(seen, doc_words(fabric, "nic"), json_true());
-    }
     count = json_object_size(seen);
     json_decref(seen);
     return count;
@@ -123,10 +111,8 @@ size_t nics_count(const json_t *facts)
 static void judge_files(const json_t *facts, json_t *findings)
 {
     const json_t *nic;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "nics"), i, nic)
-    {
+    doc_each(nic, json_object_get(facts, "nics")) {
         const char *file = doc_words(nic, "file"), *state = doc_words(nic, "file_state");
 
         if (!strcmp(state, "good"))
@@ -139,30 +125,14 @@ static void judge_files(const json_t *facts, json_t *findings)
     }
 }
 
-static bool any_active(const json_t *nic)
-{
-    const json_t *port;
-    size_t i;
-
-    json_array_foreach(json_object_get(nic, "ports"), i, port)
-    {
-        if (!strcmp(doc_words(port, "state"), "ACTIVE"))
-            return true;
-    }
-    return false;
-}
-
 static void judge_ports(const json_t *facts, json_t *findings)
 {
     struct names down = {.count = 0};
     const json_t *nic;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "nics"), i, nic)
-    {
-        if (!any_active(nic))
+    doc_each(nic, json_object_get(facts, "nics"))
+        if (!doc_find(json_object_get(nic, "ports"), "state", "ACTIVE"))
             names_add(&down, doc_words(nic, "name"));
-    }
     if (down.count)
         finding_add(findings, "port-down", "/sys/class/infiniband/*/ports/*/state",
                     "No port is active of %s.", names_text(&down));
@@ -171,13 +141,10 @@ static void judge_ports(const json_t *facts, json_t *findings)
 static bool any_opened(const json_t *facts, const char *nic)
 {
     const json_t *fabric;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        if (!strcmp(doc_words(fabric, "nic"), nic) && doc_is(fabric, "opened"))
+    doc_each(fabric, json_object_get(facts, "fabrics"))
+        if (doc_equals(fabric, "nic", nic) && doc_is(fabric, "opened"))
             return true;
-    }
     return false;
 }
 
@@ -185,16 +152,13 @@ static bool any_opened(const json_t *facts, const char *nic)
 static void judge_opened(const json_t *facts, json_t *findings)
 {
     const json_t *fabric;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
+    doc_each(fabric, json_object_get(facts, "fabrics"))
         if (doc_has(fabric, "nic") && !any_opened(facts, doc_words(fabric, "nic")))
             finding_add(findings, "nic-not-opened", doc_words(fabric, "provider"),
                         "%s could not be opened (%s): %s.", doc_words(fabric, "nic"),
                         doc_words(fabric, "fabric"),
                         doc_words(json_object_get(fabric, "error"), "text"));
-    }
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -203,13 +167,10 @@ static uint64_t most_memory(const json_t *facts)
 {
     const json_t *device;
     uint64_t most = 0;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "devices"), i, device)
-    {
+    doc_each(device, json_object_get(facts, "devices"))
         if (doc_number(device, "memory") > most)
             most = doc_number(device, "memory");
-    }
     return most;
 }
 
@@ -235,14 +196,11 @@ static void judge_limits(const json_t *facts, const json_t *fabric, json_t *find
 void nics_judge(const json_t *facts, json_t *findings)
 {
     const json_t *fabric;
-    size_t i;
 
     judge_files(facts, findings);
     judge_ports(facts, findings);
     judge_opened(facts, findings);
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
+    doc_each(fabric, json_object_get(facts, "fabrics"))
         if (doc_has(fabric, "nic") && doc_is(fabric, "opened"))
             judge_limits(facts, fabric, findings);
-    }
 }

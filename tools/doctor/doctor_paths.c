@@ -14,14 +14,13 @@
 /* ---- pairs ------------------------------------------------------------------------------ */
 
 static const char *const path_order[] = {"dmabuf", "peermem", "mapped"};
-#define PATHS (sizeof(path_order) / sizeof(path_order[0]))
 
 /* 0 is the best path; "none" is last. */
 static size_t rank(const char *path)
 {
     size_t i = 0;
 
-    while (i < PATHS && strcmp(path_order[i], path))
+    while (i < COUNT(path_order) && strcmp(path_order[i], path))
         i++;
     return i;
 }
@@ -49,8 +48,9 @@ static json_t *refusals(const json_t *memory)
     json_t *list = doc_made(json_array());
     size_t i, best = rank(path_of(memory));
 
-    json_array_foreach(made, i, reason) doc_add(list, refusal(doc_words(reason, "path"), reason));
-    for (i = 0; !json_array_size(made) && i < PATHS && i < best; i++) {
+    json_array_foreach(made, i, reason)
+        doc_add(list, refusal(doc_words(reason, "path"), reason));
+    for (i = 0; !json_array_size(made) && i < COUNT(path_order) && i < best; i++) {
         reason = json_object_get(json_object_get(memory, "paths"), path_order[i]);
         if (reason && !doc_is(reason, "usable"))
             doc_add(list, refusal(path_order[i], reason));
@@ -61,10 +61,8 @@ static json_t *refusals(const json_t *memory)
 static const char *distance_of(const json_t *facts, const char *nic, const char *device)
 {
     const json_t *between, *topology = json_object_get(facts, "topology");
-    size_t i;
 
-    json_array_foreach(json_object_get(topology, "distances"), i, between)
-    {
+    doc_each(between, json_object_get(topology, "distances")) {
         const char *one = doc_words(between, "one"), *other = doc_words(between, "other");
 
         if ((!strcmp(one, nic) && !strcmp(other, device)) ||
@@ -80,8 +78,7 @@ static json_t *pair(const json_t *facts, const json_t *fabric, const json_t *mem
     json_t *described = doc_made(json_object());
     char name[32];
 
-    snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
-             doc_number(memory, "device"));
+    doc_device_words(memory, name);
     doc_set(described, "nic", doc_text(doc_words(fabric, "nic")));
     doc_set(described, "device", doc_text(name));
     doc_set(described, "simulated", json_boolean(doc_is(memory, "simulated")));
@@ -112,10 +109,9 @@ static void add_pair(json_t *pairs, json_t *pair)
     const json_t *other;
     size_t i;
 
-    json_array_foreach(pairs, i, other)
-    {
-        if (strcmp(doc_words(other, "nic"), doc_words(pair, "nic")) ||
-            strcmp(doc_words(other, "device"), doc_words(pair, "device")))
+    json_array_foreach(pairs, i, other) {
+        if (!doc_equals(other, "nic", doc_words(pair, "nic")) ||
+            !doc_equals(other, "device", doc_words(pair, "device")))
             continue;
         if (is_better(pair, other))
             json_array_set_new(pairs, i, pair);
@@ -130,16 +126,11 @@ json_t *paths_pairs(const json_t *facts)
 {
     json_t *pairs = doc_made(json_array());
     const json_t *fabric, *memory;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
-        {
+    doc_each(fabric, json_object_get(facts, "fabrics"))
+        doc_each(memory, json_object_get(fabric, "memory"))
             if (doc_has(fabric, "nic") && doc_has(memory, "device"))
                 add_pair(pairs, pair(facts, fabric, memory));
-        }
-    }
     return pairs;
 }
 
@@ -149,15 +140,13 @@ static void judge_devices(const json_t *facts, json_t *findings)
 {
     const json_t *runtime;
     char why[800] = "";
-    size_t i;
 
     if (json_array_size(json_object_get(facts, "devices")))
         return;
-    json_array_foreach(json_object_get(facts, "runtimes"), i, runtime)
-    {
+    doc_each(runtime, json_object_get(facts, "runtimes")) {
         size_t used = strlen(why);
 
-        if (!strcmp(doc_words(runtime, "iface"), "system"))
+        if (doc_equals(runtime, "iface", "system"))
             continue;
         snprintf(why + used, sizeof(why) - used, "%s%s: %s", used ? "; " : "",
                  doc_words(runtime, "iface"),
@@ -171,12 +160,10 @@ static void judge_nics(const json_t *facts, json_t *findings)
 {
     const json_t *library;
     char why[600] = "";
-    size_t i;
 
     if (nics_count(facts))
         return;
-    json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
-    {
+    doc_each(library, json_object_get(facts, "fabric_libraries")) {
         size_t used = strlen(why);
 
         if (doc_words(library, "why")[0])
@@ -191,16 +178,12 @@ static void judge_simulated(const json_t *facts, json_t *findings)
 {
     struct names names = {.count = 0};
     const json_t *device;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "devices"), i, device)
-    {
+    doc_each(device, json_object_get(facts, "devices")) {
         char name[32];
 
-        snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(device, "iface"),
-                 doc_number(device, "device"));
         if (doc_is(device, "simulated"))
-            names_add(&names, name);
+            names_add(&names, doc_device_words(device, name));
     }
     if (names.count)
         finding_add(findings, "simulated", "hmreg_device_query()", "%s: no hardware, but a test's.",
@@ -214,18 +197,14 @@ static bool cpu_moves(const json_t *facts, const char *device)
 {
     const json_t *fabric, *memory;
     char name[32];
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        if (doc_has(fabric, "nic") || strcmp(doc_words(fabric, "provider"), "ofi") ||
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
+        if (doc_has(fabric, "nic") || !doc_equals(fabric, "provider", "ofi") ||
             !strncmp(doc_words(fabric, "fabric"), "shm", 3))
             continue;
-        json_array_foreach(json_object_get(fabric, "memory"), j, memory)
-        {
-            snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
-                     doc_number(memory, "device"));
-            if (!strcmp(name, device) && strcmp(doc_words(memory, "best"), "none"))
+        doc_each(memory, json_object_get(fabric, "memory")) {
+            if (!strcmp(doc_device_words(memory, name), device) &&
+                !doc_equals(memory, "best", "none"))
                 return true;
         }
     }
@@ -252,13 +231,10 @@ static void judge_none(const json_t *facts, json_t *findings)
 {
     struct names slow = {.count = 0}, dead = {.count = 0};
     const json_t *pair;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
-    {
-        if (!strcmp(doc_words(pair, "path"), "none"))
+    doc_each(pair, json_object_get(facts, "pairs"))
+        if (doc_equals(pair, "path", "none"))
             add_name(cpu_moves(facts, doc_words(pair, "device")) ? &slow : &dead, pair);
-    }
     if (dead.count)
         finding_add(findings, "no-path", "hmreg_domain_explain(), hmreg_explain()",
                     "There is no path for %s.", pairs_text(facts, &dead));
@@ -271,7 +247,7 @@ static void judge_none(const json_t *facts, json_t *findings)
 /* Hides refusals of the path "mapped", which no NIC can use. */
 static bool is_worth_telling(const json_t *reason)
 {
-    return strcmp(doc_words(reason, "path"), "mapped") != 0;
+    return !doc_equals(reason, "path", "mapped");
 }
 
 /* The call or file from which the library derived a reason; for other reasons the query itself. */
@@ -291,7 +267,7 @@ static const char *source_of(const char *slug)
         {"no-fi-hmem", "fi_getinfo()"},
     };
 
-    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+    for (size_t i = 0; i < COUNT(sources); i++)
         if (!strcmp(sources[i][0], slug))
             return sources[i][1];
     return "hmreg_domain_explain(), hmreg_explain()";
@@ -302,16 +278,11 @@ static void tell_reason(const json_t *facts, const char *slug, const char *text,
 {
     struct names names = {.count = 0};
     const json_t *pair, *reason;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
-    {
-        json_array_foreach(json_object_get(pair, "refused"), j, reason)
-        {
-            if (!strcmp(doc_words(reason, "slug"), slug) && is_worth_telling(reason))
+    doc_each(pair, json_object_get(facts, "pairs"))
+        doc_each(reason, json_object_get(pair, "refused"))
+            if (doc_equals(reason, "slug", slug) && is_worth_telling(reason))
                 add_name(&names, pair);
-        }
-    }
     finding_add(findings, slug, source_of(slug), "%s (%s).", text, pairs_text(facts, &names));
 }
 
@@ -319,12 +290,9 @@ static void judge_reasons(const json_t *facts, json_t *findings)
 {
     json_t *told = doc_made(json_object());
     const json_t *pair, *reason;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
-    {
-        json_array_foreach(json_object_get(pair, "refused"), j, reason)
-        {
+    doc_each(pair, json_object_get(facts, "pairs")) {
+        doc_each(reason, json_object_get(pair, "refused")) {
             const char *slug = doc_words(reason, "slug");
 
             if (!slug[0] || !is_worth_telling(reason) || json_object_get(told, slug))
@@ -341,16 +309,11 @@ static void judge_reasons(const json_t *facts, json_t *findings)
 static bool any_refused(const json_t *facts, const char *path)
 {
     const json_t *pair, *reason;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
-    {
-        json_array_foreach(json_object_get(pair, "refused"), j, reason)
-        {
-            if (!strcmp(doc_words(reason, "path"), path))
+    doc_each(pair, json_object_get(facts, "pairs"))
+        doc_each(reason, json_object_get(pair, "refused"))
+            if (doc_equals(reason, "path", path))
                 return true;
-        }
-    }
     return false;
 }
 
@@ -361,10 +324,8 @@ static void judge_options(const json_t *facts, json_t *findings)
     const char *name;
 
     json_object_foreach(json_object_get(kernel, "options"), name, value)
-    {
         if (!strcmp(json_string_value(value), "n"))
             names_add(&off, name);
-    }
     if (off.count && any_refused(facts, "dmabuf"))
         finding_add(findings, "kernel-option-off", doc_words(kernel, "options_read_at"),
                     "A dmabuf path is refused, and the kernel's config has these off: %s.",
@@ -375,15 +336,13 @@ static void judge_libfabric(const json_t *facts, json_t *findings)
 {
     const json_t *library;
     unsigned major, minor;
-    size_t i;
 
     if (!nics_count(facts))
         return;
-    json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
-    {
+    doc_each(library, json_object_get(facts, "fabric_libraries")) {
         const char *version = doc_words(library, "version");
 
-        if (strcmp(doc_words(library, "provider"), "ofi") ||
+        if (!doc_equals(library, "provider", "ofi") ||
             sscanf(version, "%u.%u", &major, &minor) != 2 || major > 1 || minor >= 20)
             continue;
         finding_add(findings, "libfabric-no-dmabuf", "fi_version()",

@@ -61,17 +61,12 @@ static bool is_filtered(void)
     return status_number("\nSeccomp:", 10) == SECCOMP_MODE_FILTER;
 }
 
-static const char *file_state(const char *path)
-{
-    return !root_exists("%s", path) ? "missing" : root_opens("%s", path) ? "good" : "closed";
-}
-
 static json_t *userfaultfd(void)
 {
     json_t *found = machine_monitor();
 
     doc_set(found, "seccomp_filter", doc_made(json_boolean(is_filtered())));
-    doc_set(found, "file", doc_text(file_state("/dev/userfaultfd")));
+    doc_set(found, "file", doc_text(root_state("/dev/userfaultfd")));
     return found;
 }
 
@@ -120,10 +115,8 @@ static void judge_root(const json_t *facts, json_t *findings)
     const char *pci;
 
     json_object_foreach(json_object_get(topology, "bridges"), pci, bridge)
-    {
         if (!doc_has(bridge, "acs_redirect"))
             names_add(&unread, pci);
-    }
     if (unread.count && !doc_is(json_object_get(facts, "process"), "root"))
         finding_add(findings, "not-root", "/sys/bus/pci/devices/*/config",
                     "Whether ACS is on could not be read, for %s %s.",

@@ -236,15 +236,12 @@ static bool is_tcp(const char *fabric)
 bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric)
 {
     const json_t *before;
-    size_t i;
 
     if (!fabric->loop || fabric->nic)
         return fabric->loop;
-    json_array_foreach(list->fabrics, i, before)
-    {
+    doc_each(before, list->fabrics)
         if (is_tcp(doc_words(before, "fabric")))
             return false;
-    }
     return !strcmp(fabric->provider, "loopback") || is_tcp(fabric->name);
 }
 
@@ -267,7 +264,7 @@ json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
 
     while (strcmp(hmreg_iface_name((enum hmreg_iface)iface), doc_words(memory, "iface")))
         iface++;
-    if (!strcmp(doc_words(memory, "best"), "none"))
+    if (doc_equals(memory, "best", "none"))
         end_as(&proof, "untried", "no path is left to try");
     else if (fabric->loop->open(fabric, domain, &proof.loop, &proof.why))
         proof.result = "untried";

@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define MOST_COLUMNS 15
-#define COUNT(list)  (sizeof(list) / sizeof((list)[0]))
-
 static const char *result_of(const json_t *described)
 {
     return doc_words(json_object_get(described, "proof"), "result");
@@ -54,7 +52,7 @@ static void print_finding(const json_t *finding, size_t number)
 
 static bool is_note(const json_t *finding)
 {
-    return !strcmp(doc_words(finding, "severity"), "note");
+    return doc_equals(finding, "severity", "note");
 }
 
 static void print_findings(const json_t *document)
@@ -62,8 +60,7 @@ static void print_findings(const json_t *document)
     const json_t *finding;
     size_t i;
 
-    json_array_foreach(json_object_get(document, "findings"), i, finding)
-    {
+    json_array_foreach(json_object_get(document, "findings"), i, finding) {
         if (is_note(finding))
             return;
         if (!i)
@@ -76,10 +73,9 @@ static void print_findings(const json_t *document)
 static void print_notes_of(const json_t *document)
 {
     const json_t *finding;
-    size_t i, printed = 0;
+    size_t printed = 0;
 
-    json_array_foreach(json_object_get(document, "findings"), i, finding)
-    {
+    doc_each(finding, json_object_get(document, "findings")) {
         char mark[64];
 
         if (!is_note(finding))
@@ -97,22 +93,19 @@ static json_t *nics_of(const json_t *pairs)
 {
     json_t *names = doc_made(json_object());
     const json_t *pair;
-    size_t i;
 
-    json_array_foreach(pairs, i, pair) doc_set(names, doc_words(pair, "nic"), json_true());
+    doc_each(pair, pairs)
+        doc_set(names, doc_words(pair, "nic"), json_true());
     return names;
 }
 
 static const json_t *find_pair(const json_t *pairs, const char *device, const char *nic)
 {
     const json_t *pair;
-    size_t i;
 
-    json_array_foreach(pairs, i, pair)
-    {
-        if (!strcmp(doc_words(pair, "device"), device) && !strcmp(doc_words(pair, "nic"), nic))
+    doc_each(pair, pairs)
+        if (doc_equals(pair, "device", device) && doc_equals(pair, "nic", nic))
             return pair;
-    }
     return NULL;
 }
 
@@ -124,7 +117,7 @@ static void add_cell(struct table *table, const json_t *pair)
 
     while (marks[i][0][0] && strcmp(marks[i][0], result_of(pair)))
         i++;
-    if (!pair || !strcmp(doc_words(pair, "path"), "none"))
+    if (!pair || doc_equals(pair, "path", "none"))
         table_add(table, "%s", pair ? "none" : "-");
     else
         table_add(table, "%s%s", doc_words(pair, "path"), marks[i][1]);
@@ -135,17 +128,14 @@ static void print_matrix(const json_t *facts)
     const json_t *pairs = json_object_get(facts, "pairs"), *pair;
     json_t *nics = nics_of(pairs), *done = doc_made(json_object()), *is;
     const char *columns[MOST_COLUMNS + 1] = {"device"}, *nic;
-    size_t count = 1, i;
+    size_t count = 1;
     struct table *table;
 
     json_object_foreach(nics, nic, is)
-    {
         if (count < MOST_COLUMNS)
             columns[count++] = nic;
-    }
     table = table_new(columns, count);
-    json_array_foreach(pairs, i, pair)
-    {
+    doc_each(pair, pairs) {
         const char *device = doc_words(pair, "device");
 
         if (json_object_get(done, device))
@@ -176,10 +166,8 @@ static void print_pairs(const json_t *facts)
 static void add_runtimes(struct table *table, const json_t *facts)
 {
     const json_t *runtime;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "runtimes"), i, runtime)
-    {
+    doc_each(runtime, json_object_get(facts, "runtimes")) {
         const char *iface = doc_words(runtime, "iface");
 
         if (!strcmp(iface, "system"))
@@ -198,14 +186,11 @@ static void add_runtimes(struct table *table, const json_t *facts)
 static void add_nics(struct table *table, const json_t *facts)
 {
     const json_t *nic, *port;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "nics"), i, nic)
-    {
+    doc_each(nic, json_object_get(facts, "nics")) {
         struct names ports = {.count = 0};
 
-        json_array_foreach(json_object_get(nic, "ports"), j, port)
-        {
+        doc_each(port, json_object_get(nic, "ports")) {
             char words[64];
 
             snprintf(words, sizeof(words), "port %" PRIu64 " %.32s", doc_number(port, "port"),
@@ -222,20 +207,16 @@ static void add_nics(struct table *table, const json_t *facts)
 static void add_libraries(struct table *table, const json_t *facts)
 {
     const json_t *library, *name;
-    size_t i, j;
 
-    json_array_foreach(json_object_get(facts, "fabric_libraries"), i, library)
-    {
+    doc_each(library, json_object_get(facts, "fabric_libraries")) {
         struct names lacks = {.count = 0};
         const char *version = doc_words(library, "version"), *why = doc_words(library, "why");
 
-        if (!strcmp(doc_words(library, "provider"), "loopback"))
+        if (doc_equals(library, "provider", "loopback"))
             continue;
         table_add(table, "%s", doc_words(library, "library"));
-        json_array_foreach(json_object_get(library, "lacks"), j, name)
-        {
+        doc_each(name, json_object_get(library, "lacks"))
             names_add(&lacks, json_string_value(name));
-        }
         table_add(table, "%s%s%" PRIu64 " fabric%s%s%s%s%s", version, version[0] ? ", " : "",
                   doc_number(library, "fabrics"), doc_number(library, "fabrics") == 1 ? "" : "s",
                   why[0] ? ": " : "", why, lacks.count ? "; lacks " : "", names_text(&lacks));
@@ -246,9 +227,9 @@ static void add_names(struct table *table, const char *label, const json_t *list
 {
     struct names names = {.count = 0};
     const json_t *name;
-    size_t i;
 
-    json_array_foreach(list, i, name) names_add(&names, json_string_value(name));
+    doc_each(name, list)
+        names_add(&names, json_string_value(name));
     table_add(table, "%s", label);
     table_add(table, "%s", names.count ? names_text(&names) : none);
 }
@@ -287,22 +268,19 @@ static void describe_proofs(const json_t *fabric, char *words, size_t size)
                                              {"wrong-bytes", "; wrong bytes: "},
                                              {"untried", "; not tried: "}};
     const json_t *memory;
-    size_t used = 0, i;
+    size_t used = 0;
 
     words[0] = '\0';
     for (size_t r = 0; r < COUNT(results); r++) {
         struct names names = {.count = 0};
         const char *why = "";
 
-        json_array_foreach(json_object_get(fabric, "memory"), i, memory)
-        {
+        doc_each(memory, json_object_get(fabric, "memory")) {
             char name[64];
 
             if (strcmp(result_of(memory), results[r][0]))
                 continue;
-            snprintf(name, sizeof(name), doc_has(memory, "device") ? "%s %" PRIu64 : "host",
-                     doc_words(memory, "iface"), doc_number(memory, "device"));
-            names_add(&names, name);
+            names_add(&names, doc_device_words(memory, name));
             why = doc_words(json_object_get(memory, "proof"), "text");
         }
         if (names.count)
@@ -320,11 +298,9 @@ static void add_proofs(struct table *table, const json_t *facts)
 {
     const json_t *fabric;
     char words[1600];
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        bool loopback = !strcmp(doc_words(fabric, "provider"), "loopback");
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
+        bool loopback = doc_equals(fabric, "provider", "loopback");
 
         describe_proofs(fabric, words, sizeof(words));
         if (!words[0])

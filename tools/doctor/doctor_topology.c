@@ -11,20 +11,7 @@
 
 static const json_t *member_named(const json_t *topology, const char *name)
 {
-    const json_t *member;
-    size_t i;
-
-    json_array_foreach(json_object_get(topology, "members"), i, member)
-    {
-        if (!strcmp(doc_words(member, "name"), name))
-            return member;
-    }
-    return NULL;
-}
-
-static bool is_kind(const json_t *member, const char *kind)
-{
-    return member && !strcmp(doc_words(member, "kind"), kind);
+    return doc_find(json_object_get(topology, "members"), "name", name);
 }
 
 /* ---- distance --------------------------------------------------------------------------- */
@@ -34,14 +21,12 @@ static const char *nearest_nic(const json_t *topology, const char *device)
 {
     const char *nearest = NULL;
     const json_t *between;
-    size_t i;
 
-    json_array_foreach(json_object_get(topology, "distances"), i, between)
-    {
+    doc_each(between, json_object_get(topology, "distances")) {
         const char *distance = doc_words(between, "distance");
 
-        if (strcmp(doc_words(between, "one"), device) || !strcmp(distance, "?") ||
-            !is_kind(member_named(topology, doc_words(between, "other")), "nic"))
+        if (!doc_equals(between, "one", device) || !strcmp(distance, "?") ||
+            !doc_equals(member_named(topology, doc_words(between, "other")), "kind", "nic"))
             continue;
         if (!nearest || topology_rank(distance) < topology_rank(nearest))
             nearest = distance;
@@ -53,12 +38,11 @@ static void judge_distance(const json_t *topology, json_t *findings)
 {
     struct names far = {.count = 0};
     const json_t *member;
-    size_t i;
 
-    json_array_foreach(json_object_get(topology, "members"), i, member)
-    {
-        const char *nearest =
-            is_kind(member, "device") ? nearest_nic(topology, doc_words(member, "name")) : NULL;
+    doc_each(member, json_object_get(topology, "members")) {
+        const char *nearest = doc_equals(member, "kind", "device")
+                                  ? nearest_nic(topology, doc_words(member, "name"))
+                                  : NULL;
 
         if (nearest && !strcmp(nearest, "SYS"))
             names_add(&far, doc_words(member, "name"));
@@ -81,13 +65,10 @@ static bool redirects(const json_t *topology, const json_t *bridge)
 static bool is_above(const json_t *member, const json_t *bridge)
 {
     const json_t *above;
-    size_t i;
 
-    json_array_foreach(json_object_get(member, "bridges"), i, above)
-    {
+    doc_each(above, json_object_get(member, "bridges"))
         if (json_equal(above, bridge))
             return true;
-    }
     return false;
 }
 
@@ -96,13 +77,10 @@ static void add_redirecting(const json_t *topology, const json_t *one, const jso
                             json_t *all)
 {
     const json_t *bridge;
-    size_t i;
 
-    json_array_foreach(json_object_get(one, "bridges"), i, bridge)
-    {
+    doc_each(bridge, json_object_get(one, "bridges"))
         if (!is_above(other, bridge) && redirects(topology, bridge))
             doc_set(all, json_string_value(bridge), json_true());
-    }
 }
 
 static void judge_acs(const json_t *topology, json_t *findings)
@@ -112,20 +90,20 @@ static void judge_acs(const json_t *topology, json_t *findings)
     const json_t *between;
     const char *pci;
     json_t *is;
-    size_t i;
 
-    json_array_foreach(json_object_get(topology, "distances"), i, between)
-    {
+    doc_each(between, json_object_get(topology, "distances")) {
         const json_t *one = member_named(topology, doc_words(between, "one"));
         const json_t *other = member_named(topology, doc_words(between, "other"));
         int rank = topology_rank(doc_words(between, "distance"));
 
-        if (!is_kind(one, "device") || !is_kind(other, "nic") || rank > topology_rank("PXB"))
+        if (!doc_equals(one, "kind", "device") || !doc_equals(other, "kind", "nic") ||
+            rank > topology_rank("PXB"))
             continue;
         add_redirecting(topology, one, other, all);
         add_redirecting(topology, other, one, all);
     }
-    json_object_foreach(all, pci, is) names_add(&names, pci);
+    json_object_foreach(all, pci, is)
+        names_add(&names, pci);
     if (names.count)
         finding_add(findings, "acs-redirects", "/sys/bus/pci/devices/*/config (ACS)",
                     "ACS request redirect is on at %s, between a device and an RDMA device.",
@@ -139,13 +117,10 @@ static void judge_iommu(const json_t *topology, json_t *findings)
 {
     struct names names = {.count = 0};
     const json_t *member;
-    size_t i;
 
-    json_array_foreach(json_object_get(topology, "members"), i, member)
-    {
+    doc_each(member, json_object_get(topology, "members"))
         if (!strncmp(doc_words(member, "iommu"), "DMA", 3))
             names_add(&names, doc_words(member, "name"));
-    }
     if (names.count)
         finding_add(findings, "iommu-translates", "/sys/bus/pci/devices/*/iommu_group/type",
                     "The IOMMU translates the addresses of %s.", names_text(&names));

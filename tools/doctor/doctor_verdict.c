@@ -19,7 +19,7 @@ static const char *result_of(const json_t *described)
 
 static bool is_direct(const json_t *pair)
 {
-    return strcmp(doc_words(pair, "path"), "none") && strcmp(doc_words(pair, "path"), "mapped");
+    return !doc_equals(pair, "path", "none") && !doc_equals(pair, "path", "mapped");
 }
 
 /* Judges a pair's proof. Pairs without a direct path have other findings. */
@@ -49,30 +49,23 @@ static bool stands_for_pair(const json_t *facts, const json_t *fabric, const jso
 {
     const json_t *pair;
     char name[32];
-    size_t i;
 
-    snprintf(name, sizeof(name), "%s %" PRIu64, doc_words(memory, "iface"),
-             doc_number(memory, "device"));
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
-    {
-        if (!strcmp(doc_words(pair, "nic"), doc_words(fabric, "nic")) &&
-            !strcmp(doc_words(pair, "fabric"), doc_words(fabric, "fabric")) &&
-            !strcmp(doc_words(pair, "device"), name))
+    doc_device_words(memory, name);
+    doc_each(pair, json_object_get(facts, "pairs"))
+        if (doc_equals(pair, "nic", doc_words(fabric, "nic")) &&
+            doc_equals(pair, "fabric", doc_words(fabric, "fabric")) &&
+            doc_equals(pair, "device", name))
             return true;
-    }
     return false;
 }
 
 static bool host_is_proven(const json_t *fabric)
 {
     const json_t *memory;
-    size_t i;
 
-    json_array_foreach(json_object_get(fabric, "memory"), i, memory)
-    {
+    doc_each(memory, json_object_get(fabric, "memory"))
         if (!doc_has(memory, "device") && !strcmp(result_of(memory), "proven"))
             return true;
-    }
     return false;
 }
 
@@ -80,13 +73,10 @@ static bool host_is_proven(const json_t *fabric)
 static bool nic_is_proven(const json_t *facts, const char *nic)
 {
     const json_t *fabric;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
-    {
-        if (!strcmp(doc_words(fabric, "nic"), nic) && host_is_proven(fabric))
+    doc_each(fabric, json_object_get(facts, "fabrics"))
+        if (doc_equals(fabric, "nic", nic) && host_is_proven(fabric))
             return true;
-    }
     return false;
 }
 
@@ -102,18 +92,16 @@ static bool is_worth_telling(const json_t *facts, const json_t *fabric, const js
         return false;
     if (doc_has(fabric, "nic"))
         return !doc_has(memory, "device") && !nic_is_proven(facts, doc_words(fabric, "nic"));
-    return !strcmp(doc_words(fabric, "provider"), "loopback");
+    return doc_equals(fabric, "provider", "loopback");
 }
 
 static void judge_others(const json_t *facts, const json_t *fabric, json_t *findings)
 {
     const json_t *memory;
     char where[160];
-    size_t i;
 
     snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
-    json_array_foreach(json_object_get(fabric, "memory"), i, memory)
-    {
+    doc_each(memory, json_object_get(fabric, "memory"))
         if (is_worth_telling(facts, fabric, memory))
             finding_add(
                 findings,
@@ -121,16 +109,15 @@ static void judge_others(const json_t *facts, const json_t *fabric, json_t *find
                 where, "%s memory over %s: %s.",
                 doc_has(memory, "device") ? doc_words(memory, "iface") : "Host",
                 doc_words(fabric, "fabric"), doc_words(json_object_get(memory, "proof"), "text"));
-    }
 }
 
 void proof_judge(const json_t *facts, json_t *findings)
 {
     const json_t *pair, *fabric;
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair) judge_pair(pair, findings);
-    json_array_foreach(json_object_get(facts, "fabrics"), i, fabric)
+    doc_each(pair, json_object_get(facts, "pairs"))
+        judge_pair(pair, findings);
+    doc_each(fabric, json_object_get(facts, "fabrics"))
         judge_others(facts, fabric, findings);
 }
 
@@ -144,7 +131,7 @@ json_t *doctor_judge(const json_t *facts)
     };
     json_t *findings = doc_made(json_array());
 
-    for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++)
+    for (size_t i = 0; i < COUNT(judges); i++)
         judges[i](facts, findings);
     findings_sort(findings);
     return findings;
@@ -158,10 +145,8 @@ static struct count count_pairs(const json_t *facts)
 {
     const json_t *pair;
     struct count count = {0};
-    size_t i;
 
-    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
-    {
+    doc_each(pair, json_object_get(facts, "pairs")) {
         count.pairs++;
         count.direct += is_direct(pair);
         count.proven += is_direct(pair) && !strcmp(result_of(pair), "proven");

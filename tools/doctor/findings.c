@@ -61,14 +61,11 @@ void findings_sort(json_t *findings)
 {
     json_t *sorted = doc_made(json_array());
     const json_t *found;
-    size_t i;
 
     for (int severity = SEVERITY_BROKEN; severity >= SEVERITY_NOTE; severity--) {
-        json_array_foreach(findings, i, found)
-        {
+        doc_each(found, findings)
             if ((int)severity_of(found) == severity)
                 doc_add(sorted, json_incref((json_t *)(uintptr_t)found));
-        }
     }
     json_array_clear(findings);
     json_array_extend(findings, sorted);
@@ -79,13 +76,10 @@ enum severity findings_worst(const json_t *findings)
 {
     enum severity worst = SEVERITY_NOTE;
     const json_t *found;
-    size_t i;
 
-    json_array_foreach(findings, i, found)
-    {
+    doc_each(found, findings)
         if (severity_of(found) > worst)
             worst = severity_of(found);
-    }
     return worst;
 }
 
@@ -94,7 +88,7 @@ enum severity findings_worst(const json_t *findings)
 void findings_print_codes(void)
 {
     static const char *const columns[] = {"code", "severity", "means"};
-    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    struct table *table = table_new(columns, COUNT(columns));
 
     for (const struct finding *finding = all_findings; finding->code; finding++) {
         table_add(table, "%s", finding->code);

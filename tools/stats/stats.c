@@ -4,8 +4,7 @@
  */
 #include "tools/command.h"
 #include "tools/document.h"
-#include "tools/stats/stats_find.h"
-#include "tools/stats/stats_text.h"
+#include "tools/stats/stats.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -57,7 +56,6 @@ struct history {
 };
 
 static const char *const rated[] = {"hits", "misses", "uncached", "evictions", "invalidations"};
-#define RATED (sizeof(rated) / sizeof(rated[0]))
 
 static json_t *rates_of(const json_t *cache, const json_t *before, double seconds)
 {
@@ -66,7 +64,7 @@ static json_t *rates_of(const json_t *cache, const json_t *before, double second
     if (!before || seconds <= 0)
         return doc_made(json_null());
     rates = doc_made(json_object());
-    for (size_t i = 0; i < RATED; i++) {
+    for (size_t i = 0; i < COUNT(rated); i++) {
         double more = (double)doc_number(cache, rated[i]) - (double)doc_number(before, rated[i]);
 
         doc_set(rates, rated[i], doc_made(json_real(more > 0 ? more / seconds : 0)));
@@ -78,7 +76,7 @@ static json_t *counts_of(const json_t *cache)
 {
     json_t *counts = doc_made(json_object());
 
-    for (size_t i = 0; i < RATED; i++)
+    for (size_t i = 0; i < COUNT(rated); i++)
         doc_set(counts, rated[i], doc_made(json_integer((json_int_t)doc_number(cache, rated[i]))));
     return counts;
 }
@@ -93,19 +91,19 @@ static void rate_cache(json_t *cache, const char *name, struct history *history,
 static void rate_process(json_t *process, struct history *history, json_t *counts, double seconds)
 {
     json_t *library, *domain, *cache;
-    size_t i, j, k;
+    size_t i, k;
 
     json_array_foreach(json_object_get(process, "libraries"), i, library)
-        json_array_foreach(json_object_get(library, "domains"), j, domain)
-            json_array_foreach(json_object_get(domain, "caches"), k, cache)
-    {
-        char name[128];
+        doc_each(domain, json_object_get(library, "domains"))
+            json_array_foreach(json_object_get(domain, "caches"), k, cache) {
+                char name[128];
 
-        snprintf(name, sizeof(name), "%llu/%zu/%llu/%s/%zu",
-                 (unsigned long long)doc_number(process, "pid"), i,
-                 (unsigned long long)doc_number(domain, "number"), doc_words(cache, "iface"), k);
-        rate_cache(cache, name, history, counts, seconds);
-    }
+                snprintf(name, sizeof(name), "%llu/%zu/%llu/%s/%zu",
+                         (unsigned long long)doc_number(process, "pid"), i,
+                         (unsigned long long)doc_number(domain, "number"),
+                         doc_words(cache, "iface"), k);
+                rate_cache(cache, name, history, counts, seconds);
+            }
 }
 
 static void rate(json_t *document, struct history *history)
@@ -113,12 +111,11 @@ static void rate(json_t *document, struct history *history)
     json_t *counts = doc_made(json_object()), *process;
     struct timespec now;
     double seconds;
-    size_t i;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     seconds = (double)(now.tv_sec - history->at.tv_sec) +
               (double)(now.tv_nsec - history->at.tv_nsec) / 1e9;
-    json_array_foreach(json_object_get(document, "processes"), i, process)
+    doc_each(process, json_object_get(document, "processes"))
         rate_process(process, history, counts, seconds);
     json_decref(history->counts);
     *history = (struct history){counts, now};
@@ -184,19 +181,11 @@ static int run(const struct command *self, int argc, char **argv)
 
 /* ---- options ---------------------------------------------------------------------------- */
 
-static bool take_number(const char *value, long most, long *out)
-{
-    char *end;
-
-    *out = strtol(value, &end, 10);
-    return value[0] >= '0' && value[0] <= '9' && !*end && *out >= 1 && *out <= most;
-}
-
 static const char *take_pid(const char *value, void *options)
 {
     long pid;
 
-    if (!take_number(value, INT_MAX, &pid))
+    if (!options_number(value, 1, INT_MAX, &pid))
         return "the number of a process is accepted";
     ((struct options *)options)->pid = (pid_t)pid;
     return NULL;
@@ -206,21 +195,15 @@ static const char *take_watch(const char *value, void *options)
 {
     long seconds;
 
-    if (!take_number(value, LONGEST_WATCH, &seconds))
+    if (!options_number(value, 1, LONGEST_WATCH, &seconds))
         return "whole seconds are accepted, from 1 to 86400";
     ((struct options *)options)->seconds = (unsigned)seconds;
     return NULL;
 }
 
-static const char *take_json(const char *value, void *options)
-{
-    ((struct options *)options)->json = true;
-    return NULL;
-}
-
 static const struct option_def options[] = {
     {"watch", "SECONDS", "look again after so long, until interrupted", take_watch},
-    {"json", NULL, "JSON instead of tables; its keys are in hmreg-stats(1)", take_json},
+    {"json", NULL, "JSON instead of tables; its keys are in hmreg-stats(1)", options_take_json},
     {0},
 };
 

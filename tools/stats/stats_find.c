@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats_find.h. A library's stats page is a memfd with a fixed name among its process's
- * descriptors. A descriptor or process may disappear at any moment; it is then skipped.
+ * Finds the processes that use hmreg. A library's stats page is a memfd with a fixed name among its
+ * process's descriptors. A descriptor or process may disappear at any moment; it is then skipped.
  */
-#include "tools/stats/stats_find.h"
+#include "tools/stats/stats.h"
 
 #include "tools/document.h"
 #include "tools/stats/stats_view.h"
@@ -42,7 +42,7 @@ static void set_evictions(json_t *cache, const uint64_t *counts)
     json_t *by_cause = doc_made(json_object());
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+    for (size_t i = 0; i < COUNT(causes); i++) {
         set_number(by_cause, causes[i].key, counts[causes[i].count]);
         sum += counts[causes[i].count];
     }
@@ -97,7 +97,7 @@ static json_t *describe_cache(const struct view_cache *view)
 
     doc_set(cache, "iface", doc_text(hmreg_iface_name(view->iface)));
     doc_set(cache, "device", doc_device(view->device));
-    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+    for (size_t i = 0; i < COUNT(plain); i++)
         set_number(cache, plain[i].key, view->counts[plain[i].count]);
     set_evictions(cache, view->counts);
     doc_set(cache, "limit_regions", doc_count(view->counts[STATS_LIMIT_REGIONS], HMREG_LIMIT_NONE));

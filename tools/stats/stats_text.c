@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stats_text.h. A cache without any request so far gets no row.
+ * Prints the document of `hmreg stats`. A cache without any request so far gets no row.
  */
-#include "tools/stats/stats_text.h"
+#include "tools/stats/stats.h"
 
 #include "tools/document.h"
 #include "tools/table.h"
@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 /* ---- words ------------------------------------------------------------------------------ */
 
@@ -44,22 +42,25 @@ static void add_count(struct table *table, const json_t *object, const char *key
 
 static void add_cache(struct table *table, const json_t *domain, const json_t *cache)
 {
+    char name[32];
+
     table_add(table, "%" PRIu64, doc_number(domain, "number"));
     if (doc_has(cache, "device"))
-        table_add(table, "%s %" PRIu64, doc_words(cache, "iface"), doc_number(cache, "device"));
+        table_add(table, "%s", doc_device_words(cache, name));
     else
         table_add(table, "%s, host", doc_words(cache, "iface"));
 }
 
 /* Iterates over the caches of a library that get a row, with their domains. */
-#define FOR_EACH_CACHE(library, domain, cache, i, j)                                               \
-    json_array_foreach(json_object_get(library, "domains"), i, domain)                             \
-        json_array_foreach(json_object_get(domain, "caches"), j, cache) if (was_used(cache))
+#define FOR_EACH_CACHE(library, domain, cache)                                                     \
+    doc_each(domain, json_object_get(library, "domains"))                                          \
+        doc_each(cache, json_object_get(domain, "caches"))                                         \
+            if (was_used(cache))
 
 /* Prints a table, if it has rows, after an empty line. */
-static void print_table(struct table *table, size_t rows)
+static void print_table(struct table *table)
 {
-    if (rows)
+    if (table_has_rows(table))
         putchar('\n');
     table_print(table);
 }
@@ -98,9 +99,9 @@ static bool any_has(const json_t *library, const char *key)
 {
     const json_t *domain, *cache;
     uint64_t sum = 0;
-    size_t i, j;
 
-    FOR_EACH_CACHE(library, domain, cache, i, j) sum |= doc_number(cache, key);
+    FOR_EACH_CACHE(library, domain, cache)
+        sum |= doc_number(cache, key);
     return sum;
 }
 
@@ -121,7 +122,7 @@ static void print_counts(const json_t *library)
     const char *columns[7 + COUNT(rare)] = {">domain", "cache",     ">regions", ">bytes",
                                             ">hits",   ">hit rate", ">misses"};
     const char *keys[COUNT(rare)];
-    size_t i, j, rows = 0, count = 0;
+    size_t count = 0;
     const json_t *domain, *cache;
     struct table *table;
 
@@ -132,14 +133,12 @@ static void print_counts(const json_t *library)
         keys[count++] = rare[k].key;
     }
     table = table_new(columns, 7 + count);
-    FOR_EACH_CACHE(library, domain, cache, i, j)
-    {
+    FOR_EACH_CACHE(library, domain, cache) {
         add_usual(table, domain, cache);
         for (size_t k = 0; k < count; k++)
             add_count(table, cache, keys[k]);
-        rows++;
     }
-    print_table(table, rows);
+    print_table(table);
 }
 
 static void print_causes(const json_t *library)
@@ -148,22 +147,19 @@ static void print_causes(const json_t *library)
                                           ">no memory", ">no room", ">no key"};
     struct table *table = table_new(columns, COUNT(columns));
     const json_t *domain, *cache;
-    size_t i, j, rows = 0;
 
-    FOR_EACH_CACHE(library, domain, cache, i, j)
-    {
+    FOR_EACH_CACHE(library, domain, cache) {
         const json_t *causes = json_object_get(cache, "evictions_by_cause");
 
         if (!doc_number(cache, "evictions"))
             continue;
         add_cache(table, domain, cache);
-        rows++;
         add_count(table, causes, "limit");
         add_count(table, causes, "memory");
         add_count(table, causes, "room");
         add_count(table, causes, "keys");
     }
-    print_table(table, rows);
+    print_table(table);
 }
 
 /* ---- how long registrations took -------------------------------------------------------- */
@@ -173,10 +169,8 @@ static double time_below(const json_t *registrations, double part)
 {
     double wanted = part * (double)doc_number(registrations, "timed"), sum = 0;
     const json_t *time;
-    size_t i;
 
-    json_array_foreach(json_object_get(registrations, "times"), i, time)
-    {
+    doc_each(time, json_object_get(registrations, "times")) {
         uint64_t from = doc_number(time, "from_ns");
 
         sum += (double)doc_number(time, "count");
@@ -193,17 +187,14 @@ static void print_times(const json_t *library)
     struct table *table = table_new(columns, COUNT(columns));
     const json_t *domain, *cache;
     char words[32];
-    size_t i, j, rows = 0;
 
-    FOR_EACH_CACHE(library, domain, cache, i, j)
-    {
+    FOR_EACH_CACHE(library, domain, cache) {
         const json_t *registrations = json_object_get(cache, "registrations");
         uint64_t timed = doc_number(registrations, "timed");
 
         if (!timed)
             continue;
         add_cache(table, domain, cache);
-        rows++;
         add_count(table, registrations, "timed");
         table_add(table, "%s",
                   time_words((double)doc_number(registrations, "ns") / (double)timed, words));
@@ -211,7 +202,7 @@ static void print_times(const json_t *library)
         table_add(table, "%s", time_words(time_below(registrations, 0.99), words));
         table_add(table, "%s", time_words((double)doc_number(registrations, "longest_ns"), words));
     }
-    print_table(table, rows);
+    print_table(table);
 }
 
 /* ---- since the last reading ------------------------------------------------------------- */
@@ -223,20 +214,17 @@ static void print_rates(const json_t *library)
     static const char *const rates[] = {"hits", "misses", "evictions", "invalidations"};
     struct table *table = table_new(columns, COUNT(columns));
     const json_t *domain, *cache;
-    size_t i, j, rows = 0;
 
-    FOR_EACH_CACHE(library, domain, cache, i, j)
-    {
+    FOR_EACH_CACHE(library, domain, cache) {
         const json_t *rate = json_object_get(cache, "per_second");
 
         if (!json_is_object(rate))
             continue;
         add_cache(table, domain, cache);
-        rows++;
         for (size_t k = 0; k < COUNT(rates); k++)
             table_add(table, "%.0f", json_number_value(json_object_get(rate, rates[k])));
     }
-    print_table(table, rows);
+    print_table(table);
 }
 
 /* ---- libraries and processes ------------------------------------------------------------ */
@@ -270,9 +258,9 @@ static void print_unsteady(const json_t *library)
 {
     const json_t *domain, *cache;
     unsigned unsteady = 0;
-    size_t i, j;
 
-    FOR_EACH_CACHE(library, domain, cache, i, j) unsteady += !doc_is(cache, "steady");
+    FOR_EACH_CACHE(library, domain, cache)
+        unsteady += !doc_is(cache, "steady");
     if (unsteady)
         print_paragraph("", "Some of these numbers do not belong together: a cache was being "
                             "changed each time it was looked at, or its process ended in a "
@@ -283,19 +271,19 @@ static void print_library(const json_t *library)
 {
     const json_t *domains = json_object_get(library, "domains"), *domain;
     char line[128];
-    size_t i;
 
     if (doc_has(library, "error")) {
         print_paragraph("What it shows cannot be read: ", doc_words(library, "error"));
         return;
     }
     snprintf(line, sizeof(line), "hmreg %s, monitor %s", doc_words(library, "hmreg"),
-             strcmp(doc_words(library, "monitor"), "default") ? doc_words(library, "monitor")
-                                                              : "not chosen yet");
+             !doc_equals(library, "monitor", "default") ? doc_words(library, "monitor")
+                                                        : "not chosen yet");
     print_paragraph("", line);
     if (!json_array_size(domains))
         print_paragraph("", "no domain is open");
-    json_array_foreach(domains, i, domain) print_domain(domain);
+    doc_each(domain, domains)
+        print_domain(domain);
     print_counts(library);
     print_causes(library);
     print_times(library);
@@ -308,12 +296,12 @@ static void print_process(const json_t *process)
 {
     const json_t *library;
     char line[64];
-    size_t i;
 
     snprintf(line, sizeof(line), "Process %" PRIu64 ", %s", doc_number(process, "pid"),
              doc_words(process, "name"));
     print_heading(line);
-    json_array_foreach(json_object_get(process, "libraries"), i, library) print_library(library);
+    doc_each(library, json_object_get(process, "libraries"))
+        print_library(library);
 }
 
 static void print_unreadable(const json_t *document)
@@ -332,15 +320,15 @@ void stats_print_text(const json_t *document)
 {
     const json_t *processes = json_object_get(document, "processes"), *process, *failure;
     char line[64];
-    size_t i;
 
     snprintf(line, sizeof(line), "hmreg %s, %s", doc_words(document, "hmreg"),
              doc_words(document, "time"));
     print_line(line);
-    json_array_foreach(processes, i, process) print_process(process);
+    doc_each(process, processes)
+        print_process(process);
     if (!json_array_size(processes) && !json_array_size(json_object_get(document, "failures")))
         print_line("No process shows counters of hmreg.");
     print_unreadable(document);
-    json_array_foreach(json_object_get(document, "failures"), i, failure)
+    doc_each(failure, json_object_get(document, "failures"))
         print_line(json_string_value(failure));
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Finds the processes that use hmreg in /proc, and reads the statistics that each publishes, as
- * JSON (hmreg-stats(1)).
+ * The parts of `hmreg stats`: finds the processes that use hmreg in /proc, and reads the statistics
+ * that each publishes, as JSON (hmreg-stats(1)); prints that document as tables.
  */
-#ifndef HMREG_TOOLS_STATS_STATS_FIND_H
-#define HMREG_TOOLS_STATS_STATS_FIND_H
+#ifndef HMREG_TOOLS_STATS_STATS_H
+#define HMREG_TOOLS_STATS_STATS_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,5 +17,7 @@ void stats_find_all(json_t *document);
 /* The same for one process. False, with the reason in why: it does not exist, may not be inspected,
  * or publishes no statistics. */
 bool stats_find_one(json_t *document, pid_t pid, char why[512]);
+
+void stats_print_text(const json_t *document);
 
 #endif
