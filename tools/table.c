@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See table.h. libsmartcols aligns, wraps and escapes; this file adds the breaks between words, the
- * indentation and the blocks.
+ * See table.h. libsmartcols aligns columns, sets wrapped cells and escapes; the line breaks are
+ * chosen here, since its callbacks for that changed between Debian 12's version and Debian 13's.
  */
 #include "tools/table.h"
 
@@ -23,8 +23,8 @@ struct table {
     struct libscols_table *table;
     struct libscols_line *row;
     size_t count, cells;
-    size_t
-        least; /* the width of the last column that its cells ask for; it gets all that is left */
+    size_t last;  /* the width of the last column */
+    size_t least; /* to which it may be wrapped */
     int indent;
 };
 
@@ -67,46 +67,50 @@ static size_t width_of(const char *words, size_t bytes)
     return width;
 }
 
-static size_t least_width(const struct libscols_column *column, const char *words, void *user)
+/* The bytes of words that fit in a width, up to a space if there is one. */
+static size_t bytes_that_fit(const char *words, size_t width)
 {
-    const struct table *table = user;
-    size_t bytes = strlen(words);
+    size_t space = 0, at = 0, used = 0;
 
-    return bytes < table->least ? bytes : table->least;
+    for (; words[at]; at++) {
+        if (width_of(words + at, 1) && used++ == width)
+            return space ? space : at;
+        if (words[at] == ' ')
+            space = at;
+    }
+    return at;
 }
 
-/* Ends a line at its last space; without one, libsmartcols breaks the word. */
-static char *next_line(const struct libscols_column *column, char *words, void *user)
+/* A copy with line breaks. */
+static char *wrapped(const char *words, size_t width)
 {
-    size_t width = scols_column_get_width(column), bytes = strlen(words);
+    char *text = made(malloc(2 * strlen(words) + 1)), *to = text;
 
-    if (width_of(words, bytes) <= width)
-        return NULL;
-    while (bytes && (words[bytes] != ' ' || width_of(words, bytes) > width))
-        bytes--;
-    if (!bytes)
-        return NULL;
-    words[bytes] = '\0';
-    return words + bytes + 1;
+    for (;;) {
+        size_t bytes = bytes_that_fit(words, width);
+
+        to = mempcpy(to, words, bytes);
+        words += bytes + strspn(words + bytes, " ");
+        *to++ = *words ? '\n' : '\0';
+        if (!*words)
+            return text;
+    }
 }
 
 struct table *table_new(const char *const *columns, size_t count)
 {
     struct table *table = made(calloc(1, sizeof(*table)));
-    struct libscols_column *column = NULL;
 
     *table = (struct table){
         .table = made(scols_new_table()), .count = count, .least = LEAST_WRAP, .indent = INDENT};
     scols_table_set_column_separator(table->table, GAP);
+    scols_table_set_termforce(table->table, SCOLS_TERMFORCE_NEVER);
     for (size_t i = 0; i < count; i++) {
         bool right = columns[i][0] == '>';
 
-        column = made(scols_table_new_column(table->table, columns[i] + right, 0,
-                                             right ? SCOLS_FL_RIGHT : 0));
-    }
-    if (line_width() && !scols_column_is_right(column)) {
-        scols_column_set_flags(column, SCOLS_FL_WRAP);
-        scols_column_set_wrapfunc(column, least_width, next_line, table);
+        made(scols_table_new_column(table->table, columns[i] + right, 0,
+                                    right ? SCOLS_FL_RIGHT : 0));
+        table->last = width_of(columns[i] + right, strlen(columns[i] + right));
     }
     return table;
 }
@@ -125,6 +129,8 @@ void table_add(struct table *table, const char *format, ...)
         table->row = made(scols_table_new_line(table->table, NULL));
     if (scols_line_refer_data(table->row, column, cell))
         made(NULL);
+    if (column + 1 == table->count && width_of(cell, strlen(cell)) > table->last)
+        table->last = width_of(cell, strlen(cell));
 }
 
 bool table_has_rows(const struct table *table)
@@ -132,23 +138,43 @@ bool table_has_rows(const struct table *table)
     return table->cells > 0;
 }
 
-static char *text_of(struct table *table, size_t width)
+static char *text_of(struct table *table)
 {
     char *text = NULL;
 
-    scols_table_set_termforce(table->table, width ? SCOLS_TERMFORCE_ALWAYS : SCOLS_TERMFORCE_NEVER);
-    scols_table_set_termwidth(table->table, width);
     if (scols_print_table_to_string(table->table, &text))
         made(NULL);
     return text;
 }
 
-static bool fits(const char *text, size_t width)
+static size_t longest_line(const char *text)
 {
+    size_t longest = 0;
+
     for (size_t bytes; *text; text += bytes + (text[bytes] == '\n')) {
         bytes = strcspn(text, "\n");
-        if (width_of(text, bytes) > width)
-            return false;
+        longest = width_of(text, bytes) > longest ? width_of(text, bytes) : longest;
+    }
+    return longest;
+}
+
+/* Wraps the last column so that the longest line, of this length, fits. False: it cannot. */
+static bool wrap(struct table *table, size_t length, size_t width)
+{
+    struct libscols_column *last = scols_table_get_column(table->table, table->count - 1);
+    size_t others = length - table->last;
+    struct libscols_line *row;
+
+    if (scols_column_is_right(last) || table->last <= table->least || others + table->least > width)
+        return false;
+    scols_column_set_flags(last, SCOLS_FL_WRAP);
+    scols_column_set_wrapfunc(last, scols_wrapnl_chunksize, scols_wrapnl_nextchunk, NULL);
+    scols_column_set_safechars(last, "\n");
+    for (size_t i = 0; (row = scols_table_get_line(table->table, i)); i++) {
+        const char *cell = scols_cell_get_data(scols_line_get_cell(row, table->count - 1));
+
+        if (scols_line_refer_data(row, table->count - 1, wrapped(cell, width - others)))
+            made(NULL);
     }
     return true;
 }
@@ -191,11 +217,17 @@ static void print_as_blocks(struct table *table)
 void table_print(struct table *table)
 {
     size_t limit = line_width(), width = limit > INDENT ? limit - (size_t)table->indent : limit;
-    char *text = table->cells ? text_of(table, width) : NULL;
+    char *text = table->cells ? text_of(table) : NULL;
+    size_t length = text ? longest_line(text) : 0;
 
-    if (text && width && table->count > 2 && !fits(text, width))
+    if (width && length > width && wrap(table, length, width)) {
+        free(text);
+        text = text_of(table);
+    } else if (width && length > width && table->count > 2) {
         print_as_blocks(table);
-    else if (text)
+        table->cells = 0;
+    }
+    if (table->cells)
         print_as_columns(text, table->indent);
     free(text);
     scols_unref_table(table->table);
