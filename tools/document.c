@@ -189,6 +189,38 @@ const char *doc_bytes_words(uint64_t bytes, char buf[32])
     return buf;
 }
 
+#define MOST_CHARACTERS 100
+
+void names_add(struct names *names, const char *name)
+{
+    size_t used = strlen(names->text);
+
+    names->count++;
+    if (used && used + strlen(name) + 2 > MOST_CHARACTERS) {
+        names->left_out++;
+        return;
+    }
+    snprintf(names->text + used, sizeof(names->text) - used, "%s%.100s", used ? ", " : "", name);
+}
+
+void names_add_list(struct names *names, const json_t *list)
+{
+    const json_t *name;
+
+    doc_each(name, list)
+        names_add(names, json_string_value(name));
+}
+
+const char *names_text(struct names *names)
+{
+    size_t used = strlen(names->text);
+
+    if (names->left_out)
+        snprintf(names->text + used, sizeof(names->text) - used, " and %zu more", names->left_out);
+    names->left_out = 0;
+    return names->text;
+}
+
 void doc_print_json(const json_t *document)
 {
     json_dumpf(document, stdout, JSON_INDENT(2));

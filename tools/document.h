@@ -43,6 +43,15 @@ const char *doc_device_words(const json_t *object, char buf[32]);
 /* "16 GiB", "640 B"; and a count as text, "no limit" for null. */
 const char *doc_bytes_words(uint64_t bytes, char buf[32]);
 
+/* A list of names in a sentence: "mlx5_0, mlx5_1 and 6 more". */
+struct names {
+    char text[160];
+    size_t count, left_out;
+};
+void names_add(struct names *names, const char *name);
+void names_add_list(struct names *names, const json_t *list); /* of strings */
+const char *names_text(struct names *names);
+
 /* for (each item of an array); item: a variable. */
 #define doc_each(item, list)                                                                       \
     for (size_t item##_i = 0; ((item) = json_array_get(list, item##_i)); item##_i++)

@@ -145,9 +145,8 @@ static void add_fabric(struct table *table, const struct line *line)
 
 static void print_fabrics(const json_t *fabrics)
 {
-    static const char *const columns[] = {"fabric",  "domain",          ">key",
-                                          ">ranges", ">longest region", "demands (mr_mode)"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("fabric", "domain", ">key", ">ranges", ">longest region",
+                                    "demands (mr_mode)", NULL);
 
     print_heading("Fabrics");
     for (size_t i = 0; i < json_array_size(fabrics);) {
@@ -212,9 +211,8 @@ static void add_memory(struct table *table, const struct line *line, json_t *not
 
 static void print_memory(const json_t *fabrics)
 {
-    static const char *const columns[] = {"fabric", "domain",  "memory of", "system",
-                                          "dmabuf", "peermem", "mapped"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table =
+        table_new("fabric", "domain", "memory of", "system", "dmabuf", "peermem", "mapped", NULL);
     json_t *notes = doc_made(json_array());
 
     print_heading("Memory each fabric can register, by path");

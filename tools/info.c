@@ -37,9 +37,8 @@ static void add_notes(struct table *table, const char *library, const char *why)
 
 static void print_runtimes(const json_t *document)
 {
-    static const char *const columns[] = {"iface", "usable", ">devices", "version",
-                                          "library and notes"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table =
+        table_new("iface", "usable", ">devices", "version", "library and notes", NULL);
     const json_t *runtime;
 
     print_heading("Runtimes");
@@ -69,10 +68,9 @@ static void add_device(struct table *table, const json_t *device)
 
 static void print_devices(const json_t *document)
 {
-    static const char *const columns[] = {"device", "PCI address", ">memory",
-                                          "dmabuf", "sort",        "name"};
     const json_t *devices = json_object_get(document, "devices"), *device;
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table =
+        table_new("device", "PCI address", ">memory", "dmabuf", "sort", "name", NULL);
 
     print_heading("Devices");
     if (!json_array_size(devices))
@@ -84,8 +82,7 @@ static void print_devices(const json_t *document)
 
 static void print_libraries(const json_t *document)
 {
-    static const char *const columns[] = {"library", "version", ">fabrics", "note"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("library", "version", ">fabrics", "note", NULL);
     const json_t *library;
 
     print_heading("Fabric libraries");
@@ -135,9 +132,8 @@ static void add_active(struct table *table, const json_t *monitor)
 
 static void print_limits(const json_t *document)
 {
-    static const char *const columns[] = {"limit", "value"};
     const json_t *limits = json_object_get(document, "limits");
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("limit", "value", NULL);
 
     print_heading("Limits");
     table_add(table, "locked memory (ulimit -l)");
@@ -157,8 +153,7 @@ static void print_limits(const json_t *document)
 
 static void print_environment(const json_t *document)
 {
-    static const char *const columns[] = {"variable", "value"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("variable", "value", NULL);
     const json_t *value;
     const char *name;
 

@@ -7,7 +7,6 @@
 #include "tools/prover.h"
 
 #include "tools/command.h"
-#include "tools/doctor/doctor_proof.h"
 #include "tools/fabrics.h"
 
 #include <errno.h>

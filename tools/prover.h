@@ -7,7 +7,7 @@
 #ifndef HMREG_TOOLS_PROVER_H
 #define HMREG_TOOLS_PROVER_H
 
-#include <jansson.h>
+#include "tools/fabric.h"
 
 #define PROVER_ARGUMENT "--prove-for-parent" /* the only argument of that process */
 #define PROVER_PATIENCE 60                   /* seconds without a line, default */
@@ -18,5 +18,10 @@ void prover_run(json_t *facts, int patience);
 
 /* In the separate process: runs the proofs and reports to the parent. Returns the exit status. */
 int prover_main(void);
+
+/* Is a fabric worth a proof? And, while it is open, the proof for one of its memories. */
+bool proof_is_worth_it(const struct fabric_list *list, const struct fabric *fabric);
+json_t *proof_try(struct fabric_list *list, const struct fabric *fabric,
+                  struct hmreg_domain *domain, const json_t *memory);
 
 #endif

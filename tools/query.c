@@ -302,11 +302,8 @@ static void add_range(struct table *table, const json_t *memory, const json_t *r
 
 static void print_memory(const json_t *document)
 {
-    static const char *const columns[] = {
-        "device",     "part",     "range",     "PCI address", "kind",
-        "allocation", "identity", ">segments", "CPU",         "export",
-    };
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("device", "part", "range", "PCI address", "kind", "allocation",
+                                    "identity", ">segments", "CPU", "export", NULL);
     json_t *notes = doc_made(json_array());
     const json_t *memory, *range;
 

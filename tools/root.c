@@ -107,28 +107,6 @@ size_t root_bytes(void *buf, size_t size, const char *format, ...)
     return got < 0 ? 0 : (size_t)got;
 }
 
-static bool number_of(const char *path, uint64_t *out)
-{
-    char words[32], *end;
-    unsigned long long number;
-
-    if (!text_of(path, words, sizeof(words)) || words[0] < '0' || words[0] > '9')
-        return false;
-    number = strtoull(words, &end, 0);
-    if (*end)
-        return false;
-    *out = number;
-    return true;
-}
-
-bool root_number(uint64_t *out, const char *format, ...)
-{
-    char path[PATH_MAX];
-
-    FULL_PATH(path, format);
-    return number_of(path, out);
-}
-
 /* ---- links ------------------------------------------------------------------------------ */
 
 static bool real_of(const char *path, char *buf, size_t size)
@@ -145,32 +123,12 @@ static bool real_of(const char *path, char *buf, size_t size)
     return true;
 }
 
-static bool target_of(const char *path, char *buf, size_t size)
-{
-    char found[PATH_MAX];
-    const char *name;
-
-    if (!real_of(path, found, sizeof(found)))
-        return false;
-    name = strrchr(found, '/');
-    snprintf(buf, size, "%.*s", (int)size - 1, name ? name + 1 : found);
-    return true;
-}
-
 bool root_real(char *buf, size_t size, const char *format, ...)
 {
     char path[PATH_MAX];
 
     FULL_PATH(path, format);
     return real_of(path, buf, size);
-}
-
-bool root_target(char *buf, size_t size, const char *format, ...)
-{
-    char path[PATH_MAX];
-
-    FULL_PATH(path, format);
-    return target_of(path, buf, size);
 }
 
 /* ---- facts ------------------------------------------------------------------------------ */
@@ -185,19 +143,25 @@ json_t *root_text_fact(const char *format, ...)
 
 json_t *root_number_fact(const char *format, ...)
 {
-    char path[PATH_MAX];
-    uint64_t number;
+    char path[PATH_MAX], words[32] = "", *end;
+    unsigned long long number;
 
     FULL_PATH(path, format);
-    return number_of(path, &number) ? doc_count(number, UINT64_MAX) : doc_made(json_null());
+    text_of(path, words, sizeof(words));
+    number = strtoull(words, &end, 0);
+    return words[0] < '0' || words[0] > '9' || *end ? doc_made(json_null())
+                                                    : doc_count(number, UINT64_MAX);
 }
 
 json_t *root_target_fact(const char *format, ...)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1];
+    char path[PATH_MAX], found[PATH_MAX], *name;
 
     FULL_PATH(path, format);
-    return target_of(path, name, sizeof(name)) ? doc_text(name) : doc_made(json_null());
+    if (!real_of(path, found, sizeof(found)))
+        return doc_made(json_null());
+    name = strrchr(found, '/');
+    return doc_text(name ? name + 1 : found);
 }
 
 /* ---- folders ---------------------------------------------------------------------------- */

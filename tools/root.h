@@ -27,13 +27,11 @@ const char *root_state(const char *path);
 bool root_read(char *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
 /* Reads a file's bytes; returns how many. */
 size_t root_bytes(void *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
-bool root_number(uint64_t *out, const char *format, ...) ROOT_FORMAT(2);
 
-/* The path with links resolved; and the last component of that. */
+/* The path with links resolved. */
 bool root_real(char *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
-bool root_target(char *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
 
-/* A file's content as a fact: a string, a number, or null. */
+/* A file's text or number, or the last component of a link's path; null without it. */
 json_t *root_text_fact(const char *format, ...) ROOT_FORMAT(1);
 json_t *root_number_fact(const char *format, ...) ROOT_FORMAT(1);
 json_t *root_target_fact(const char *format, ...) ROOT_FORMAT(1);

@@ -97,21 +97,28 @@ static char *wrapped(const char *words, size_t width)
     }
 }
 
-struct table *table_new(const char *const *columns, size_t count)
+void table_add_column(struct table *table, const char *heading)
+{
+    bool right = heading[0] == '>';
+
+    made(scols_table_new_column(table->table, heading + right, 0, right ? SCOLS_FL_RIGHT : 0));
+    table->last = width_of(heading + right, strlen(heading + right));
+    table->count++;
+}
+
+struct table *table_new(const char *heading, ...)
 {
     struct table *table = made(calloc(1, sizeof(*table)));
+    va_list args;
 
-    *table = (struct table){
-        .table = made(scols_new_table()), .count = count, .least = LEAST_WRAP, .indent = INDENT};
+    *table =
+        (struct table){.table = made(scols_new_table()), .least = LEAST_WRAP, .indent = INDENT};
     scols_table_set_column_separator(table->table, GAP);
     scols_table_set_termforce(table->table, SCOLS_TERMFORCE_NEVER);
-    for (size_t i = 0; i < count; i++) {
-        bool right = columns[i][0] == '>';
-
-        made(scols_table_new_column(table->table, columns[i] + right, 0,
-                                    right ? SCOLS_FL_RIGHT : 0));
-        table->last = width_of(columns[i] + right, strlen(columns[i] + right));
-    }
+    va_start(args, heading);
+    for (; heading; heading = va_arg(args, const char *))
+        table_add_column(table, heading);
+    va_end(args);
     return table;
 }
 
@@ -239,8 +246,7 @@ void table_print(struct table *table)
 /* A table of one row: the mark, and the words wrapped beside it. */
 static struct table *row(int indent, const char *mark, const char *words)
 {
-    static const char *const columns[] = {">", ""};
-    struct table *table = table_new(columns + !*mark, 1 + !!*mark);
+    struct table *table = *mark ? table_new(">", "", NULL) : table_new("", NULL);
 
     table->indent = indent;
     table->least = 1;

@@ -27,8 +27,10 @@ void print_line(const char *words);
 /* A paragraph, its lines indented; the first begins with mark, e.g. "[1] ". */
 void print_paragraph(const char *mark, const char *words);
 
-/* columns: the headings; one that begins with '>' is aligned to the right. */
-struct table *table_new(const char *const *columns, size_t count);
+/* The arguments are headings, the last one is NULL; one that begins with '>' is aligned right. */
+struct table *table_new(const char *heading, ...) __attribute__((sentinel));
+/* Another column, before the first cell. */
+void table_add_column(struct table *table, const char *heading);
 
 /* The next cell; rows fill from the left. */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_COLUMNS 16
+#define MOST_COLUMNS 15
 
 /* ---- document --------------------------------------------------------------------------- */
 
@@ -40,9 +40,8 @@ static json_t *describe(struct hmreg *lib, const void *no_options)
 
 static void print_members(const json_t *members)
 {
-    static const char *const columns[] = {"name", "PCI address", "host bridge", "NUMA node",
-                                          "sort"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table =
+        table_new("name", "PCI address", "host bridge", "NUMA node", "sort", NULL);
     const json_t *member;
 
     doc_each(member, members) {
@@ -61,14 +60,11 @@ static void print_members(const json_t *members)
 
 static void print_matrix(const json_t *members)
 {
-    size_t count = json_array_size(members),
-           columns = count < MOST_COLUMNS ? count : MOST_COLUMNS - 1;
-    const char *names[MOST_COLUMNS] = {""};
-    struct table *table;
+    size_t count = json_array_size(members), columns = count < MOST_COLUMNS ? count : MOST_COLUMNS;
+    struct table *table = table_new("", NULL);
 
     for (size_t i = 0; i < columns; i++)
-        names[i + 1] = doc_words(json_array_get(members, i), "name");
-    table = table_new(names, columns + 1);
+        table_add_column(table, doc_words(json_array_get(members, i), "name"));
     for (size_t row = 0; row < count; row++) {
         const json_t *one = json_array_get(members, row);
 
@@ -84,8 +80,7 @@ static void print_matrix(const json_t *members)
 
 static void print_legend(const json_t *legend)
 {
-    static const char *const columns[] = {"distance", "means"};
-    struct table *table = table_new(columns, 2);
+    struct table *table = table_new("distance", "means", NULL);
     const json_t *meaning;
     const char *name;
 

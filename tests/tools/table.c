@@ -21,8 +21,7 @@ static void assert_prints(void (*print)(void), unsigned columns, const char *exp
 
 static void print_animals(void)
 {
-    static const char *const columns[] = {"name", ">legs", "says"};
-    struct table *table = table_new(columns, 3);
+    struct table *table = table_new("name", ">legs", "says", NULL);
 
     table_add(table, "cat");
     table_add(table, "%d", 4);
@@ -51,8 +50,7 @@ static void terminal_just_wide_enough__columns(void **state)
 
 static void print_talker(void)
 {
-    static const char *const columns[] = {"name", "says"};
-    struct table *table = table_new(columns, 2);
+    struct table *table = table_new("name", "says", NULL);
 
     table_add(table, "parrot");
     table_add(table, "one two three four five six seven abcdefghijklmnopqrstuvwxyz0123456789");
@@ -83,8 +81,7 @@ static void narrower_terminal__blocks(void **state)
 
 static void print_foreign(void)
 {
-    static const char *const columns[] = {"a", "b"};
-    struct table *table = table_new(columns, 2);
+    struct table *table = table_new("a", "b", NULL);
 
     table_add(table, "\xc3\xa4\xc3\xb6");
     table_add(table, "x");
@@ -100,8 +97,7 @@ static void utf8__counts_characters(void **state)
 
 static void print_hostile(void)
 {
-    static const char *const columns[] = {"name\033[2J", "says"};
-    struct table *table = table_new(columns, 2);
+    struct table *table = table_new("name\033[2J", "says", NULL);
 
     table_add(table, "\033]0;me\007");
     table_add(table, "one\ntwo\x7f \xc2\x9b"
@@ -124,9 +120,7 @@ static void control_characters__escaped(void **state)
 
 static void print_empty(void)
 {
-    static const char *const columns[] = {"a", "b"};
-
-    table_print(table_new(columns, 2));
+    table_print(table_new("a", "b", NULL));
 }
 
 static void no_rows__nothing(void **state)

@@ -42,14 +42,6 @@ json_t *doctor_summary(const json_t *facts, const json_t *findings);
 /* The number of RDMA devices that the fabric libraries list. */
 size_t nics_count(const json_t *facts);
 
-/* A list of names in a sentence: "mlx5_0, mlx5_1 and 6 more". */
-struct names {
-    char text[160];
-    size_t count, left_out;
-};
-void names_add(struct names *names, const char *name);
-const char *names_text(struct names *names);
-
 /* ---- text output ------------------------------------------------------------------------ */
 
 void doctor_print_text(const json_t *document);

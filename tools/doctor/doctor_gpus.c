@@ -183,11 +183,9 @@ static const char *why_unusable(const json_t *facts, const char *iface)
 
 static void judge_files(const json_t *gpu, json_t *findings)
 {
-    const json_t *file;
     struct names names = {.count = 0};
 
-    doc_each(file, json_object_get(gpu, "files_lacking"))
-        names_add(&names, json_string_value(file));
+    names_add_list(&names, json_object_get(gpu, "files_lacking"));
     finding_add(findings, "gpu-no-node", "/dev", "%s GPU %s: %s.", doc_words(gpu, "vendor"),
                 doc_words(gpu, "pci"), names_text(&names));
 }

@@ -76,12 +76,15 @@ static json_t *numa_nodes(void)
 /* Reserved huge pages, of all sizes. */
 static json_t *huge_pages(void)
 {
-    json_t *sizes = root_list("/sys/kernel/mm/hugepages"), *size;
-    uint64_t all = 0, some;
+    json_t *sizes = root_list("/sys/kernel/mm/hugepages"), *size, *some;
+    uint64_t all = 0;
 
-    doc_each(size, sizes)
-        if (root_number(&some, "/sys/kernel/mm/hugepages/%s/nr_hugepages", json_string_value(size)))
-            all += some;
+    doc_each(size, sizes) {
+        some =
+            root_number_fact("/sys/kernel/mm/hugepages/%s/nr_hugepages", json_string_value(size));
+        all += (uint64_t)json_integer_value(some);
+        json_decref(some);
+    }
     json_decref(sizes);
     return doc_count(all, UINT64_MAX);
 }

@@ -54,14 +54,12 @@ static void find_file(const char *nic, char *buf, size_t size)
 static json_t *describe_nic(const char *nic)
 {
     json_t *described = doc_made(json_object());
-    char file[128], pci[32];
+    char file[128];
 
     find_file(nic, file, sizeof(file));
     doc_set(described, "name", doc_text(nic));
     /* Software devices such as Soft-RoCE are on no bus. */
-    doc_set(described, "pci",
-            root_target(pci, sizeof(pci), "/sys/class/infiniband/%s/device", nic) ? doc_text(pci)
-                                                                                  : json_null());
+    doc_set(described, "pci", root_target_fact("/sys/class/infiniband/%s/device", nic));
     doc_set(described, "firmware", root_text_fact("/sys/class/infiniband/%s/fw_ver", nic));
     doc_set(described, "ports", ports(nic));
     doc_set(described, "file", doc_text(file));

@@ -4,7 +4,7 @@
  * to it and reads from it; each time the bytes are compared with those that the device runtime's
  * own copy yields. The result is "proven", "failed", "wrong-bytes" or "untried".
  */
-#include "tools/doctor/doctor_proof.h"
+#include "tools/prover.h"
 
 #include "tools/loop.h"
 

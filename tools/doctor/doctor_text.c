@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_COLUMNS 15
+#define MOST_NICS 14
 static const char *result_of(const json_t *described)
 {
     return doc_words(json_object_get(described, "proof"), "result");
@@ -89,16 +89,6 @@ static void print_notes_of(const json_t *document)
 
 /* ---- pairs ------------------------------------------------------------------------------ */
 
-static json_t *nics_of(const json_t *pairs)
-{
-    json_t *names = doc_made(json_object());
-    const json_t *pair;
-
-    doc_each(pair, pairs)
-        doc_set(names, doc_words(pair, "nic"), json_true());
-    return names;
-}
-
 static const json_t *find_pair(const json_t *pairs, const char *device, const char *nic)
 {
     const json_t *pair;
@@ -123,18 +113,19 @@ static void add_cell(struct table *table, const json_t *pair)
         table_add(table, "%s%s", doc_words(pair, "path"), marks[i][1]);
 }
 
-static void print_matrix(const json_t *facts)
+static void print_matrix(const json_t *pairs)
 {
-    const json_t *pairs = json_object_get(facts, "pairs"), *pair;
-    json_t *nics = nics_of(pairs), *done = doc_made(json_object()), *is;
-    const char *columns[MOST_COLUMNS + 1] = {"device"}, *nic;
-    size_t count = 1;
-    struct table *table;
+    json_t *nics = doc_made(json_object()), *done = doc_made(json_object()), *is;
+    struct table *table = table_new("device", NULL);
+    const json_t *pair;
+    const char *nic;
 
-    json_object_foreach(nics, nic, is)
-        if (count < MOST_COLUMNS)
-            columns[count++] = nic;
-    table = table_new(columns, count);
+    doc_each(pair, pairs) {
+        if (json_object_size(nics) < MOST_NICS && !doc_has(nics, doc_words(pair, "nic")))
+            table_add_column(table, doc_words(pair, "nic"));
+        if (json_object_size(nics) < MOST_NICS)
+            doc_set(nics, doc_words(pair, "nic"), json_true());
+    }
     doc_each(pair, pairs) {
         const char *device = doc_words(pair, "device");
 
@@ -142,8 +133,8 @@ static void print_matrix(const json_t *facts)
             continue;
         doc_set(done, device, json_true());
         table_add(table, "%s%s", device, doc_is(pair, "simulated") ? ", simulated" : "");
-        for (size_t column = 1; column < count; column++)
-            add_cell(table, find_pair(pairs, device, columns[column]));
+        json_object_foreach(nics, nic, is)
+            add_cell(table, find_pair(pairs, device, nic));
     }
     table_print(table);
     json_decref(done);
@@ -155,7 +146,7 @@ static void print_pairs(const json_t *facts)
     if (!json_array_size(json_object_get(facts, "pairs")))
         return;
     print_heading("Path of each device's memory to each NIC");
-    print_matrix(facts);
+    print_matrix(json_object_get(facts, "pairs"));
     putchar('\n');
     print_paragraph("", "ok: proven, 64 KiB were written to the device by the NIC, read back, and "
                         "compared. ?: not proven. none: no path, see above.");
@@ -206,7 +197,7 @@ static void add_nics(struct table *table, const json_t *facts)
 
 static void add_libraries(struct table *table, const json_t *facts)
 {
-    const json_t *library, *name;
+    const json_t *library;
 
     doc_each(library, json_object_get(facts, "fabric_libraries")) {
         struct names lacks = {.count = 0};
@@ -215,8 +206,7 @@ static void add_libraries(struct table *table, const json_t *facts)
         if (doc_equals(library, "provider", "loopback"))
             continue;
         table_add(table, "%s", doc_words(library, "library"));
-        doc_each(name, json_object_get(library, "lacks"))
-            names_add(&lacks, json_string_value(name));
+        names_add_list(&lacks, json_object_get(library, "lacks"));
         table_add(table, "%s%s%" PRIu64 " fabric%s%s%s%s%s", version, version[0] ? ", " : "",
                   doc_number(library, "fabrics"), doc_number(library, "fabrics") == 1 ? "" : "s",
                   why[0] ? ": " : "", why, lacks.count ? "; lacks " : "", names_text(&lacks));
@@ -226,10 +216,8 @@ static void add_libraries(struct table *table, const json_t *facts)
 static void add_names(struct table *table, const char *label, const json_t *list, const char *none)
 {
     struct names names = {.count = 0};
-    const json_t *name;
 
-    doc_each(name, list)
-        names_add(&names, json_string_value(name));
+    names_add_list(&names, list);
     table_add(table, "%s", label);
     table_add(table, "%s", names.count ? names_text(&names) : none);
 }
@@ -314,8 +302,7 @@ static void add_proofs(struct table *table, const json_t *facts)
 
 static void print_details(const json_t *facts)
 {
-    static const char *const columns[] = {"looked at", "found"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("looked at", "found", NULL);
 
     print_heading("Details");
     add_runtimes(table, facts);

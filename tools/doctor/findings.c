@@ -87,8 +87,7 @@ enum severity findings_worst(const json_t *findings)
 
 void findings_print_codes(void)
 {
-    static const char *const columns[] = {"code", "severity", "means"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new("code", "severity", "means", NULL);
 
     for (const struct finding *finding = all_findings; finding->code; finding++) {
         table_add(table, "%s", finding->code);

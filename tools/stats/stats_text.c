@@ -119,33 +119,29 @@ static void add_usual(struct table *table, const json_t *domain, const json_t *c
 
 static void print_counts(const json_t *library)
 {
-    const char *columns[7 + COUNT(rare)] = {">domain", "cache",     ">regions", ">bytes",
-                                            ">hits",   ">hit rate", ">misses"};
-    const char *keys[COUNT(rare)];
-    size_t count = 0;
+    struct table *table =
+        table_new(">domain", "cache", ">regions", ">bytes", ">hits", ">hit rate", ">misses", NULL);
     const json_t *domain, *cache;
-    struct table *table;
+    bool shown[COUNT(rare)];
 
     for (size_t k = 0; k < COUNT(rare); k++) {
-        if (!any_has(library, rare[k].key))
-            continue;
-        columns[7 + count] = rare[k].heading;
-        keys[count++] = rare[k].key;
+        shown[k] = any_has(library, rare[k].key);
+        if (shown[k])
+            table_add_column(table, rare[k].heading);
     }
-    table = table_new(columns, 7 + count);
     FOR_EACH_CACHE(library, domain, cache) {
         add_usual(table, domain, cache);
-        for (size_t k = 0; k < count; k++)
-            add_count(table, cache, keys[k]);
+        for (size_t k = 0; k < COUNT(rare); k++)
+            if (shown[k])
+                add_count(table, cache, rare[k].key);
     }
     print_table(table);
 }
 
 static void print_causes(const json_t *library)
 {
-    static const char *const columns[] = {">domain",    "cache",    ">evicted: limit",
-                                          ">no memory", ">no room", ">no key"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table =
+        table_new(">domain", "cache", ">evicted: limit", ">no memory", ">no room", ">no key", NULL);
     const json_t *domain, *cache;
 
     FOR_EACH_CACHE(library, domain, cache) {
@@ -182,9 +178,8 @@ static double time_below(const json_t *registrations, double part)
 
 static void print_times(const json_t *library)
 {
-    static const char *const columns[] = {">domain",     "cache",      ">timed",  ">mean",
-                                          ">half below", ">99% below", ">longest"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table = table_new(">domain", "cache", ">timed", ">mean", ">half below",
+                                    ">99% below", ">longest", NULL);
     const json_t *domain, *cache;
     char words[32];
 
@@ -209,10 +204,9 @@ static void print_times(const json_t *library)
 
 static void print_rates(const json_t *library)
 {
-    static const char *const columns[] = {">domain",   "cache",      ">hits/s",
-                                          ">misses/s", ">evicted/s", ">forgotten/s"};
     static const char *const rates[] = {"hits", "misses", "evictions", "invalidations"};
-    struct table *table = table_new(columns, COUNT(columns));
+    struct table *table =
+        table_new(">domain", "cache", ">hits/s", ">misses/s", ">evicted/s", ">forgotten/s", NULL);
     const json_t *domain, *cache;
 
     FOR_EACH_CACHE(library, domain, cache) {
