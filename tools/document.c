@@ -36,8 +36,8 @@ void doc_add(json_t *array, json_t *value)
 
 json_t *doc_new(const char *command)
 {
-    return doc_made(json_pack("{s:i, s:s, s:s}", "format", FORMAT, "hmreg", hmreg_version(),
-                              "command", command));
+    return doc_pack("{s:i, s:s, s:s}", "format", FORMAT, "hmreg", hmreg_version(), "command",
+                    command);
 }
 
 json_t *doc_text(const char *words)
@@ -112,18 +112,17 @@ static const char *error_name(int code)
 
 json_t *doc_error(const struct hmreg_error *error)
 {
-    return doc_made(json_pack("{s:i, s:s, s:s, s:I, s:o, s:o}", "code", error->code, "name",
-                              error_name(error->code), "source", error->source, "vendor_code",
-                              (json_int_t)error->vendor_code, "vendor_text",
-                              doc_text(error->vendor_text), "text", doc_text(error->text)));
+    return doc_pack("{s:i, s:s, s:s, s:I, s:o, s:o}", "code", error->code, "name",
+                    error_name(error->code), "source", error->source, "vendor_code",
+                    (json_int_t)error->vendor_code, "vendor_text", doc_text(error->vendor_text),
+                    "text", doc_text(error->text));
 }
 
 json_t *doc_reason(const struct hmreg_reason *reason)
 {
-    return doc_made(json_pack("{s:i, s:s, s:I, s:s, s:o}", "code", reason->code, "name",
-                              error_name(reason->code), "vendor_code",
-                              (json_int_t)reason->vendor_code, "slug", reason->slug, "text",
-                              doc_text(reason->text)));
+    return doc_pack("{s:i, s:s, s:I, s:s, s:o}", "code", reason->code, "name",
+                    error_name(reason->code), "vendor_code", (json_int_t)reason->vendor_code,
+                    "slug", reason->slug, "text", doc_text(reason->text));
 }
 
 const char *doc_words(const json_t *object, const char *key)

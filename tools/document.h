@@ -16,6 +16,9 @@ json_t *doc_new(const char *command);
 
 /* Returns value; exits if it is NULL (no memory). */
 json_t *doc_made(json_t *value);
+#define doc_array()   doc_made(json_array())
+#define doc_object()  doc_made(json_object())
+#define doc_pack(...) doc_made(json_pack(__VA_ARGS__))
 void doc_set(json_t *object, const char *key, json_t *value);
 void doc_add(json_t *array, json_t *value);
 

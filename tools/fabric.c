@@ -43,7 +43,7 @@ static void domains_close(struct domains *domains)
 
 static json_t *usable(void)
 {
-    return doc_made(json_pack("{s:b}", "usable", 1));
+    return doc_pack("{s:b}", "usable", 1);
 }
 
 static json_t *refused(json_t *reason)
@@ -57,14 +57,14 @@ static json_t *host_memory(const struct domains *domains)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *memory = aligned_alloc(page, page);
     struct hmreg_mr *mr = NULL;
-    json_t *paths = doc_made(json_object());
+    json_t *paths = doc_object();
     int rc = hmreg_mr_reg(domains->usual, memory, page, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL);
 
     doc_set(paths, "system", rc ? refused(doc_error(hmreg_last_error())) : usable());
     hmreg_mr_close(mr);
     free(memory);
-    return doc_made(json_pack("{s:s, s:n, s:b, s:s, s:o}", "iface", "system", "device", "simulated",
-                              0, "best", rc ? "none" : "system", "paths", paths));
+    return doc_pack("{s:s, s:n, s:b, s:s, s:o}", "iface", "system", "device", "simulated", 0,
+                    "best", rc ? "none" : "system", "paths", paths);
 }
 
 static json_t *path_outlook(struct hmreg_domain *domain, enum hmreg_iface iface, int device)
@@ -83,22 +83,21 @@ static json_t *device_memory(struct hmreg *lib, const struct domains *domains,
 {
     struct hmreg_explanation best = {.size = sizeof(best)};
     struct hmreg_device_info info = {.size = sizeof(info)};
-    json_t *paths = doc_made(json_object());
+    json_t *paths = doc_object();
 
     hmreg_device_query(lib, iface, device, &info);
     hmreg_domain_explain(domains->usual, iface, device, &best);
     for (size_t i = 0; i < COUNT(device_paths); i++)
         doc_set(paths, hmreg_path_name(device_paths[i]),
                 path_outlook(domains->only[i], iface, device));
-    return doc_made(json_pack("{s:s, s:i, s:b, s:s, s:o}", "iface", hmreg_iface_name(iface),
-                              "device", device, "simulated",
-                              !!(info.flags & HMREG_DEVICE_SIMULATED), "best",
-                              hmreg_path_name(best.path), "paths", paths));
+    return doc_pack("{s:s, s:i, s:b, s:s, s:o}", "iface", hmreg_iface_name(iface), "device", device,
+                    "simulated", !!(info.flags & HMREG_DEVICE_SIMULATED), "best",
+                    hmreg_path_name(best.path), "paths", paths);
 }
 
 static json_t *all_memory(struct hmreg *lib, const struct domains *domains)
 {
-    json_t *list = doc_made(json_array());
+    json_t *list = doc_array();
 
     doc_add(list, host_memory(domains));
     for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++)
@@ -121,7 +120,7 @@ static json_t *mode_names(uint32_t mode)
         {HMREG_MR_RMA_EVENT, "rma_event"}, {HMREG_MR_ENDPOINT, "endpoint"},
         {HMREG_MR_HMEM, "hmem"},
     };
-    json_t *names = doc_made(json_array());
+    json_t *names = doc_array();
 
     for (size_t i = 0; i < COUNT(modes); i++)
         if (mode & modes[i].bit)
@@ -131,9 +130,9 @@ static json_t *mode_names(uint32_t mode)
 
 static json_t *fabric_named(const struct fabric *fabric)
 {
-    return doc_made(json_pack("{s:s, s:o, s:o, s:o}", "provider", fabric->provider, "fabric",
-                              doc_text(fabric->name), "domain", doc_text(fabric->domain), "nic",
-                              fabric->nic ? doc_text(fabric->nic) : json_null()));
+    return doc_pack("{s:s, s:o, s:o, s:o}", "provider", fabric->provider, "fabric",
+                    doc_text(fabric->name), "domain", doc_text(fabric->domain), "nic",
+                    fabric->nic ? doc_text(fabric->nic) : json_null());
 }
 
 static void describe_domain(const struct domains *domains, json_t *described)

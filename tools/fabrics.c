@@ -69,23 +69,23 @@ static json_t *describe_library(const struct library *library, struct fabric_lis
 {
     size_t before = json_array_size(list->fabrics);
     const char *why = library->list(list);
-    json_t *lacks = doc_made(json_array());
+    json_t *lacks = doc_array();
     char version[32];
 
     library->version(version, sizeof(version));
     if (library->lacks)
         library->lacks(lacks);
-    return doc_made(json_pack("{s:s, s:s, s:o, s:i, s:s, s:o}", "provider", library->provider,
-                              "library", library->name, "version", doc_text(version), "fabrics",
-                              (int)(json_array_size(list->fabrics) - before), "why", why ? why : "",
-                              "lacks", lacks));
+    return doc_pack("{s:s, s:s, s:o, s:i, s:s, s:o}", "provider", library->provider, "library",
+                    library->name, "version", doc_text(version), "fabrics",
+                    (int)(json_array_size(list->fabrics) - before), "why", why ? why : "", "lacks",
+                    lacks);
 }
 
 void fabrics_visit(struct fabric_list *list, json_t *document)
 {
-    json_t *described = doc_made(json_array());
+    json_t *described = doc_array();
 
-    list->fabrics = doc_made(json_array());
+    list->fabrics = doc_array();
     for (size_t i = 0; i < COUNT(libraries); i++)
         doc_add(described, describe_library(&libraries[i], list));
     doc_set(document, "fabric_libraries", described);

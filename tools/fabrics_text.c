@@ -213,7 +213,7 @@ static void print_memory(const json_t *fabrics)
 {
     struct table *table =
         table_new("fabric", "domain", "memory of", "system", "dmabuf", "peermem", "mapped", NULL);
-    json_t *notes = doc_made(json_array());
+    json_t *notes = doc_array();
 
     print_heading("Memory each fabric can register, by path");
     for (size_t i = 0; i < json_array_size(fabrics);) {

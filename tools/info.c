@@ -21,13 +21,12 @@ static const char *yes(bool is)
 static void print_system(const json_t *document)
 {
     const json_t *system = json_object_get(document, "system");
-    char page[32], memory[32], line[512];
+    char page[32], memory[32];
 
-    snprintf(line, sizeof(line), "hmreg %s on Linux %s %s, %s of memory in pages of %s",
-             doc_words(document, "hmreg"), doc_words(system, "kernel"),
-             doc_words(system, "machine"), doc_bytes_words(doc_number(system, "memory"), memory),
-             doc_bytes_words(doc_number(system, "page_size"), page));
-    print_line(line);
+    print_line("hmreg %s on Linux %s %s, %s of memory in pages of %s", doc_words(document, "hmreg"),
+               doc_words(system, "kernel"), doc_words(system, "machine"),
+               doc_bytes_words(doc_number(system, "memory"), memory),
+               doc_bytes_words(doc_number(system, "page_size"), page));
 }
 
 static void add_notes(struct table *table, const char *library, const char *why)

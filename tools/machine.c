@@ -19,9 +19,9 @@ json_t *machine_system(void)
     struct utsname name = {0};
 
     uname(&name);
-    return doc_made(json_pack("{s:o, s:o, s:o, s:o}", "kernel", doc_text(name.release), "machine",
-                              doc_text(name.machine), "page_size", doc_count(page, 0), "memory",
-                              doc_count((uint64_t)sysconf(_SC_PHYS_PAGES) * page, 0)));
+    return doc_pack("{s:o, s:o, s:o, s:o}", "kernel", doc_text(name.release), "machine",
+                    doc_text(name.machine), "page_size", doc_count(page, 0), "memory",
+                    doc_count((uint64_t)sysconf(_SC_PHYS_PAGES) * page, 0));
 }
 
 /* ---- runtimes and devices --------------------------------------------------------------- */
@@ -31,15 +31,14 @@ static json_t *runtime(struct hmreg *lib, enum hmreg_iface iface)
     struct hmreg_runtime_info info = {.size = sizeof(info)};
 
     hmreg_runtime_query(lib, iface, &info);
-    return doc_made(json_pack("{s:s, s:b, s:i, s:o, s:o, s:o}", "iface", hmreg_iface_name(iface),
-                              "usable", info.present, "devices", info.devices, "version",
-                              doc_text(info.version), "library", doc_text(info.library), "why",
-                              doc_text(info.why)));
+    return doc_pack("{s:s, s:b, s:i, s:o, s:o, s:o}", "iface", hmreg_iface_name(iface), "usable",
+                    info.present, "devices", info.devices, "version", doc_text(info.version),
+                    "library", doc_text(info.library), "why", doc_text(info.why));
 }
 
 json_t *machine_runtimes(struct hmreg *lib)
 {
-    json_t *list = doc_made(json_array());
+    json_t *list = doc_array();
 
     for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
         doc_add(list, runtime(lib, iface));
@@ -59,16 +58,16 @@ static json_t *device(struct hmreg *lib, enum hmreg_iface iface, int index)
 
     if (hmreg_device_query(lib, iface, index, &info))
         return json_null();
-    return doc_made(json_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:b}", "iface",
-                              hmreg_iface_name(iface), "device", index, "name", doc_text(info.name),
-                              "pci", doc_pci(&info.pci), "memory", doc_count(info.memory, 0),
-                              "dmabuf", !!(info.flags & HMREG_DEVICE_DMABUF), "simulated",
-                              !!(info.flags & HMREG_DEVICE_SIMULATED)));
+    return doc_pack("{s:s, s:i, s:o, s:o, s:o, s:b, s:b}", "iface", hmreg_iface_name(iface),
+                    "device", index, "name", doc_text(info.name), "pci", doc_pci(&info.pci),
+                    "memory", doc_count(info.memory, 0), "dmabuf",
+                    !!(info.flags & HMREG_DEVICE_DMABUF), "simulated",
+                    !!(info.flags & HMREG_DEVICE_SIMULATED));
 }
 
 json_t *machine_devices(struct hmreg *lib)
 {
-    json_t *list = doc_made(json_array());
+    json_t *list = doc_array();
 
     for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++)
         for (int i = 0; i < machine_device_count(lib, iface); i++)
@@ -83,8 +82,8 @@ static json_t *process_limit(int resource)
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
     getrlimit(resource, &limit);
-    return doc_made(json_pack("{s:o, s:o}", "soft", doc_count(limit.rlim_cur, RLIM_INFINITY),
-                              "hard", doc_count(limit.rlim_max, RLIM_INFINITY)));
+    return doc_pack("{s:o, s:o}", "soft", doc_count(limit.rlim_cur, RLIM_INFINITY), "hard",
+                    doc_count(limit.rlim_max, RLIM_INFINITY));
 }
 
 /* The limits of a domain with a default config. */
@@ -95,10 +94,10 @@ json_t *machine_cache_limits(struct hmreg *lib)
     json_t *limits;
 
     if (hmreg_domain_open_loopback(lib, NULL, NULL, &domain))
-        return doc_made(json_null());
+        return json_null();
     hmreg_domain_query(domain, &info);
     hmreg_domain_close(domain);
-    limits = doc_made(json_object());
+    limits = doc_object();
     doc_set(limits, "regions", doc_count(info.max_regions, HMREG_LIMIT_NONE));
     doc_set(limits, "bytes", doc_count(info.max_bytes, HMREG_LIMIT_NONE));
     return limits;
@@ -144,9 +143,8 @@ json_t *machine_monitor(void)
     bool kills = is_killed_for_watching();
     struct hmreg *lib = NULL;
     int rc = kills ? -EPERM : open_watching(&lib);
-    json_t *found =
-        doc_made(json_pack("{s:b, s:o}", "available", rc == 0, "error",
-                           rc ? doc_error(kills ? &killed : hmreg_last_error()) : json_null()));
+    json_t *found = doc_pack("{s:b, s:o}", "available", rc == 0, "error",
+                             rc ? doc_error(kills ? &killed : hmreg_last_error()) : json_null());
 
     hmreg_close(lib);
     return found;
@@ -177,14 +175,14 @@ static json_t *active_monitor(struct hmreg *lib)
     cache_host_memory(lib);
     if (hmreg_monitor_query(lib, &info))
         return json_null();
-    return doc_made(json_pack("{s:s, s:s, s:b, s:o}", "asked", hmreg_monitor_name(info.asked),
-                              "active", hmreg_monitor_name(info.active), "userfaultfd",
-                              info.userfaultfd, "why", doc_text(info.why)));
+    return doc_pack("{s:s, s:s, s:b, s:o}", "asked", hmreg_monitor_name(info.asked), "active",
+                    hmreg_monitor_name(info.active), "userfaultfd", info.userfaultfd, "why",
+                    doc_text(info.why));
 }
 
 json_t *machine_limits(struct hmreg *lib)
 {
-    json_t *limits = doc_made(json_object());
+    json_t *limits = doc_object();
 
     doc_set(limits, "memlock", process_limit(RLIMIT_MEMLOCK));
     doc_set(limits, "open_files", process_limit(RLIMIT_NOFILE));
@@ -196,25 +194,22 @@ json_t *machine_limits(struct hmreg *lib)
 
 json_t *machine_environment(void)
 {
-    static const char *const names[] = {
-        "HMREG_IFACES",
-        "HMREG_STATS",
-        "HMREG_DEBUG",
-        "HMREG_CACHE_CHECK",
-        "HMREG_CACHE_MAX_COUNT",
-        "HMREG_CACHE_MAX_SIZE",
-        "FI_MR_CACHE_MONITOR",
-        "FI_MR_CACHE_MAX_COUNT",
-        "FI_MR_CACHE_MAX_SIZE",
-        "FI_MR_CUDA_CACHE_MONITOR_ENABLED",
-        "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
-        "FI_MR_ZE_CACHE_MONITOR_ENABLED",
-        NULL,
-    };
-    json_t *set = doc_made(json_object());
+    static const char *const names[] = {"HMREG_IFACES",
+                                        "HMREG_STATS",
+                                        "HMREG_DEBUG",
+                                        "HMREG_CACHE_CHECK",
+                                        "HMREG_CACHE_MAX_COUNT",
+                                        "HMREG_CACHE_MAX_SIZE",
+                                        "FI_MR_CACHE_MONITOR",
+                                        "FI_MR_CACHE_MAX_COUNT",
+                                        "FI_MR_CACHE_MAX_SIZE",
+                                        "FI_MR_CUDA_CACHE_MONITOR_ENABLED",
+                                        "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
+                                        "FI_MR_ZE_CACHE_MONITOR_ENABLED"};
+    json_t *set = doc_object();
 
-    for (const char *const *name = names; *name; name++)
-        if (getenv(*name))
-            doc_set(set, *name, doc_text(getenv(*name)));
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (getenv(names[i]))
+            doc_set(set, names[i], doc_text(getenv(names[i])));
     return set;
 }

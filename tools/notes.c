@@ -18,7 +18,7 @@ size_t note_number(json_t *notes, const char *key, const char *words)
     json_array_foreach(notes, i, note)
         if (doc_equals(note, "key", key))
             return i + 1;
-    doc_add(notes, doc_made(json_pack("{s:s, s:o}", "key", key, "words", doc_text(words))));
+    doc_add(notes, doc_pack("{s:s, s:o}", "key", key, "words", doc_text(words)));
     return json_array_size(notes);
 }
 
@@ -33,6 +33,6 @@ void print_notes(const json_t *notes)
         char mark[24];
 
         snprintf(mark, sizeof(mark), "[%zu] ", i + 1);
-        print_paragraph(mark, doc_words(note, "words"));
+        print_paragraph(mark, "%s", doc_words(note, "words"));
     }
 }

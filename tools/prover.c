@@ -33,10 +33,9 @@ static FILE *parent;
 /* Writes a line to the pipe. proof: NULL if the proof begins, else its result. */
 static void tell(const struct fabric *fabric, size_t memory, json_t *proof)
 {
-    json_t *line =
-        doc_made(json_pack("{s:s, s:o, s:o, s:i, s:o}", "provider", fabric->provider, "fabric",
-                           doc_text(fabric->name), "domain", doc_text(fabric->domain), "memory",
-                           (int)memory, "proof", proof ? proof : json_null()));
+    json_t *line = doc_pack("{s:s, s:o, s:o, s:i, s:o}", "provider", fabric->provider, "fabric",
+                            doc_text(fabric->name), "domain", doc_text(fabric->domain), "memory",
+                            (int)memory, "proof", proof ? proof : json_null());
 
     json_dumpf(line, parent, JSON_COMPACT);
     fputc('\n', parent);
@@ -61,7 +60,7 @@ static void visit(struct fabric_list *list, const struct fabric *fabric,
 int prover_main(void)
 {
     struct fabric_list list = {.visit = visit};
-    json_t *document = doc_made(json_object());
+    json_t *document = doc_object();
 
     parent = fcntl(PIPE_FD, F_GETFD) < 0 ? NULL : fdopen(PIPE_FD, "w");
     if (!parent || hmreg_open(NULL, &list.lib)) {
@@ -175,9 +174,9 @@ static int stop(struct prover *prover)
 static void fail_pending(struct prover *prover, const char *why)
 {
     if (prover->pending)
-        set_proof(prover, prover->pending,
-                  doc_made(json_pack("{s:s, s:s, s:n, s:[]}", "result", "failed", "text", why,
-                                     "path", "refused")));
+        set_proof(
+            prover, prover->pending,
+            doc_pack("{s:s, s:s, s:n, s:[]}", "result", "failed", "text", why, "path", "refused"));
     json_decref(prover->pending);
 }
 
@@ -193,10 +192,9 @@ static void leave_untried(json_t *facts, const char *why)
         doc_each(memory, json_object_get(fabric, "memory")) {
             if (doc_has(memory, "proof"))
                 continue;
-            doc_set(
-                memory, "proof",
-                doc_made(json_pack("{s:s, s:o, s:n, s:[]}", "result", "untried", "text",
-                                   doc_format("it was not come to: %s", why), "path", "refused")));
+            doc_set(memory, "proof",
+                    doc_pack("{s:s, s:o, s:n, s:[]}", "result", "untried", "text",
+                             doc_format("it was not come to: %s", why), "path", "refused"));
         }
     }
 }

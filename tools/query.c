@@ -59,24 +59,22 @@ static void fail(struct report *report, const struct subject *subject, const cha
 
 static void leave_out(struct report *report, const struct subject *subject, const char *why)
 {
-    doc_add(report->left_out,
-            doc_made(json_pack("{s:s, s:s, s:o}", "iface", hmreg_iface_name(subject->iface), "name",
-                               subject->name, "text", doc_text(why))));
+    doc_add(report->left_out, doc_pack("{s:s, s:s, s:o}", "iface", hmreg_iface_name(subject->iface),
+                                       "name", subject->name, "text", doc_text(why)));
 }
 
 /* ---- one range -------------------------------------------------------------------------- */
 
 static json_t *found_document(const struct hmreg_mem_info *info)
 {
-    return doc_made(
-        json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:b, s:b, s:b}", "iface",
-                  hmreg_iface_name(info->iface), "device", doc_device(info->device), "pci",
-                  doc_pci(&info->pci), "kind", hmreg_mem_kind_name(info->kind), "alloc_base",
-                  doc_hex(info->alloc_base), "alloc_len", doc_count(info->alloc_len, UINT64_MAX),
-                  "identity", info->identity ? doc_hex(info->identity) : json_null(), "segments",
-                  (int)info->segments, "cpu_access", !!(info->flags & HMREG_MEM_CPU_ACCESS),
-                  "exportable", !!(info->flags & HMREG_MEM_EXPORTABLE), "simulated",
-                  !!(info->flags & HMREG_MEM_SIMULATED)));
+    return doc_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:b, s:b, s:b}", "iface",
+                    hmreg_iface_name(info->iface), "device", doc_device(info->device), "pci",
+                    doc_pci(&info->pci), "kind", hmreg_mem_kind_name(info->kind), "alloc_base",
+                    doc_hex(info->alloc_base), "alloc_len", doc_count(info->alloc_len, UINT64_MAX),
+                    "identity", info->identity ? doc_hex(info->identity) : json_null(), "segments",
+                    (int)info->segments, "cpu_access", !!(info->flags & HMREG_MEM_CPU_ACCESS),
+                    "exportable", !!(info->flags & HMREG_MEM_EXPORTABLE), "simulated",
+                    !!(info->flags & HMREG_MEM_SIMULATED));
 }
 
 static void check_found(struct report *report, const struct subject *subject, uint64_t addr,
@@ -102,14 +100,14 @@ static json_t *try_export(struct report *report, const struct subject *subject, 
         if (expected)
             fail(report, subject, "its export was expected to succeed: %s",
                  hmreg_last_error()->text);
-        return doc_made(json_pack("{s:b, s:n, s:o}", "done", 0, "offset", "error",
-                                  doc_error(hmreg_last_error())));
+        return doc_pack("{s:b, s:n, s:o}", "done", 0, "offset", "error",
+                        doc_error(hmreg_last_error()));
     }
     close(dmabuf.fd);
     if (dmabuf.length != len)
         fail(report, subject, "its export names %" PRIu64 " bytes", dmabuf.length);
-    return doc_made(json_pack("{s:b, s:o, s:n}", "done", 1, "offset",
-                              doc_count(dmabuf.offset, UINT64_MAX), "error"));
+    return doc_pack("{s:b, s:o, s:n}", "done", 1, "offset", doc_count(dmabuf.offset, UINT64_MAX),
+                    "error");
 }
 
 /* Describes one range of the memory; *identity: its identity, 0 if the query failed. */
@@ -117,9 +115,8 @@ static json_t *range(struct report *report, const struct subject *subject, const
                      char *addr, uint64_t len, uint64_t *identity)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
-    json_t *described =
-        doc_made(json_pack("{s:s, s:o, s:o}", "part", part, "address",
-                           doc_hex((uint64_t)(uintptr_t)addr), "length", doc_count(len, 0)));
+    json_t *described = doc_pack("{s:s, s:o, s:o}", "part", part, "address",
+                                 doc_hex((uint64_t)(uintptr_t)addr), "length", doc_count(len, 0));
 
     *identity = 0;
     if (hmreg_query(report->lib, addr, len, &info)) {
@@ -143,7 +140,7 @@ static json_t *both_ranges(struct report *report, const struct subject *subject,
 {
     uint64_t size = report->options->size, third = size / 3;
     uint64_t whole_identity, odd_identity;
-    json_t *ranges = doc_made(json_array());
+    json_t *ranges = doc_array();
 
     doc_add(ranges, range(report, subject, "whole", memory, size, &whole_identity));
     doc_add(ranges, range(report, subject, "odd", memory + (third | 1), third | 1, &odd_identity));
@@ -158,12 +155,12 @@ static void query_allocated(struct report *report, const struct subject *subject
 
     if (subject->iface != HMREG_IFACE_SYSTEM)
         hmreg_device_query(report->lib, subject->iface, subject->device, &info);
-    doc_add(report->memory, doc_made(json_pack("{s:s, s:o, s:s, s:b, s:o}", "iface",
-                                               hmreg_iface_name(subject->iface), "device",
-                                               doc_device(subject->device), "kind",
-                                               hmreg_mem_kind_name(subject->kind), "simulated",
-                                               !!(info.flags & HMREG_DEVICE_SIMULATED), "ranges",
-                                               both_ranges(report, subject, memory))));
+    doc_add(report->memory,
+            doc_pack("{s:s, s:o, s:s, s:b, s:o}", "iface", hmreg_iface_name(subject->iface),
+                     "device", doc_device(subject->device), "kind",
+                     hmreg_mem_kind_name(subject->kind), "simulated",
+                     !!(info.flags & HMREG_DEVICE_SIMULATED), "ranges",
+                     both_ranges(report, subject, memory)));
     if (hmreg_mem_free(report->lib, memory))
         fail(report, subject, "%s", hmreg_last_error()->text);
 }
@@ -226,9 +223,9 @@ static json_t *describe(struct hmreg *lib, const void *command_options)
     struct report report = {
         .lib = lib,
         .options = options,
-        .memory = doc_made(json_array()),
-        .left_out = doc_made(json_array()),
-        .failures = doc_made(json_array()),
+        .memory = doc_array(),
+        .left_out = doc_array(),
+        .failures = doc_array(),
     };
     struct subject all = {.name = "query"};
     json_t *document = doc_new("query");
@@ -304,7 +301,7 @@ static void print_memory(const json_t *document)
 {
     struct table *table = table_new("device", "part", "range", "PCI address", "kind", "allocation",
                                     "identity", ">segments", "CPU", "export", NULL);
-    json_t *notes = doc_made(json_array());
+    json_t *notes = doc_array();
     const json_t *memory, *range;
 
     if (json_array_size(json_object_get(document, "memory")))
@@ -327,7 +324,7 @@ static void print_left_out(const json_t *document)
         char mark[80];
 
         snprintf(mark, sizeof(mark), "%s: ", doc_words(left, "name"));
-        print_paragraph(mark, doc_words(left, "text"));
+        print_paragraph(mark, "%s", doc_words(left, "text"));
     }
 }
 
@@ -338,7 +335,7 @@ static void print_failures(const json_t *document)
     if (json_array_size(list))
         print_heading("Failed");
     doc_each(failure, list)
-        print_paragraph("", json_string_value(failure));
+        print_paragraph("", "%s", json_string_value(failure));
 }
 
 static void print_text(const json_t *document)

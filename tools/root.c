@@ -138,7 +138,7 @@ json_t *root_text_fact(const char *format, ...)
     char path[PATH_MAX], words[512];
 
     FULL_PATH(path, format);
-    return text_of(path, words, sizeof(words)) ? doc_text(words) : doc_made(json_null());
+    return text_of(path, words, sizeof(words)) ? doc_text(words) : json_null();
 }
 
 json_t *root_number_fact(const char *format, ...)
@@ -149,8 +149,7 @@ json_t *root_number_fact(const char *format, ...)
     FULL_PATH(path, format);
     text_of(path, words, sizeof(words));
     number = strtoull(words, &end, 0);
-    return words[0] < '0' || words[0] > '9' || *end ? doc_made(json_null())
-                                                    : doc_count(number, UINT64_MAX);
+    return words[0] < '0' || words[0] > '9' || *end ? json_null() : doc_count(number, UINT64_MAX);
 }
 
 json_t *root_target_fact(const char *format, ...)
@@ -159,7 +158,7 @@ json_t *root_target_fact(const char *format, ...)
 
     FULL_PATH(path, format);
     if (!real_of(path, found, sizeof(found)))
-        return doc_made(json_null());
+        return json_null();
     name = strrchr(found, '/');
     return doc_text(name ? name + 1 : found);
 }
@@ -173,7 +172,7 @@ static int visible(const struct dirent *entry)
 
 json_t *root_list(const char *format, ...)
 {
-    json_t *names = doc_made(json_array());
+    json_t *names = doc_array();
     struct dirent **entries;
     char path[PATH_MAX];
     int count;

@@ -15,7 +15,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define INDENT     2
 #define GAP        "  "
 #define LEAST_WRAP 24 /* a narrower last column would be unreadable */
 
@@ -111,8 +110,8 @@ struct table *table_new(const char *heading, ...)
     struct table *table = made(calloc(1, sizeof(*table)));
     va_list args;
 
-    *table =
-        (struct table){.table = made(scols_new_table()), .least = LEAST_WRAP, .indent = INDENT};
+    *table = (struct table){
+        .table = made(scols_new_table()), .least = LEAST_WRAP, .indent = PAGE_INDENT};
     scols_table_set_column_separator(table->table, GAP);
     scols_table_set_termforce(table->table, SCOLS_TERMFORCE_NEVER);
     va_start(args, heading);
@@ -122,22 +121,28 @@ struct table *table_new(const char *heading, ...)
     return table;
 }
 
-void table_add(struct table *table, const char *format, ...)
+static void add(struct table *table, const char *format, va_list args)
 {
     size_t column = table->cells++ % table->count;
     char *cell = NULL;
-    va_list args;
 
-    va_start(args, format);
     if (vasprintf(&cell, format, args) < 0)
         made(NULL);
-    va_end(args);
     if (!column)
         table->row = made(scols_table_new_line(table->table, NULL));
     if (scols_line_refer_data(table->row, column, cell))
         made(NULL);
     if (column + 1 == table->count && width_of(cell, strlen(cell)) > table->last)
         table->last = width_of(cell, strlen(cell));
+}
+
+void table_add(struct table *table, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add(table, format, args);
+    va_end(args);
 }
 
 bool table_has_rows(const struct table *table)
@@ -217,13 +222,14 @@ static void print_as_blocks(struct table *table)
         if (i && !column)
             putchar('\n');
         if (*cell)
-            print_paragraph(mark, cell);
+            print_paragraph(mark, "%s", cell);
     }
 }
 
 void table_print(struct table *table)
 {
-    size_t limit = line_width(), width = limit > INDENT ? limit - (size_t)table->indent : limit;
+    size_t limit = line_width(),
+           width = limit > PAGE_INDENT ? limit - (size_t)table->indent : limit;
     char *text = table->cells ? text_of(table) : NULL;
     size_t length = text ? longest_line(text) : 0;
 
@@ -244,7 +250,7 @@ void table_print(struct table *table)
 /* ---- text ------------------------------------------------------------------------------- */
 
 /* A table of one row: the mark, and the words wrapped beside it. */
-static struct table *row(int indent, const char *mark, const char *words)
+static struct table *row(int indent, const char *mark, const char *format, va_list args)
 {
     struct table *table = *mark ? table_new(">", "", NULL) : table_new("", NULL);
 
@@ -254,28 +260,31 @@ static struct table *row(int indent, const char *mark, const char *words)
     scols_table_set_column_separator(table->table, "");
     if (*mark)
         table_add(table, "%s", mark);
-    table_add(table, "%s", words);
+    add(table, format, args);
     return table;
 }
 
-void print_heading(const char *words)
+void print_heading(const char *format, ...)
 {
     const char *term = getenv("TERM");
     bool bold = isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
-    struct table *table = row(0, "", words);
+    struct table *table;
+    va_list args;
 
+    va_start(args, format);
+    table = row(0, "", format, args);
+    va_end(args);
     scols_table_enable_colors(table->table, bold);
     scols_column_set_color(scols_table_get_column(table->table, 0), "bold");
     putchar('\n');
     table_print(table);
 }
 
-void print_line(const char *words)
+void print_indented(int indent, const char *mark, const char *format, ...)
 {
-    table_print(row(0, "", words));
-}
+    va_list args;
 
-void print_paragraph(const char *mark, const char *words)
-{
-    table_print(row(INDENT, mark, words));
+    va_start(args, format);
+    table_print(row(indent, mark, format, args));
+    va_end(args);
 }

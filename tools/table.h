@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PAGE_WIDTH 100 /* for text read as a page, see print_width() */
+#define PAGE_WIDTH  100 /* for text read as a page, see print_width() */
+#define PAGE_INDENT 2
 
 struct table;
 
@@ -19,13 +20,14 @@ struct table;
 void print_width(size_t columns);
 
 /* A heading on a separate line, after an empty line. */
-void print_heading(const char *words);
+void print_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line, wrapped if the terminal is narrow. */
-void print_line(const char *words);
-
-/* A paragraph, its lines indented; the first begins with mark, e.g. "[1] ". */
-void print_paragraph(const char *mark, const char *words);
+/* A line, wrapped if the terminal is narrow; and a paragraph, all of whose lines are indented and
+ * whose first begins with mark, e.g. "[1] ". */
+#define print_line(...)            print_indented(0, "", __VA_ARGS__)
+#define print_paragraph(mark, ...) print_indented(PAGE_INDENT, mark, __VA_ARGS__)
+void print_indented(int indent, const char *mark, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The arguments are headings, the last one is NULL; one that begins with '>' is aligned right. */
 struct table *table_new(const char *heading, ...) __attribute__((sentinel));

@@ -18,7 +18,7 @@
 
 static json_t *legend(void)
 {
-    json_t *words = doc_made(json_object());
+    json_t *words = doc_object();
 
     for (const struct distance *distance = topology_distances; distance->name; distance++)
         doc_set(words, distance->name, doc_text(distance->meaning));
@@ -96,9 +96,9 @@ static void print_text(const json_t *document)
     const json_t *members = json_object_get(json_object_get(document, "topology"), "members");
 
     print_width(PAGE_WIDTH);
-    print_line(json_array_size(members)
-                   ? "Devices of GPU runtimes, and RDMA devices"
-                   : "There is no device of a GPU runtime and no RDMA device.");
+    print_line("%s", json_array_size(members)
+                         ? "Devices of GPU runtimes, and RDMA devices"
+                         : "There is no device of a GPU runtime and no RDMA device.");
     print_members(members);
     if (!json_array_size(members))
         return;

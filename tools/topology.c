@@ -43,8 +43,8 @@ json_t *place_by_sysfs(const char *pci)
     if (!root_real(path, sizeof(path), "/sys/bus/pci/devices/%s", pci) ||
         !(part = strstr(path, "/pci")))
         return NULL;
-    place = doc_made(json_object());
-    bridges = doc_made(json_array());
+    place = doc_object();
+    bridges = doc_array();
     part = strtok_r(part, "/", &rest);
     doc_set(place, "root", doc_text(part));
     while ((part = strtok_r(NULL, "/", &rest)) && strcmp(part, pci))
@@ -54,7 +54,7 @@ json_t *place_by_sysfs(const char *pci)
             root_read(numa, sizeof(numa), "/sys/bus/pci/devices/%s/numa_node", pci) &&
                     atoi(numa) >= 0
                 ? doc_made(json_integer(atoi(numa)))
-                : doc_made(json_null()));
+                : json_null());
     return place;
 }
 
@@ -116,15 +116,15 @@ const char *topology_distance(const json_t *one, const json_t *other)
 
 static json_t *all_distances(const json_t *members)
 {
-    json_t *list = doc_made(json_array());
+    json_t *list = doc_array();
 
     for (size_t i = 0; i < json_array_size(members); i++)
         for (size_t j = i + 1; j < json_array_size(members); j++) {
             const json_t *one = json_array_get(members, i), *other = json_array_get(members, j);
 
-            doc_add(list, doc_made(json_pack("{s:s, s:s, s:s}", "one", doc_words(one, "name"),
-                                             "other", doc_words(other, "name"), "distance",
-                                             topology_distance(one, other))));
+            doc_add(list,
+                    doc_pack("{s:s, s:s, s:s}", "one", doc_words(one, "name"), "other",
+                             doc_words(other, "name"), "distance", topology_distance(one, other)));
         }
     return list;
 }
@@ -152,7 +152,7 @@ static json_t *acs_redirect(const char *pci)
     size_t at = FIRST_EXTENDED;
 
     if (got <= CONFIG_PLAIN)
-        return doc_made(json_null());
+        return json_null();
     for (int i = 0; i < 64 && at >= FIRST_EXTENDED && at + 8 <= got; i++) {
         uint32_t header = word_at(config, at);
 
@@ -165,7 +165,7 @@ static json_t *acs_redirect(const char *pci)
 
 static json_t *all_bridges(const json_t *members)
 {
-    json_t *all = doc_made(json_object());
+    json_t *all = doc_object();
     const json_t *member, *bridge;
 
     doc_each(member, members) {
@@ -173,7 +173,7 @@ static json_t *all_bridges(const json_t *members)
             const char *pci = json_string_value(bridge);
 
             if (!json_object_get(all, pci))
-                doc_set(all, pci, doc_made(json_pack("{s:o}", "acs_redirect", acs_redirect(pci))));
+                doc_set(all, pci, doc_pack("{s:o}", "acs_redirect", acs_redirect(pci)));
         }
     }
     return all;
@@ -186,7 +186,7 @@ static json_t *member(const char *name, const char *kind, const char *pci)
     json_t *place = place_of(pci);
 
     if (!place)
-        place = doc_made(json_pack("{s:n, s:[], s:n}", "root", "bridges", "numa_node"));
+        place = doc_pack("{s:n, s:[], s:n}", "root", "bridges", "numa_node");
     doc_set(place, "name", doc_text(name));
     doc_set(place, "kind", doc_text(kind));
     doc_set(place, "pci", pci[0] ? doc_text(pci) : json_null());
@@ -197,7 +197,7 @@ static json_t *member(const char *name, const char *kind, const char *pci)
 
 json_t *topology_facts(const json_t *devices, const json_t *nics)
 {
-    json_t *members = doc_made(json_array()), *facts = doc_made(json_object());
+    json_t *members = doc_array(), *facts = doc_object();
     const json_t *one;
     size_t i;
 

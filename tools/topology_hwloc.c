@@ -29,13 +29,13 @@ static json_t *numa_node_of(hwloc_obj_t device)
     hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(tree(), device);
 
     if (!near || !near->nodeset || hwloc_bitmap_weight(near->nodeset) != 1)
-        return doc_made(json_null());
+        return json_null();
     return doc_made(json_integer(hwloc_bitmap_first(near->nodeset)));
 }
 
 static json_t *place_of(hwloc_obj_t device)
 {
-    json_t *bridges = doc_made(json_array()), *root = doc_made(json_null());
+    json_t *bridges = doc_array(), *root = json_null();
 
     for (hwloc_obj_t at = device->parent; at && at->type == HWLOC_OBJ_BRIDGE; at = at->parent) {
         const union hwloc_obj_attr_u *attr = at->attr;
@@ -52,8 +52,8 @@ static json_t *place_of(hwloc_obj_t device)
         root = doc_made(json_sprintf("pci%04x:%02x", attr->bridge.downstream.pci.domain,
                                      attr->bridge.downstream.pci.secondary_bus));
     }
-    return doc_made(json_pack("{s:o, s:o, s:o}", "root", root, "bridges", bridges, "numa_node",
-                              numa_node_of(device)));
+    return doc_pack("{s:o, s:o, s:o}", "root", root, "bridges", bridges, "numa_node",
+                    numa_node_of(device));
 }
 
 json_t *place_by_hwloc(const char *pci)

@@ -27,7 +27,7 @@ struct options {
 
 static json_t *gather(struct hmreg *lib, const struct options *options)
 {
-    json_t *facts = doc_made(json_object());
+    json_t *facts = doc_object();
 
     doc_set(facts, "root", doc_text(root_prefix()));
     doc_set(facts, "kernel", kernel_facts());

@@ -39,6 +39,8 @@ json_t *doctor_summary(const json_t *facts, const json_t *findings);
 
 /* ---- helpers of judges ------------------------------------------------------------------ */
 
+/* The result of the proof of a pair or of a fabric's memory; "" without one. */
+const char *proof_result(const json_t *described);
 /* The number of RDMA devices that the fabric libraries list. */
 size_t nics_count(const json_t *facts);
 

@@ -84,7 +84,7 @@ static void fitting_file(const char *pattern, char *buf, size_t size)
 /* The problems with the vendor's device files: an array like ["missing: /dev/kfd"]. */
 static json_t *lacking_files(const struct vendor *vendor)
 {
-    json_t *lacking = doc_made(json_array());
+    json_t *lacking = doc_array();
     char path[128];
 
     for (size_t i = 0; i < 3 && vendor->files[i]; i++) {
@@ -104,7 +104,7 @@ static json_t *largest_bar(const char *pci)
     char words[4096], *line, *rest;
 
     if (!root_read(words, sizeof(words), "/sys/bus/pci/devices/%s/resource", pci))
-        return doc_made(json_null());
+        return json_null();
     for (line = strtok_r(words, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         if (sscanf(line, "%" SCNx64 " %" SCNx64, &from, &to) == 2 && to > from &&
             to - from >= largest)
@@ -114,15 +114,15 @@ static json_t *largest_bar(const char *pci)
 
 static json_t *describe_gpu(const char *pci, const struct vendor *vendor)
 {
-    return doc_made(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "pci", pci, "vendor", vendor->name,
-                              "iface", hmreg_iface_name(vendor->iface), "driver",
-                              root_target_fact("/sys/bus/pci/devices/%s/driver", pci), "bar",
-                              largest_bar(pci), "files_lacking", lacking_files(vendor)));
+    return doc_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "pci", pci, "vendor", vendor->name, "iface",
+                    hmreg_iface_name(vendor->iface), "driver",
+                    root_target_fact("/sys/bus/pci/devices/%s/driver", pci), "bar",
+                    largest_bar(pci), "files_lacking", lacking_files(vendor));
 }
 
 json_t *gpus_facts(void)
 {
-    json_t *gpus = doc_made(json_array()), *names = root_list("/sys/bus/pci/devices"), *name;
+    json_t *gpus = doc_array(), *names = root_list("/sys/bus/pci/devices"), *name;
 
     doc_each(name, names) {
         const char *pci = json_string_value(name);
@@ -144,7 +144,7 @@ static json_t *libcuda_version(const json_t *runtimes)
     char *path = realpath(doc_words(doc_find(runtimes, "iface", "cuda"), "library"), NULL);
     const char *at = path ? strstr(path, name) : NULL;
     bool told = at && strchr(at + sizeof(name) - 1, '.');
-    json_t *version = told ? doc_text(at + sizeof(name) - 1) : doc_made(json_null());
+    json_t *version = told ? doc_text(at + sizeof(name) - 1) : json_null();
 
     free(path);
     return version;
@@ -152,7 +152,7 @@ static json_t *libcuda_version(const json_t *runtimes)
 
 json_t *nvidia_facts(const json_t *runtimes)
 {
-    json_t *nvidia = doc_made(json_object());
+    json_t *nvidia = doc_object();
     char words[512];
     bool told = root_read(words, sizeof(words), "/proc/driver/nvidia/version");
 

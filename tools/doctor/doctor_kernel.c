@@ -40,7 +40,7 @@ static void describe_options(json_t *kernel, const char *release)
 {
     static const char *const places[] = {"/boot/config-", "/usr/lib/modules/", "/lib/modules/"};
     char *config = malloc(CONFIG_BYTES);
-    json_t *found = doc_made(json_object());
+    json_t *found = doc_object();
     char path[256] = "";
     size_t got = 0;
 
@@ -100,12 +100,12 @@ static json_t *container(void)
             return doc_text(files[i]);
     if (root_read(words, sizeof(words), "/run/systemd/container") && words[0])
         return doc_text("/run/systemd/container");
-    return doc_made(json_null());
+    return json_null();
 }
 
 json_t *kernel_facts(void)
 {
-    json_t *kernel = doc_made(json_object());
+    json_t *kernel = doc_object();
     struct utsname name = {0};
     char release[128];
 

@@ -16,7 +16,7 @@
 
 static json_t *ports(const char *nic)
 {
-    json_t *list = doc_made(json_array()), *name;
+    json_t *list = doc_array(), *name;
     json_t *names = root_list("/sys/class/infiniband/%s/ports", nic);
     size_t i;
 
@@ -27,8 +27,7 @@ static json_t *ports(const char *nic)
         /* "4: ACTIVE" */
         root_read(state, sizeof(state), "/sys/class/infiniband/%s/ports/%s/state", nic, port);
         words = strchr(state, ' ') ? strchr(state, ' ') + 1 : state;
-        doc_add(list,
-                doc_made(json_pack("{s:i, s:o}", "port", atoi(port), "state", doc_text(words))));
+        doc_add(list, doc_pack("{s:i, s:o}", "port", atoi(port), "state", doc_text(words)));
     }
     json_decref(names);
     return list;
@@ -53,7 +52,7 @@ static void find_file(const char *nic, char *buf, size_t size)
 
 static json_t *describe_nic(const char *nic)
 {
-    json_t *described = doc_made(json_object());
+    json_t *described = doc_object();
     char file[128];
 
     find_file(nic, file, sizeof(file));
@@ -69,7 +68,7 @@ static json_t *describe_nic(const char *nic)
 
 json_t *nics_facts(void)
 {
-    json_t *nics = doc_made(json_array()), *names = root_list("/sys/class/infiniband"), *name;
+    json_t *nics = doc_array(), *names = root_list("/sys/class/infiniband"), *name;
 
     doc_each(name, names)
         doc_add(nics, describe_nic(json_string_value(name)));
@@ -80,13 +79,13 @@ json_t *nics_facts(void)
 json_t *peers_facts(void)
 {
     static const char *const modules[] = {"nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"};
-    json_t *loaded = doc_made(json_array());
+    json_t *loaded = doc_array();
 
     for (size_t i = 0; i < COUNT(modules); i++)
         if (root_exists("/sys/module/%s", modules[i]))
             doc_add(loaded, doc_text(modules[i]));
-    return doc_made(json_pack("{s:o, s:o}", "clients", root_list("/sys/kernel/mm/memory_peers"),
-                              "modules", loaded));
+    return doc_pack("{s:o, s:o}", "clients", root_list("/sys/kernel/mm/memory_peers"), "modules",
+                    loaded);
 }
 
 /* ---- judging ---------------------------------------------------------------------------- */
@@ -94,7 +93,7 @@ json_t *peers_facts(void)
 /* Counts the RDMA devices behind the libraries' fabrics, each device once. */
 size_t nics_count(const json_t *facts)
 {
-    json_t *seen = doc_made(json_object());
+    json_t *seen = doc_object();
     const json_t *fabric;
     size_t count;
 

@@ -37,15 +37,15 @@ static const char *path_of(const json_t *memory)
 
 static json_t *refusal(const char *path, const json_t *reason)
 {
-    return doc_made(json_pack("{s:s, s:s, s:s}", "path", path, "slug", doc_words(reason, "slug"),
-                              "text", doc_words(reason, "text")));
+    return doc_pack("{s:s, s:s, s:s}", "path", path, "slug", doc_words(reason, "slug"), "text",
+                    doc_words(reason, "text"));
 }
 
 /* The refusals of better paths: from the proof's registration, else the expected ones. */
 static json_t *refusals(const json_t *memory)
 {
     const json_t *made = json_object_get(json_object_get(memory, "proof"), "refused"), *reason;
-    json_t *list = doc_made(json_array());
+    json_t *list = doc_array();
     size_t i, best = rank(path_of(memory));
 
     json_array_foreach(made, i, reason)
@@ -75,7 +75,7 @@ static const char *distance_of(const json_t *facts, const char *nic, const char 
 static json_t *pair(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const json_t *proof = json_object_get(memory, "proof");
-    json_t *described = doc_made(json_object());
+    json_t *described = doc_object();
     char name[32];
 
     doc_device_words(memory, name);
@@ -90,16 +90,17 @@ static json_t *pair(const json_t *facts, const json_t *fabric, const json_t *mem
     return described;
 }
 
-static bool proven(const json_t *pair)
+const char *proof_result(const json_t *described)
 {
-    return !strcmp(doc_words(json_object_get(pair, "proof"), "result"), "proven");
+    return doc_words(json_object_get(described, "proof"), "result");
 }
 
 static bool is_better(const json_t *one, const json_t *other)
 {
     size_t mine = rank(doc_words(one, "path")), theirs = rank(doc_words(other, "path"));
 
-    return mine < theirs || (mine == theirs && (proven(one) || !proven(other)));
+    return mine < theirs || (mine == theirs && (!strcmp(proof_result(one), "proven") ||
+                                                strcmp(proof_result(other), "proven")));
 }
 
 /* Takes ownership of the pair. Of two pairs of the same devices the better stays, or the later if
@@ -124,7 +125,7 @@ static void add_pair(json_t *pairs, json_t *pair)
 
 json_t *paths_pairs(const json_t *facts)
 {
-    json_t *pairs = doc_made(json_array());
+    json_t *pairs = doc_array();
     const json_t *fabric, *memory;
 
     doc_each(fabric, json_object_get(facts, "fabrics"))
@@ -288,7 +289,7 @@ static void tell_reason(const json_t *facts, const char *slug, const char *text,
 
 static void judge_reasons(const json_t *facts, json_t *findings)
 {
-    json_t *told = doc_made(json_object());
+    json_t *told = doc_object();
     const json_t *pair, *reason;
 
     doc_each(pair, json_object_get(facts, "pairs")) {

@@ -27,14 +27,14 @@ static json_t *memlock(void)
     char limits[4096], *line;
 
     if (!root_read(limits, sizeof(limits), "/proc/self/limits"))
-        return doc_made(json_null());
+        return json_null();
     line = strstr(limits, name);
     line = line ? line + sizeof(name) - 1 : NULL;
     if (!line)
-        return doc_made(json_null());
+        return json_null();
     line += strspn(line, " ");
     return line[0] >= '0' && line[0] <= '9' ? doc_count(strtoull(line, NULL, 10), UINT64_MAX)
-                                            : doc_made(json_null());
+                                            : json_null();
 }
 
 /* A number from /proc/self/status; 0: absent. */
@@ -72,8 +72,8 @@ static json_t *userfaultfd(void)
 
 json_t *process_facts(void)
 {
-    return doc_made(json_pack("{s:b, s:o, s:b, s:o}", "root", geteuid() == 0, "memlock", memlock(),
-                              "ipc_lock", may_lock(), "userfaultfd", userfaultfd()));
+    return doc_pack("{s:b, s:o, s:b, s:o}", "root", geteuid() == 0, "memlock", memlock(),
+                    "ipc_lock", may_lock(), "userfaultfd", userfaultfd());
 }
 
 /* ---- judging ---------------------------------------------------------------------------- */

@@ -181,8 +181,8 @@ static int prove_read(struct proof *proof)
 static json_t *describe(const struct proof *proof, bool ran)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    json_t *described = doc_made(json_pack("{s:s, s:o, s:o}", "result", proof->result, "text",
-                                           doc_text(proof->why.text), "path", json_null()));
+    json_t *described = doc_pack("{s:s, s:o, s:o}", "result", proof->result, "text",
+                                 doc_text(proof->why.text), "path", json_null());
 
     if (ran && proof->device_mr && !hmreg_mr_query(proof->device_mr, &info))
         doc_set(described, "path", doc_text(hmreg_path_name(info.path)));
@@ -193,7 +193,7 @@ static json_t *describe(const struct proof *proof, bool ran)
 static void describe_refusals(const struct proof *proof, json_t *described)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
-    json_t *refused = doc_made(json_array());
+    json_t *refused = doc_array();
 
     if ((proof->device_mr || proof->all_refused) && !hmreg_explain(proof->device_mr, &why))
         for (uint32_t i = 0; i < why.refused; i++) {

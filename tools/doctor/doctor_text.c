@@ -13,41 +13,33 @@
 #include <string.h>
 
 #define MOST_NICS 14
-static const char *result_of(const json_t *described)
-{
-    return doc_words(json_object_get(described, "proof"), "result");
-}
-
 /* ---- verdict and findings --------------------------------------------------------------- */
 
 static void print_verdict(const json_t *document)
 {
     const json_t *facts = json_object_get(document, "facts");
     const json_t *kernel = json_object_get(facts, "kernel");
-    char line[512], verdict[16] = "";
+    char verdict[16] = "";
     const char *root = doc_words(facts, "root");
 
     for (size_t i = 0; doc_words(document, "verdict")[i] && i < sizeof(verdict) - 1; i++)
         verdict[i] = (char)toupper((unsigned char)doc_words(document, "verdict")[i]);
-    snprintf(line, sizeof(line), "hmreg doctor %s on Linux %s %s%s%s", doc_words(document, "hmreg"),
-             doc_words(kernel, "release"), doc_words(kernel, "machine"),
-             root[0] ? ", files read below " : "", root);
-    print_line(line);
-    print_heading(verdict);
-    print_paragraph("", doc_words(document, "summary"));
+    print_line("hmreg doctor %s on Linux %s %s%s%s", doc_words(document, "hmreg"),
+               doc_words(kernel, "release"), doc_words(kernel, "machine"),
+               root[0] ? ", files read below " : "", root);
+    print_heading("%s", verdict);
+    print_paragraph("", "%s", doc_words(document, "summary"));
 }
 
 static void print_finding(const json_t *finding, size_t number)
 {
-    char mark[24], line[200];
+    char mark[24];
 
     snprintf(mark, sizeof(mark), "%zu. ", number);
-    snprintf(line, sizeof(line), "%s (%s)", doc_words(finding, "code"),
-             doc_words(finding, "severity"));
-    print_paragraph(mark, line);
-    print_paragraph("   ", doc_words(finding, "text"));
-    print_paragraph("   -> ", doc_words(finding, "remedy"));
-    print_paragraph("   read at: ", doc_words(finding, "read_at"));
+    print_paragraph(mark, "%s (%s)", doc_words(finding, "code"), doc_words(finding, "severity"));
+    print_paragraph("   ", "%s", doc_words(finding, "text"));
+    print_paragraph("   -> ", "%s", doc_words(finding, "remedy"));
+    print_paragraph("   read at: ", "%s", doc_words(finding, "read_at"));
 }
 
 static bool is_note(const json_t *finding)
@@ -83,7 +75,7 @@ static void print_notes_of(const json_t *document)
         if (!printed++)
             print_heading("Worth knowing");
         snprintf(mark, sizeof(mark), "%s: ", doc_words(finding, "code"));
-        print_paragraph(mark, doc_words(finding, "text"));
+        print_paragraph(mark, "%s", doc_words(finding, "text"));
     }
 }
 
@@ -105,7 +97,7 @@ static void add_cell(struct table *table, const json_t *pair)
         {"proven", " ok"}, {"failed", " FAILED"}, {"wrong-bytes", " WRONG"}, {"", " ?"}};
     size_t i = 0;
 
-    while (marks[i][0][0] && strcmp(marks[i][0], result_of(pair)))
+    while (marks[i][0][0] && strcmp(marks[i][0], proof_result(pair)))
         i++;
     if (!pair || doc_equals(pair, "path", "none"))
         table_add(table, "%s", pair ? "none" : "-");
@@ -115,7 +107,7 @@ static void add_cell(struct table *table, const json_t *pair)
 
 static void print_matrix(const json_t *pairs)
 {
-    json_t *nics = doc_made(json_object()), *done = doc_made(json_object()), *is;
+    json_t *nics = doc_object(), *done = doc_object(), *is;
     struct table *table = table_new("device", NULL);
     const json_t *pair;
     const char *nic;
@@ -266,7 +258,7 @@ static void describe_proofs(const json_t *fabric, char *words, size_t size)
         doc_each(memory, json_object_get(fabric, "memory")) {
             char name[64];
 
-            if (strcmp(result_of(memory), results[r][0]))
+            if (strcmp(proof_result(memory), results[r][0]))
                 continue;
             names_add(&names, doc_device_words(memory, name));
             why = doc_words(json_object_get(memory, "proof"), "text");

@@ -85,7 +85,7 @@ static void add_redirecting(const json_t *topology, const json_t *one, const jso
 
 static void judge_acs(const json_t *topology, json_t *findings)
 {
-    json_t *all = doc_made(json_object());
+    json_t *all = doc_object();
     struct names names = {.count = 0};
     const json_t *between;
     const char *pci;

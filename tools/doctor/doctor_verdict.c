@@ -12,11 +12,6 @@
 
 /* ---- proofs ----------------------------------------------------------------------------- */
 
-static const char *result_of(const json_t *described)
-{
-    return doc_words(json_object_get(described, "proof"), "result");
-}
-
 static bool is_direct(const json_t *pair)
 {
     return !doc_equals(pair, "path", "none") && !doc_equals(pair, "path", "mapped");
@@ -35,7 +30,7 @@ static void judge_pair(const json_t *pair, json_t *findings)
     for (size_t i = 0; i < 3; i++) {
         char where[160];
 
-        if (!is_direct(pair) || strcmp(result_of(pair), codes[i][0]))
+        if (!is_direct(pair) || strcmp(proof_result(pair), codes[i][0]))
             continue;
         snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(pair, "fabric"));
         finding_add(findings, codes[i][1], where, "%s with %s, by %s: %s.",
@@ -64,7 +59,7 @@ static bool host_is_proven(const json_t *fabric)
     const json_t *memory;
 
     doc_each(memory, json_object_get(fabric, "memory"))
-        if (!doc_has(memory, "device") && !strcmp(result_of(memory), "proven"))
+        if (!doc_has(memory, "device") && !strcmp(proof_result(memory), "proven"))
             return true;
     return false;
 }
@@ -84,7 +79,7 @@ static bool nic_is_proven(const json_t *facts, const char *nic)
  * library, failures of loopback, and wrong bytes on any fabric. */
 static bool is_worth_telling(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
-    const char *result = result_of(memory);
+    const char *result = proof_result(memory);
 
     if (!strcmp(result, "wrong-bytes"))
         return !stands_for_pair(facts, fabric, memory);
@@ -105,7 +100,7 @@ static void judge_others(const json_t *facts, const json_t *fabric, json_t *find
         if (is_worth_telling(facts, fabric, memory))
             finding_add(
                 findings,
-                strcmp(result_of(memory), "failed") ? "loopback-wrong-bytes" : "loopback-failed",
+                strcmp(proof_result(memory), "failed") ? "loopback-wrong-bytes" : "loopback-failed",
                 where, "%s memory over %s: %s.",
                 doc_has(memory, "device") ? doc_words(memory, "iface") : "Host",
                 doc_words(fabric, "fabric"), doc_words(json_object_get(memory, "proof"), "text"));
@@ -129,7 +124,7 @@ json_t *doctor_judge(const json_t *facts)
         paths_judge,    proof_judge,  nics_judge,    gpus_judge,
         topology_judge, kernel_judge, process_judge,
     };
-    json_t *findings = doc_made(json_array());
+    json_t *findings = doc_array();
 
     for (size_t i = 0; i < COUNT(judges); i++)
         judges[i](facts, findings);
@@ -149,7 +144,7 @@ static struct count count_pairs(const json_t *facts)
     doc_each(pair, json_object_get(facts, "pairs")) {
         count.pairs++;
         count.direct += is_direct(pair);
-        count.proven += is_direct(pair) && !strcmp(result_of(pair), "proven");
+        count.proven += is_direct(pair) && !strcmp(proof_result(pair), "proven");
         count.simulated += doc_is(pair, "simulated");
     }
     return count;

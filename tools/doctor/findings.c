@@ -42,9 +42,9 @@ void finding_add(json_t *findings, const char *code, const char *where, const ch
     if (!strncmp(text, "the ", 4)) /* the library's texts begin in lower case */
         text[0] = 'T';
     finding = finding ? finding : &unknown;
-    doc_add(findings, doc_made(json_pack("{s:s, s:s, s:o, s:s, s:o}", "code", code, "severity",
-                                         severity_name(finding->severity), "text", doc_text(text),
-                                         "remedy", finding->remedy, "read_at", doc_text(where))));
+    doc_add(findings, doc_pack("{s:s, s:s, s:o, s:s, s:o}", "code", code, "severity",
+                               severity_name(finding->severity), "text", doc_text(text), "remedy",
+                               finding->remedy, "read_at", doc_text(where)));
 }
 
 static enum severity severity_of(const json_t *found)
@@ -59,7 +59,7 @@ static enum severity severity_of(const json_t *found)
 
 void findings_sort(json_t *findings)
 {
-    json_t *sorted = doc_made(json_array());
+    json_t *sorted = doc_array();
     const json_t *found;
 
     for (int severity = SEVERITY_BROKEN; severity >= SEVERITY_NOTE; severity--) {
@@ -100,17 +100,14 @@ void findings_print_codes(void)
 int finding_explain(const char *code)
 {
     const struct finding *finding = finding_find(code);
-    char line[160];
 
     if (!finding)
         return 0;
     print_width(PAGE_WIDTH);
-    snprintf(line, sizeof(line), "%s (%s): %s", code, severity_name(finding->severity),
-             finding->title);
-    print_line(line);
+    print_line("%s (%s): %s", code, severity_name(finding->severity), finding->title);
     print_heading("What it means");
-    print_paragraph("", finding->lesson);
+    print_paragraph("", "%s", finding->lesson);
     print_heading("What to do");
-    print_paragraph("", finding->remedy);
+    print_paragraph("", "%s", finding->remedy);
     return 1;
 }

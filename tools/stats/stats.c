@@ -35,7 +35,7 @@ static json_t *time_now(void)
 
 static json_t *look(const struct options *options)
 {
-    json_t *document = doc_new("stats"), *failures = doc_made(json_array());
+    json_t *document = doc_new("stats"), *failures = doc_array();
     char why[512];
 
     doc_set(document, "time", time_now());
@@ -62,8 +62,8 @@ static json_t *rates_of(const json_t *cache, const json_t *before, double second
     json_t *rates;
 
     if (!before || seconds <= 0)
-        return doc_made(json_null());
-    rates = doc_made(json_object());
+        return json_null();
+    rates = doc_object();
     for (size_t i = 0; i < COUNT(rated); i++) {
         double more = (double)doc_number(cache, rated[i]) - (double)doc_number(before, rated[i]);
 
@@ -74,7 +74,7 @@ static json_t *rates_of(const json_t *cache, const json_t *before, double second
 
 static json_t *counts_of(const json_t *cache)
 {
-    json_t *counts = doc_made(json_object());
+    json_t *counts = doc_object();
 
     for (size_t i = 0; i < COUNT(rated); i++)
         doc_set(counts, rated[i], doc_made(json_integer((json_int_t)doc_number(cache, rated[i]))));
@@ -108,7 +108,7 @@ static void rate_process(json_t *process, struct history *history, json_t *count
 
 static void rate(json_t *document, struct history *history)
 {
-    json_t *counts = doc_made(json_object()), *process;
+    json_t *counts = doc_object(), *process;
     struct timespec now;
     double seconds;
 

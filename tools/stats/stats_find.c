@@ -33,13 +33,11 @@ static void set_evictions(json_t *cache, const uint64_t *counts)
     static const struct {
         const char *key;
         enum stats_count count;
-    } causes[] = {
-        {"limit", STATS_EVICTED_LIMIT},
-        {"memory", STATS_EVICTED_MEMORY},
-        {"room", STATS_EVICTED_ROOM},
-        {"keys", STATS_EVICTED_KEYS},
-    };
-    json_t *by_cause = doc_made(json_object());
+    } causes[] = {{"limit", STATS_EVICTED_LIMIT},
+                  {"memory", STATS_EVICTED_MEMORY},
+                  {"room", STATS_EVICTED_ROOM},
+                  {"keys", STATS_EVICTED_KEYS}};
+    json_t *by_cause = doc_object();
     uint64_t sum = 0;
 
     for (size_t i = 0; i < COUNT(causes); i++) {
@@ -52,18 +50,14 @@ static void set_evictions(json_t *cache, const uint64_t *counts)
 
 static void set_times(json_t *cache, const struct view_cache *view)
 {
-    json_t *registrations = doc_made(json_object()), *times = doc_made(json_array());
+    json_t *registrations = doc_object(), *times = doc_array();
     uint64_t timed = 0;
 
     for (unsigned i = 0; i < HMREG_STATS_TIMES; i++) {
-        json_t *bucket;
-
         if (!view->times[i])
             continue;
-        bucket = doc_made(json_object());
-        set_number(bucket, "from_ns", i ? UINT64_C(1) << i : 0);
-        set_number(bucket, "count", view->times[i]);
-        doc_add(times, bucket);
+        doc_add(times, doc_pack("{s:I, s:I}", "from_ns", (json_int_t)(i ? UINT64_C(1) << i : 0),
+                                "count", (json_int_t)(view->times[i] & INT64_MAX)));
         timed += view->times[i];
     }
     set_number(registrations, "timed", timed);
@@ -78,22 +72,20 @@ static json_t *describe_cache(const struct view_cache *view)
     static const struct {
         const char *key;
         enum stats_count count;
-    } plain[] = {
-        {"hits", STATS_HITS},
-        {"misses", STATS_MISSES},
-        {"uncached", STATS_UNCACHED},
-        {"failures", STATS_FAILURES},
-        {"invalidations", STATS_INVALIDATIONS},
-        {"waits", STATS_WAITS},
-        {"waiting", STATS_WAITING},
-        {"wrong_puts", STATS_WRONG_PUTS},
-        {"regions", STATS_REGIONS},
-        {"bytes", STATS_BYTES},
-        {"zombies", STATS_ZOMBIES},
-        {"regions_max", STATS_REGIONS_MAX},
-        {"bytes_max", STATS_BYTES_MAX},
-    };
-    json_t *cache = doc_made(json_object());
+    } plain[] = {{"hits", STATS_HITS},
+                 {"misses", STATS_MISSES},
+                 {"uncached", STATS_UNCACHED},
+                 {"failures", STATS_FAILURES},
+                 {"invalidations", STATS_INVALIDATIONS},
+                 {"waits", STATS_WAITS},
+                 {"waiting", STATS_WAITING},
+                 {"wrong_puts", STATS_WRONG_PUTS},
+                 {"regions", STATS_REGIONS},
+                 {"bytes", STATS_BYTES},
+                 {"zombies", STATS_ZOMBIES},
+                 {"regions_max", STATS_REGIONS_MAX},
+                 {"bytes_max", STATS_BYTES_MAX}};
+    json_t *cache = doc_object();
 
     doc_set(cache, "iface", doc_text(hmreg_iface_name(view->iface)));
     doc_set(cache, "device", doc_device(view->device));
@@ -110,7 +102,7 @@ static json_t *describe_cache(const struct view_cache *view)
 static json_t *describe_domain(const struct view *view, unsigned index)
 {
     const struct view_domain *domain = &view->domains[index];
-    json_t *described = doc_made(json_object()), *caches = doc_made(json_array());
+    json_t *described = doc_object(), *caches = doc_array();
 
     set_number(described, "number", domain->number);
     doc_set(described, "provider", doc_text(domain->provider));
@@ -125,22 +117,22 @@ static json_t *describe_domain(const struct view *view, unsigned index)
 
 static json_t *describe_library(const struct view *view)
 {
-    json_t *domains = doc_made(json_array());
+    json_t *domains = doc_array();
 
     for (unsigned i = 0; i < STATS_DOMAINS; i++)
         if (view->domains[i].number)
             doc_add(domains, describe_domain(view, i));
-    return doc_made(json_pack(
-        "{s:s, s:s, s:o, s:{s:I, s:I, s:I}, s:n}", "hmreg", view->hmreg, "monitor",
-        hmreg_monitor_name((enum hmreg_monitor)view->monitor), "domains", domains, "not_shown",
-        "domains", (json_int_t)view->lost_domains, "caches", (json_int_t)view->lost_caches,
-        "threads", (json_int_t)view->lost_threads, "error"));
+    return doc_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:I}, s:n}", "hmreg", view->hmreg, "monitor",
+                    hmreg_monitor_name((enum hmreg_monitor)view->monitor), "domains", domains,
+                    "not_shown", "domains", (json_int_t)view->lost_domains, "caches",
+                    (json_int_t)view->lost_caches, "threads", (json_int_t)view->lost_threads,
+                    "error");
 }
 
 static json_t *describe_bad(const char *why)
 {
-    return doc_made(json_pack("{s:n, s:n, s:[], s:n, s:o}", "hmreg", "monitor", "domains",
-                              "not_shown", "error", doc_text(why)));
+    return doc_pack("{s:n, s:n, s:[], s:n, s:o}", "hmreg", "monitor", "domains", "not_shown",
+                    "error", doc_text(why));
 }
 
 /* ---- one process ------------------------------------------------------------------------- */
@@ -267,7 +259,7 @@ static json_t *libraries_of(pid_t pid)
     if (!folder)
         return NULL;
     search.own = own_pid(pid);
-    search.libraries = doc_made(json_array());
+    search.libraries = doc_array();
     look_into(&search, folder);
     closedir(folder);
     return search.libraries;
@@ -275,7 +267,7 @@ static json_t *libraries_of(pid_t pid)
 
 static void add_process(json_t *processes, pid_t pid, json_t *libraries)
 {
-    json_t *process = doc_made(json_object());
+    json_t *process = doc_object();
 
     set_number(process, "pid", (uint64_t)pid);
     set_name(process, pid);
@@ -309,7 +301,7 @@ static unsigned try_process(json_t *processes, pid_t pid)
 
 void stats_find_all(json_t *document)
 {
-    json_t *processes = doc_made(json_array());
+    json_t *processes = doc_array();
     DIR *folder = opendir("/proc");
     unsigned unreadable = 0;
     struct dirent *entry;
@@ -337,7 +329,7 @@ static bool refuse(char why[512], pid_t pid, int errnum)
 
 bool stats_find_one(json_t *document, pid_t pid, char why[512])
 {
-    json_t *processes = doc_made(json_array());
+    json_t *processes = doc_array();
     json_t *libraries = libraries_of(pid);
     int errnum = errno;
 

@@ -225,27 +225,24 @@ static void print_rates(const json_t *library)
 
 static void print_domain(const json_t *domain)
 {
-    char mark[32], line[256];
+    char mark[32];
 
     snprintf(mark, sizeof(mark), "domain %" PRIu64 ": ", doc_number(domain, "number"));
-    snprintf(line, sizeof(line), "%s, %s%s", doc_words(domain, "provider"),
-             doc_words(domain, "fabric"),
-             doc_is(domain, "caching") ? "" : "; it remembers nothing");
-    print_paragraph(mark, line);
+    print_paragraph(mark, "%s, %s%s", doc_words(domain, "provider"), doc_words(domain, "fabric"),
+                    doc_is(domain, "caching") ? "" : "; it remembers nothing");
 }
 
 static void print_not_shown(const json_t *library)
 {
     const json_t *lost = json_object_get(library, "not_shown");
-    char line[256];
 
     if (!doc_number(lost, "domains") && !doc_number(lost, "caches") && !doc_number(lost, "threads"))
         return;
-    snprintf(line, sizeof(line),
-             "Not shown, since the memory file is full: %" PRIu64 " domains, %" PRIu64
-             " caches, the hits of %" PRIu64 " threads in a cache each.",
-             doc_number(lost, "domains"), doc_number(lost, "caches"), doc_number(lost, "threads"));
-    print_paragraph("", line);
+    print_paragraph("",
+                    "Not shown, since the memory file is full: %" PRIu64 " domains, %" PRIu64
+                    " caches, the hits of %" PRIu64 " threads in a cache each.",
+                    doc_number(lost, "domains"), doc_number(lost, "caches"),
+                    doc_number(lost, "threads"));
 }
 
 static void print_unsteady(const json_t *library)
@@ -264,16 +261,14 @@ static void print_unsteady(const json_t *library)
 static void print_library(const json_t *library)
 {
     const json_t *domains = json_object_get(library, "domains"), *domain;
-    char line[128];
 
     if (doc_has(library, "error")) {
-        print_paragraph("What it shows cannot be read: ", doc_words(library, "error"));
+        print_paragraph("What it shows cannot be read: ", "%s", doc_words(library, "error"));
         return;
     }
-    snprintf(line, sizeof(line), "hmreg %s, monitor %s", doc_words(library, "hmreg"),
-             !doc_equals(library, "monitor", "default") ? doc_words(library, "monitor")
-                                                        : "not chosen yet");
-    print_paragraph("", line);
+    print_paragraph("", "hmreg %s, monitor %s", doc_words(library, "hmreg"),
+                    !doc_equals(library, "monitor", "default") ? doc_words(library, "monitor")
+                                                               : "not chosen yet");
     if (!json_array_size(domains))
         print_paragraph("", "no domain is open");
     doc_each(domain, domains)
@@ -289,40 +284,31 @@ static void print_library(const json_t *library)
 static void print_process(const json_t *process)
 {
     const json_t *library;
-    char line[64];
 
-    snprintf(line, sizeof(line), "Process %" PRIu64 ", %s", doc_number(process, "pid"),
-             doc_words(process, "name"));
-    print_heading(line);
+    print_heading("Process %" PRIu64 ", %s", doc_number(process, "pid"),
+                  doc_words(process, "name"));
     doc_each(library, json_object_get(process, "libraries"))
         print_library(library);
 }
 
 static void print_unreadable(const json_t *document)
 {
-    char line[128];
-
     if (!doc_number(document, "unreadable"))
         return;
-    snprintf(line, sizeof(line),
-             "%" PRIu64 " processes of other users could not be looked into; try as root.",
-             doc_number(document, "unreadable"));
-    print_line(line);
+    print_line("%" PRIu64 " processes of other users could not be looked into; try as root.",
+               doc_number(document, "unreadable"));
 }
 
 void stats_print_text(const json_t *document)
 {
     const json_t *processes = json_object_get(document, "processes"), *process, *failure;
-    char line[64];
 
-    snprintf(line, sizeof(line), "hmreg %s, %s", doc_words(document, "hmreg"),
-             doc_words(document, "time"));
-    print_line(line);
+    print_line("hmreg %s, %s", doc_words(document, "hmreg"), doc_words(document, "time"));
     doc_each(process, processes)
         print_process(process);
     if (!json_array_size(processes) && !json_array_size(json_object_get(document, "failures")))
         print_line("No process shows counters of hmreg.");
     print_unreadable(document);
     doc_each(failure, json_object_get(document, "failures"))
-        print_line(json_string_value(failure));
+        print_line("%s", json_string_value(failure));
 }
