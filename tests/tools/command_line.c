@@ -66,7 +66,7 @@ static void help__by_any_name__same(void **state)
     assert_same_text(word, brief);
 }
 
-static void help_of_a_command__teaches(void **state)
+static void help_of_a_command__options_examples_and_statuses(void **state)
 {
     static const char *const commands[] = {"info", "query", "doctor", "topo", "stats"};
 
@@ -197,7 +197,7 @@ static void full_disk__fails(void **state)
 }
 
 TEST_MAIN(TEST(nothing__usage_on_stderr), TEST(help__lists_commands_and_statuses),
-          TEST(help__by_any_name__same), TEST(help_of_a_command__teaches),
+          TEST(help__by_any_name__same), TEST(help_of_a_command__options_examples_and_statuses),
           TEST(help_of_a_command__by_any_name__same), TEST(version__is_the_librarys),
           TEST(unknown_command__names_those_there_are), TEST(unknown_option__names_those_there_are),
           TEST(option_without_its_value__says_so), TEST(option_with_a_value_too_many__says_so),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * hmreg doctor and topo, run as users run them: on simulated CUDA devices, RDMA devices made up by
- * a preloaded library, and a made-up tree of /sys, /proc and /dev. The tree is a good machine;
+ * hmreg doctor and topo, run as users run them: on simulated CUDA devices, RDMA devices of a
+ * preloaded library, and a simulated tree of /sys, /proc and /dev. The tree is a good machine;
  * each state breaks it, or the RDMA devices, in one thing. */
 #include "tests/tools/tool.h"
 #include "tests/tools/tree.h"
@@ -144,14 +144,7 @@ static json_t *document(int *status)
 
 static json_t *finding(const json_t *document, const char *code)
 {
-    json_t *found;
-    size_t i;
-
-    json_array_foreach(list_at(document, "findings"), i, found) {
-        if (!strcmp(words_at(found, "code"), code))
-            return found;
-    }
-    return NULL;
+    return find(list_at(document, "findings"), "code", code);
 }
 
 static json_t *pair_of(const json_t *document, const char *nic, const char *device)
@@ -159,18 +152,17 @@ static json_t *pair_of(const json_t *document, const char *nic, const char *devi
     json_t *pair;
     size_t i;
 
-    json_array_foreach(list_at(json_object_get(document, "facts"), "pairs"), i, pair) {
+    json_array_foreach(list_at(document, "facts/pairs"), i, pair)
         if (!strcmp(words_at(pair, "nic"), nic) && !strcmp(words_at(pair, "device"), device))
             return pair;
-    }
     fail_msg("no pair %s, %s", nic, device);
     return NULL;
 }
 
 /* ---- all is good ------------------------------------------------------------------------ */
 
-/* Whether this process may watch its memory is for the machine the test runs on to say. */
-static bool is_of_the_tester(const json_t *finding)
+/* The machine on which the test runs decides whether this process may use userfaultfd. */
+static bool depends_on_the_test_machine(const json_t *finding)
 {
     return !strcmp(words_at(finding, "code"), "userfaultfd-denied");
 }
@@ -183,25 +175,22 @@ static void good__every_pair_proven_and_only_notes(void **state)
 
     begin();
     described = document(&status);
-    json_array_foreach(list_at(described, "findings"), i, found) {
-        if (strcmp(words_at(found, "severity"), "note") && !is_of_the_tester(found))
+    json_array_foreach(list_at(described, "findings"), i, found)
+        if (strcmp(words_at(found, "severity"), "note") && !depends_on_the_test_machine(found))
             fail_msg("%s", json_dumps(found, JSON_INDENT(2)));
-    }
     if (!finding(described, "userfaultfd-denied")) {
         assert_int_equal(status, 0);
         assert_string_equal(words_at(described, "verdict"), "good");
     }
     assert_non_null(finding(described, "simulated"));
-    list_at(
-        with(list_at(json_object_get(described, "facts"), "fabric_libraries"), "provider", "verbs"),
-        "lacks");
-    assert_int_equal(json_array_size(list_at(json_object_get(described, "facts"), "pairs")), 4);
+    list_at(with(list_at(described, "facts/fabric_libraries"), "provider", "verbs"), "lacks");
+    assert_int_equal(json_array_size(list_at(described, "facts/pairs")), 4);
     for (int nic = 0; nic < 2; nic++)
         for (int gpu = 0; gpu < 2; gpu++) {
             json_t *pair = pair_of(described, nic ? "mlx5_1" : "mlx5_0", gpu ? "cuda 1" : "cuda 0");
 
             assert_string_equal(words_at(pair, "path"), "dmabuf");
-            assert_string_equal(words_at(json_object_get(pair, "proof"), "result"), "proven");
+            assert_string_equal(words_at(pair, "proof/result"), "proven");
             assert_true(json_is_true(json_object_get(pair, "simulated")));
             assert_string_equal(words_at(pair, "distance"), nic == gpu ? "PIX" : "NODE");
         }
@@ -213,7 +202,7 @@ static void good__every_pair_proven_and_only_notes(void **state)
  * asks libfabric for tcp, which is named otherwise in libfabric 1 and 2. */
 static void tcp__the_first_offered__proven_alone(void **state)
 {
-    char *few = strdup(getenv("FI_PROVIDER"));
+    char *providers = strdup(getenv("FI_PROVIDER"));
     const json_t *fabric, *proof;
     json_t *described;
     int status, met = 0;
@@ -222,9 +211,9 @@ static void tcp__the_first_offered__proven_alone(void **state)
     begin();
     setenv("FI_PROVIDER", "tcp,ofi_rxm", 1);
     described = document(&status);
-    setenv("FI_PROVIDER", few, 1);
-    free(few);
-    json_array_foreach(list_at(json_object_get(described, "facts"), "fabrics"), i, fabric) {
+    setenv("FI_PROVIDER", providers, 1);
+    free(providers);
+    json_array_foreach(list_at(described, "facts/fabrics"), i, fabric) {
         if (strncmp(words_at(fabric, "fabric"), "tcp", 3))
             continue;
         proof = json_object_get(json_array_get(list_at(fabric, "memory"), 0), "proof");
@@ -252,7 +241,7 @@ static void no_proof__nothing_is_transferred(void **state)
     end();
 }
 
-/* A driver that never answers is stopped, and is what was found. */
+/* A process whose driver never answers is stopped and reported. */
 static void transfer_that_hangs__is_found(void **state)
 {
     struct tool tool;
@@ -261,7 +250,7 @@ static void transfer_that_hangs__is_found(void **state)
     setenv("HMREG_FAKE_NIC", "hang", 1);
     preload(true);
     tool = tool_run("doctor", "--patience", "5");
-    if (tool.status != 2) { /* where others use the machine it may not have come to the transfer */
+    if (tool.status != 2) { /* on a busy machine the transfer may not have begun */
         tool_free(&tool);
         tool = tool_run("doctor", "--patience", "60");
     }
@@ -465,7 +454,7 @@ static void each_state__is_found_and_only_then(void **state)
 /* tcp moves what the NIC cannot: that is worse, but not broken. */
 static void no_path_but_the_cpu__degraded(void **state)
 {
-    char *few = strdup(getenv("FI_PROVIDER"));
+    char *providers = strdup(getenv("FI_PROVIDER"));
     json_t *described;
     int status;
 
@@ -477,8 +466,8 @@ static void no_path_but_the_cpu__degraded(void **state)
     assert_null(finding(described, "no-path"));
     assert_int_equal(status, 1);
     assert_says(words_at(described, "summary"), "No GPUDirect here: the CPU moves");
-    setenv("FI_PROVIDER", few, 1);
-    free(few);
+    setenv("FI_PROVIDER", providers, 1);
+    free(providers);
     json_decref(described);
     end();
 }
@@ -604,7 +593,7 @@ static void call_refused__userfaultfd_denied(void **state)
     assert_denied(refuse_userfaultfd, "(seccomp filter: in force, /dev/userfaultfd: ");
 }
 
-/* The doctor outlives what it asks about. */
+/* The filter kills a child of the doctor, not the doctor. */
 static void call_kills__userfaultfd_denied(void **state)
 {
     assert_denied(kill_for_userfaultfd, "kills the process for calling userfaultfd(2)");
@@ -612,25 +601,22 @@ static void call_kills__userfaultfd_denied(void **state)
 
 static void acs_unreadable__unknown_and_root_is_named(void **state)
 {
-    json_t *described, *facts, *bridge;
+    json_t *described;
     int status;
 
     begin();
     unreadable_bridge();
     described = examined("--no-proof", &status);
-    facts = json_object_get(described, "facts");
-    bridge = json_object_get(json_object_get(json_object_get(facts, "topology"), "bridges"),
-                             "0000:3f:00.0");
-    assert_true(json_is_null(json_object_get(bridge, "acs_redirect")));
+    assert_true(json_is_null(at(described, "facts/topology/bridges/0000:3f:00.0/acs_redirect")));
     assert_int_equal(!finding(described, "not-root"),
-                     json_is_true(json_object_get(json_object_get(facts, "process"), "root")));
+                     json_is_true(at(described, "facts/process/root")));
     json_decref(described);
     end();
 }
 
-/* ---- teaching --------------------------------------------------------------------------- */
+/* ---- explaining ------------------------------------------------------------------------- */
 
-static void explain__a_code__teaches(void **state)
+static void explain__a_code__meaning_and_remedy(void **state)
 {
     struct tool tool = tool_run("doctor", "--explain", "no-peer-memory");
 
@@ -657,7 +643,7 @@ static void explain__no_code__lists_them(void **state)
     tool_free(&tool);
 }
 
-static void trouble__is_no_verdict(void **state)
+static void wrong_option_or_full_disk__status_3(void **state)
 {
     struct tool tool = tool_run("doctor", "--fly");
     char command[4096];
@@ -699,5 +685,5 @@ TEST_MAIN(TEST(good__every_pair_proven_and_only_notes), TEST(tcp__the_first_offe
           TEST(closed_modules__only_where_nothing_is_exported),
           TEST(versions_differ__driver_mismatch), TEST(call_refused__userfaultfd_denied),
           TEST(call_kills__userfaultfd_denied), TEST(acs_unreadable__unknown_and_root_is_named),
-          TEST(explain__a_code__teaches), TEST(explain__no_code__lists_them),
-          TEST(trouble__is_no_verdict), TEST(topo__draws_the_distances_of_the_tree))
+          TEST(explain__a_code__meaning_and_remedy), TEST(explain__no_code__lists_them),
+          TEST(wrong_option_or_full_disk__status_3), TEST(topo__draws_the_distances_of_the_tree))

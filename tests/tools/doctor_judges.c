@@ -121,22 +121,10 @@ static json_t *machine_of(const struct state *state)
     return facts;
 }
 
-static const json_t *found(const json_t *findings, const char *code)
-{
-    const json_t *finding;
-    size_t i;
-
-    json_array_foreach(findings, i, finding) {
-        if (!strcmp(doc_words(finding, "code"), code))
-            return finding;
-    }
-    return NULL;
-}
-
 static void assert_found(json_t *facts, const char *code, const char *words)
 {
     json_t *findings = judged(facts);
-    const json_t *finding = found(findings, code);
+    const json_t *finding = doc_find(findings, "code", code);
 
     if (!finding)
         fail_msg("no finding %s in:\n%s", code, json_dumps(findings, JSON_INDENT(2)));
@@ -218,7 +206,7 @@ static void each_code__is_unique_and_whole(void **state)
         struct state state_ = {code, {__VA_ARGS__}, NULL};                                         \
         json_t *facts_ = machine_of(&state_), *findings_ = judged(facts_);                         \
                                                                                                    \
-        if (found(findings_, code))                                                                \
+        if (doc_find(findings_, "code", code))                                                     \
             fail_msg("%s", json_dumps(findings_, JSON_INDENT(2)));                                 \
         json_decref(findings_);                                                                    \
         json_decref(facts_);                                                                       \
@@ -279,11 +267,11 @@ static void many_pairs__one_finding_that_counts(void **state)
                                         "slug", "no-dmabuf-export", "text", "words"));
     json_object_set_new(json_array_get(json_object_get(facts, "fabrics"), 1), "memory", memory);
     findings = judged(facts);
-    json_array_foreach(findings, i, finding) {
+    json_array_foreach(findings, i, finding)
         count += !strcmp(doc_words(finding, "code"), "no-dmabuf-export");
-    }
     assert_int_equal(count, 1);
-    assert_non_null(strstr(doc_words(found(findings, "no-dmabuf-export"), "text"), "more"));
+    assert_non_null(
+        strstr(doc_words(doc_find(findings, "code", "no-dmabuf-export"), "text"), "more"));
     json_decref(findings);
     json_decref(facts);
 }

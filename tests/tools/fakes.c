@@ -44,14 +44,12 @@ static void info__loopback_has_a_path_to_every_device(void **state)
 
     assert_true(json_array_size(list_at(fabric, "memory")) >= 3);
     json_array_foreach(list_at(fabric, "memory"), i, memory) {
-        const json_t *dmabuf = json_object_get(json_object_get(memory, "paths"), "dmabuf");
-
         if (strcmp(words_at(memory, "iface"), vendor()))
             continue;
         assert_true(json_is_true(json_object_get(memory, "simulated")));
         assert_string_not_equal(words_at(memory, "best"), "none");
-        assert_true(json_is_false(json_object_get(dmabuf, "usable")));
-        assert_string_equal(words_at(dmabuf, "slug"), "fabric-imports-no-dmabuf");
+        assert_true(json_is_false(at(memory, "paths/dmabuf/usable")));
+        assert_string_equal(words_at(memory, "paths/dmabuf/slug"), "fabric-imports-no-dmabuf");
     }
     json_decref(document);
 }
@@ -80,12 +78,9 @@ static void check_device_memory(const json_t *memory)
     assert_true(json_is_true(json_object_get(memory, "simulated")));
     assert_true(json_is_true(json_object_get(first, "done")));
     assert_true(json_is_true(json_object_get(second, "done")));
-    assert_int_equal(json_integer_value(json_object_get(second, "offset")) -
-                         json_integer_value(json_object_get(first, "offset")),
-                     distance);
-    assert_true(json_is_false(json_object_get(json_object_get(odd, "found"), "cpu_access")));
-    assert_string_equal(words_at(json_object_get(odd, "found"), "identity"),
-                        words_at(json_object_get(whole, "found"), "identity"));
+    assert_int_equal(number_at(second, "offset") - number_at(first, "offset"), distance);
+    assert_true(json_is_false(at(odd, "found/cpu_access")));
+    assert_string_equal(words_at(odd, "found/identity"), words_at(whole, "found/identity"));
 }
 
 static void query__device_memory_exports_whole_and_odd(void **state)
@@ -110,7 +105,7 @@ static void query__every_kind_of_every_device(void **state)
     size_t i, kinds[2][HMREG_MEM_MANAGED + 1] = {0};
 
     json_array_foreach(list_at(document, "memory"), i, memory) {
-        size_t device = (size_t)json_integer_value(json_object_get(memory, "device"));
+        size_t device = (size_t)number_at(memory, "device");
 
         for (int kind = 0; kind <= HMREG_MEM_MANAGED; kind++)
             if (device < 2 && !strcmp(words_at(memory, "kind"), hmreg_mem_kind_name(kind)))
@@ -131,7 +126,7 @@ static void query__one_device__only_that(void **state)
     json_t *list = list_at(document, "memory");
 
     assert_int_equal(json_array_size(list), 1);
-    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "device")), 1);
+    assert_int_equal(number_at(json_array_get(list, 0), "device"), 1);
     json_decref(document);
 }
 
@@ -171,7 +166,7 @@ static void doctor__proves_the_library_on_every_device(void **state)
 
     assert_non_null(document);
     assert_string_equal(tool.err, "");
-    fabric = with(list_at(json_object_get(document, "facts"), "fabrics"), "provider", "loopback");
+    fabric = with(list_at(document, "facts/fabrics"), "provider", "loopback");
     json_array_foreach(list_at(fabric, "memory"), i, memory) {
         const json_t *proof = json_object_get(memory, "proof");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Trees of /sys and /proc that no kernel makes, and that somebody may hand to the doctor: facts
- * come of them, as far as they say any, in JSON that can be written. */
+ * Trees of /sys and /proc with contents that no kernel writes: the doctor reads from them what it
+ * can, and its JSON can be printed. */
 #include "tests/support/test.h"
 #include "tests/tools/tree.h"
 #include "tools/doctor/doctor.h"
@@ -21,7 +21,7 @@ static void assert_can_be_written(const json_t *facts)
     free(text);
 }
 
-static void port_state__no_words__question_marks(void **state)
+static void port_state__not_utf8__question_marks(void **state)
 {
     json_t *facts, *port;
 
@@ -36,7 +36,7 @@ static void port_state__no_words__question_marks(void **state)
 }
 
 /* Longer than there is room for, and cut off within a character. */
-static void device_file__with_a_long_name__told(void **state)
+static void device_file__with_a_long_name__in_the_facts(void **state)
 {
     char path[512] = "/dev/nvidia0";
     json_t *facts;
@@ -53,7 +53,7 @@ static void device_file__with_a_long_name__told(void **state)
     tree_end();
 }
 
-static void finding__of_a_place_that_is_no_words__told(void **state)
+static void finding__read_at_a_path_that_is_not_utf8__printable(void **state)
 {
     json_t *findings = json_array();
 
@@ -104,7 +104,8 @@ static void status__of_a_user_of_many_groups__capabilities_are_read(void **state
     free(status);
 }
 
-TEST_MAIN(TEST(port_state__no_words__question_marks), TEST(device_file__with_a_long_name__told),
-          TEST(finding__of_a_place_that_is_no_words__told),
+TEST_MAIN(TEST(port_state__not_utf8__question_marks),
+          TEST(device_file__with_a_long_name__in_the_facts),
+          TEST(finding__read_at_a_path_that_is_not_utf8__printable),
           TEST(link__into_a_neighbour_of_the_root__not_followed),
           TEST(status__of_a_user_of_many_groups__capabilities_are_read))

@@ -19,7 +19,7 @@ static void system_memory__is_found_whole_and_odd(void **state)
     json_t *document = tool_document(0, "query", "--json", "--size", "64K");
 
     assert_string_equal(words_at(document, "command"), "query");
-    assert_int_equal(json_integer_value(json_object_get(document, "size")), 64 << 10);
+    assert_int_equal(number_at(document, "size"), 64 << 10);
     for (size_t i = 0; i < 2; i++) {
         const json_t *found = json_object_get(range_of(document, parts[i]), "found");
 
@@ -41,9 +41,9 @@ static void odd_range__is_inside_and_unaligned(void **state)
     const json_t *whole = range_of(document, "whole"), *odd = range_of(document, "odd");
     uint64_t base = strtoull(words_at(whole, "address"), NULL, 16);
     uint64_t addr = strtoull(words_at(odd, "address"), NULL, 16);
-    uint64_t len = (uint64_t)json_integer_value(json_object_get(odd, "length"));
+    uint64_t len = (uint64_t)number_at(odd, "length");
 
-    assert_int_equal(json_integer_value(json_object_get(whole, "length")), 64 << 10);
+    assert_int_equal(number_at(whole, "length"), 64 << 10);
     assert_true(addr % 2 == 1 && len % 2 == 1);
     assert_true(addr > base && addr + len < base + (64 << 10));
     json_decref(document);
@@ -66,7 +66,7 @@ static void smallest_size__is_good(void **state)
 {
     json_t *document = tool_document(0, "query", "--json", "--size", "16");
 
-    assert_int_equal(json_integer_value(json_object_get(range_of(document, "odd"), "length")), 5);
+    assert_int_equal(number_at(range_of(document, "odd"), "length"), 5);
     json_decref(document);
 }
 

@@ -21,23 +21,23 @@ static char memory[64][LEN];
 
 struct target {
     pid_t pid;
-    int ready; /* a pipe: a byte is there when it has come so far */
+    int ready; /* a pipe: a byte arrives when the target is ready */
 };
 
 /* In the target. */
 static struct hmreg *lib;
 static struct hmreg_domain *domain;
-static int say;
+static int ready_pipe;
 
-static void need(int rc)
+static void require(int rc)
 {
     if (rc)
         _exit(1);
 }
 
-static void say_ready(void)
+static void report_ready(void)
 {
-    need(write(say, "r", 1) != 1);
+    require(write(ready_pipe, "r", 1) != 1);
 }
 
 static void open_domain(uint64_t max_regions)
@@ -45,38 +45,44 @@ static void open_domain(uint64_t max_regions)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_domain_config limits = {.size = sizeof(limits), .max_regions = max_regions};
 
-    need(hmreg_open(&config, &lib));
-    need(hmreg_domain_open_loopback(lib, NULL, &limits, &domain));
+    require(hmreg_open(&config, &lib));
+    require(hmreg_domain_open_loopback(lib, NULL, &limits, &domain));
 }
 
 static void get(unsigned index)
 {
     struct hmreg_mr *mr;
 
-    need(hmreg_mr_get(domain, memory[index], LEN, HMREG_SEND, &mr));
+    require(hmreg_mr_get(domain, memory[index], LEN, HMREG_SEND, &mr));
     hmreg_mr_put(mr);
 }
 
 /* run is called in the target, which then waits to be killed. */
-static void start(struct target *target, void (*run)(void))
+static void launch(struct target *target, void (*run)(void))
 {
     int ends[2];
-    char byte;
 
     assert_int_equal(pipe(ends), 0);
     fflush(NULL);
     target->pid = fork();
     assert_true(target->pid >= 0);
     if (target->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none behind */
-        say = ends[1];
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
+        ready_pipe = ends[1];
         run();
         for (;;)
             pause();
     }
     close(ends[1]);
     target->ready = ends[0];
-    assert_int_equal(read(ends[0], &byte, 1), 1);
+}
+
+static void start(struct target *target, void (*run)(void))
+{
+    char byte;
+
+    launch(target, run);
+    assert_int_equal(read(target->ready, &byte, 1), 1);
 }
 
 static void end(struct target *target)
@@ -86,7 +92,7 @@ static void end(struct target *target)
     close(target->ready);
 }
 
-/* 6 gets of 2 regions, of them 4 hits; 5 more for a limit of 4; one forgotten; one not cached. */
+/* 6 gets of 2 regions, of them 4 hits; 5 more for a limit of 4; one invalidated; one not cached. */
 static void work_a_little(void)
 {
     struct hmreg_mr *mr;
@@ -96,17 +102,17 @@ static void work_a_little(void)
         get(i % 2);
     for (unsigned i = 10; i < 15; i++)
         get(i);
-    need(hmreg_invalidate(lib, memory[14], 1));
+    require(hmreg_invalidate(lib, memory[14], 1));
     for (unsigned i = 20; i < 24; i++)
-        need(hmreg_mr_get(domain, memory[i], LEN, HMREG_SEND, &mr)); /* kept */
+        require(hmreg_mr_get(domain, memory[i], LEN, HMREG_SEND, &mr)); /* kept */
     get(30);
-    say_ready();
+    report_ready();
 }
 
 static void work_without_end(void)
 {
     open_domain(16);
-    say_ready();
+    report_ready();
     for (unsigned i = 0;; i++)
         get(i * 7 % 24);
 }
@@ -124,8 +130,8 @@ static void work_on_three_threads(void)
 
     open_domain(16);
     for (int i = 0; i < 3; i++)
-        need(pthread_create(&thread, NULL, worker, NULL));
-    say_ready();
+        require(pthread_create(&thread, NULL, worker, NULL));
+    report_ready();
 }
 
 static pthread_barrier_t done;
@@ -140,8 +146,8 @@ static void *work_and_stay(void *arg)
     return NULL;
 }
 
-/* Four threads, which stay; then what the process itself says. */
-static void work_and_tell(void)
+/* Four threads, which stay; then what hmreg_domain_stats() returns there. */
+static void work_and_report(void)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
     pthread_t thread;
@@ -149,43 +155,33 @@ static void work_and_tell(void)
     open_domain(16);
     pthread_barrier_init(&done, NULL, 5);
     for (int i = 0; i < 4; i++)
-        need(pthread_create(&thread, NULL, work_and_stay, NULL));
+        require(pthread_create(&thread, NULL, work_and_stay, NULL));
     pthread_barrier_wait(&done);
-    need(hmreg_domain_stats(domain, &stats));
-    say_ready();
-    need(write(say, &stats, sizeof(stats)) != sizeof(stats));
+    require(hmreg_domain_stats(domain, &stats));
+    report_ready();
+    require(write(ready_pipe, &stats, sizeof(stats)) != sizeof(stats));
 }
 
-/* ---- what was said ---------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------------- */
+
+static const char *pid_text(pid_t pid)
+{
+    static char number[16];
+
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    return number;
+}
 
 static json_t *document_of(pid_t pid)
 {
-    char number[16];
-
-    snprintf(number, sizeof(number), "%d", (int)pid);
-    return tool_document(0, "stats", number, "--json");
+    return tool_document(0, "stats", pid_text(pid), "--json");
 }
 
-static json_t *first_domain(const json_t *document)
-{
-    const json_t *process = json_array_get(list_at(document, "processes"), 0);
-    const json_t *library = json_array_get(list_at(process, "libraries"), 0);
-
-    return json_array_get(list_at(library, "domains"), 0);
-}
+#define FIRST_DOMAIN "processes/0/libraries/0/domains/0"
 
 static json_t *host_cache(const json_t *document)
 {
-    return with(list_at(first_domain(document), "caches"), "iface", "system");
-}
-
-static int64_t number_at(const json_t *object, const char *key)
-{
-    const json_t *number = json_object_get(object, key);
-
-    if (!json_is_integer(number))
-        fail_msg("no number \"%s\"", key);
-    return json_integer_value(number);
+    return with(list_at(document, FIRST_DOMAIN "/caches"), "iface", "system");
 }
 
 static bool lists(const json_t *document, pid_t pid)
@@ -201,17 +197,14 @@ static bool lists(const json_t *document, pid_t pid)
 
 static struct tool text_of(pid_t pid)
 {
-    char number[16];
-
-    snprintf(number, sizeof(number), "%d", (int)pid);
-    return tool_run("stats", number);
+    return tool_run("stats", pid_text(pid));
 }
 
 /* ---- counters --------------------------------------------------------------------------- */
 
 static void document__of_a_process__its_counters(void **state)
 {
-    json_t *document, *cache, *registrations;
+    json_t *document, *cache;
     struct target target;
 
     start(&target, work_a_little);
@@ -219,22 +212,21 @@ static void document__of_a_process__its_counters(void **state)
     assert_string_equal(words_at(document, "command"), "stats");
     assert_int_equal(json_array_size(list_at(document, "processes")), 1);
     assert_true(lists(document, target.pid));
-    assert_string_equal(words_at(first_domain(document), "provider"), "loopback");
-    assert_true(json_is_true(json_object_get(first_domain(document), "caching")));
+    assert_string_equal(words_at(document, FIRST_DOMAIN "/provider"), "loopback");
+    assert_true(json_is_true(at(document, FIRST_DOMAIN "/caching")));
     cache = host_cache(document);
     assert_int_equal(number_at(cache, "hits"), 4);
     assert_int_equal(number_at(cache, "misses"), 11);
     assert_int_equal(number_at(cache, "uncached"), 1);
     assert_int_equal(number_at(cache, "invalidations"), 1);
     assert_int_equal(number_at(cache, "evictions"), 6);
-    assert_int_equal(number_at(json_object_get(cache, "evictions_by_cause"), "limit"), 6);
+    assert_int_equal(number_at(cache, "evictions_by_cause/limit"), 6);
     assert_int_equal(number_at(cache, "regions"), 4);
     assert_int_equal(number_at(cache, "bytes"), 4 * LEN);
     assert_int_equal(number_at(cache, "limit_regions"), 4);
     assert_int_equal(number_at(cache, "failures"), 0);
     assert_true(json_is_true(json_object_get(cache, "steady")));
-    registrations = json_object_get(cache, "registrations");
-    assert_in_range(number_at(registrations, "timed"), 1, 12);
+    assert_in_range(number_at(cache, "registrations/timed"), 1, 12);
     json_decref(document);
     end(&target);
 }
@@ -263,23 +255,21 @@ static void text__of_a_process__rows_of_its_caches(void **state)
     end(&target);
 }
 
-static void work_well(void)
+static void work_within_the_limit(void)
 {
     open_domain(4096);
     for (unsigned i = 0; i < 1000; i++)
         get(i % 64);
-    say_ready();
+    report_ready();
 }
 
-static void text__all_is_well__fits_a_terminal(void **state)
+static void text__only_hits_and_misses__fits_80_columns(void **state)
 {
     struct target target;
     struct tool tool;
-    char number[16];
 
-    start(&target, work_well);
-    snprintf(number, sizeof(number), "%d", (int)target.pid);
-    tool = tool_run_on(80, "stats", number);
+    start(&target, work_within_the_limit);
+    tool = tool_run_on(80, "stats", pid_text(target.pid));
     end(&target);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "64 of 4096");
@@ -328,7 +318,7 @@ static void threads__inside_and_outside__the_same_numbers(void **state)
     json_t *document;
     const json_t *cache;
 
-    start(&target, work_and_tell);
+    start(&target, work_and_report);
     assert_int_equal(read(target.ready, &stats, sizeof(stats)), sizeof(stats));
     document = document_of(target.pid);
     cache = host_cache(document);
@@ -353,7 +343,7 @@ static void killed_while_it_is_read__no_crash(void **state)
         start(&target, work_without_end);
         killer = fork();
         if (killer == 0) {
-            usleep(i * 600); /* at another moment of the look each time */
+            usleep(i * 600); /* during another part of the read each time */
             kill(target.pid, SIGKILL);
             _exit(0);
         }
@@ -368,12 +358,12 @@ static void killed_while_it_is_read__no_crash(void **state)
 
 static void open_and_close_without_end(void)
 {
-    say_ready();
+    report_ready();
     for (;;) {
         open_domain(4);
         get(0);
-        need(hmreg_domain_close(domain));
-        need(hmreg_close(lib));
+        require(hmreg_domain_close(domain));
+        require(hmreg_close(lib));
     }
 }
 
@@ -422,7 +412,7 @@ static void work_unseen(void)
     setenv("HMREG_STATS", "off", 1);
     open_domain(4);
     get(0);
-    say_ready();
+    report_ready();
 }
 
 static void switched_off__says_so(void **state)
@@ -442,34 +432,23 @@ static void work_and_fork(void)
     open_domain(4);
     get(0);
     child = fork();
-    need(child < 0);
+    require(child < 0);
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;)
             pause();
     }
-    need(write(say, &child, sizeof(child)) != sizeof(child));
+    require(write(ready_pipe, &child, sizeof(child)) != sizeof(child));
 }
 
 static void child_of_fork__is_not_taken_for_its_parent(void **state)
 {
     struct target target;
     json_t *document;
-    int ends[2];
     pid_t child;
 
-    assert_int_equal(pipe(ends), 0);
-    target.pid = fork();
-    if (target.pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        say = ends[1];
-        work_and_fork();
-        for (;;)
-            pause();
-    }
-    close(ends[1]);
-    target.ready = ends[0];
-    assert_int_equal(read(ends[0], &child, sizeof(child)), sizeof(child));
+    launch(&target, work_and_fork);
+    assert_int_equal(read(target.ready, &child, sizeof(child)), sizeof(child));
     assert_shows_nothing(child);
     document = document_of(target.pid);
     assert_int_equal(number_at(host_cache(document), "misses"), 1);
@@ -510,7 +489,7 @@ static void other_users_process__counted_and_left_out(void **state)
     json_decref(document);
 }
 
-static char watched_pid[16];
+static pid_t watched_pid;
 
 static void stats_pid_as_nobody(void)
 {
@@ -519,7 +498,7 @@ static void stats_pid_as_nobody(void)
         int status = 0;
 
         if (child == 0) {
-            execl(getenv("HMREG_TOOL"), "hmreg", "stats", watched_pid, (char *)NULL);
+            execl(getenv("HMREG_TOOL"), "hmreg", "stats", pid_text(watched_pid), (char *)NULL);
             _exit(127);
         }
         waitpid(child, &status, 0);
@@ -535,7 +514,7 @@ static void other_users_process_by_number__says_why_not(void **state)
     if (geteuid())
         test_skip("only root can become another user");
     start(&target, work_a_little);
-    snprintf(watched_pid, sizeof(watched_pid), "%d", (int)target.pid);
+    watched_pid = target.pid;
     out = output_of(stats_pid_as_nobody, 0);
     end(&target);
     if (strstr(out, "status 127")) {
@@ -552,18 +531,16 @@ static void other_users_process_by_number__says_why_not(void **state)
 /* The command in the background; its output is read line by line. */
 static pid_t start_watch(pid_t pid, FILE **out)
 {
-    char number[16];
     int ends[2];
     pid_t tool;
 
-    snprintf(number, sizeof(number), "%d", (int)pid);
     assert_int_equal(pipe(ends), 0);
     tool = fork();
     if (tool == 0) {
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        execl(getenv("HMREG_TOOL"), "hmreg", "stats", "--watch", "1", "--json", number,
+        execl(getenv("HMREG_TOOL"), "hmreg", "stats", "--watch", "1", "--json", pid_text(pid),
               (char *)NULL);
         _exit(127);
     }
@@ -572,7 +549,7 @@ static pid_t start_watch(pid_t pid, FILE **out)
     return tool;
 }
 
-static json_t *next_look(FILE *out)
+static json_t *next_reading(FILE *out)
 {
     json_t *document = json_loadf(out, JSON_DISABLE_EOF_CHECK, NULL);
 
@@ -580,7 +557,7 @@ static json_t *next_look(FILE *out)
     return document;
 }
 
-static void watch__until_the_process_ends__rates_from_the_second_look(void **state)
+static void watch__until_the_process_ends__rates_from_the_second_reading(void **state)
 {
     struct target target;
     json_t *document;
@@ -590,12 +567,11 @@ static void watch__until_the_process_ends__rates_from_the_second_look(void **sta
 
     start(&target, work_without_end);
     tool = start_watch(target.pid, &out);
-    document = next_look(out);
+    document = next_reading(out);
     assert_true(json_is_null(json_object_get(host_cache(document), "per_second")));
     json_decref(document);
-    document = next_look(out);
-    assert_true(
-        json_is_real(json_object_get(json_object_get(host_cache(document), "per_second"), "hits")));
+    document = next_reading(out);
+    assert_true(json_is_real(at(host_cache(document), "per_second/hits")));
     json_decref(document);
     end(&target);
     assert_int_equal(waitpid(tool, &status, 0), tool);
@@ -614,12 +590,13 @@ static void watch__nothing_to_watch__fails_at_once(void **state)
 }
 
 TEST_MAIN(TEST(document__of_a_process__its_counters), TEST(text__of_a_process__rows_of_its_caches),
-          TEST(text__all_is_well__fits_a_terminal), TEST(all__a_process_that_works__is_among_them),
-          TEST(load__numbers_only_grow), TEST(threads__inside_and_outside__the_same_numbers),
+          TEST(text__only_hits_and_misses__fits_80_columns),
+          TEST(all__a_process_that_works__is_among_them), TEST(load__numbers_only_grow),
+          TEST(threads__inside_and_outside__the_same_numbers),
           TEST(killed_while_it_is_read__no_crash), TEST(closed_while_it_is_read__no_crash),
           TEST(no_such_process__says_so), TEST(process_without_hmreg__says_so),
           TEST(switched_off__says_so), TEST(child_of_fork__is_not_taken_for_its_parent),
           TEST(other_users_process__counted_and_left_out),
           TEST(other_users_process_by_number__says_why_not),
-          TEST(watch__until_the_process_ends__rates_from_the_second_look),
+          TEST(watch__until_the_process_ends__rates_from_the_second_reading),
           TEST(watch__nothing_to_watch__fails_at_once))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What hmreg stats makes of files that are not what they say: of other formats, cut short, made to
- * mislead, made at random. Seen through tools/stats/stats_view.c itself, and, where the words
- * matter, through the command with this process as the one that has the file.
+ * hmreg stats reads files that are not valid stats pages: of other formats, cut short, forged, with
+ * random bytes; by view_read() itself, and, where the text matters, by the command, with this
+ * process as the one that has the file.
  */
 #include "tests/tools/tool.h"
 
@@ -56,7 +56,7 @@ static int file_of(const void *bytes, size_t size, int seals)
     return fd;
 }
 
-static enum view_result look(const void *bytes, size_t size, int seals)
+static enum view_result read_page(const void *bytes, size_t size, int seals)
 {
     int fd = file_of(bytes, size, seals);
     enum view_result result;
@@ -71,7 +71,7 @@ static struct stats_layout page;
 
 #define assert_bad(words)                                                                          \
     do {                                                                                           \
-        assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_BAD);                              \
+        assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_BAD);                         \
         assert_says(why, words);                                                                   \
     } while (0)
 
@@ -80,7 +80,7 @@ static struct stats_layout page;
 static void page__as_the_library_makes_it__is_seen(void **state)
 {
     fill(&page);
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_GOOD);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_GOOD);
     assert_string_equal(view.hmreg, "7.8.9");
     assert_int_equal(view.count, 1);
     assert_int_equal(view.caches[0].domain, 2);
@@ -97,16 +97,16 @@ static void page__of_another_process__is_not_ours(void **state)
 {
     fill(&page);
     page.header.pid = getppid();
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_NONE);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_NONE);
     assert_says(why, "it is process ");
 }
 
-/* Whoever was killed in a change leaves it so for ever. */
+/* A process that is killed during a change leaves an odd sequence number. */
 static void page__left_in_a_change__seen_and_marked(void **state)
 {
     fill(&page);
     page.blocks[3].sequence = 7;
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_GOOD);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_GOOD);
     assert_int_equal(view.count, 1);
     assert_false(view.caches[0].steady);
     assert_int_equal(view.caches[0].counts[STATS_HITS], 1014);
@@ -116,7 +116,7 @@ static void page__cache_whose_domain_has_ended__left_out(void **state)
 {
     fill(&page);
     page.domains[2].number = 0;
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_GOOD);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_GOOD);
     assert_int_equal(view.count, 0);
 }
 
@@ -136,10 +136,10 @@ static void page__of_something_else__refused(void **state)
 {
     fill(&page);
     page.header.magic++;
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_NONE);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_NONE);
     assert_says(why, "does not begin as hmreg's");
     memset(&page, 0, sizeof(page));
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_NONE);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_NONE);
 }
 
 static void file__cut_short__refused_and_not_mapped(void **state)
@@ -149,7 +149,7 @@ static void file__cut_short__refused_and_not_mapped(void **state)
 
     fill(&page);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        assert_int_equal(look(&page, sizes[i], SEALS), VIEW_NONE);
+        assert_int_equal(read_page(&page, sizes[i], SEALS), VIEW_NONE);
         assert_says(why, "fewer than");
     }
 }
@@ -157,9 +157,9 @@ static void file__cut_short__refused_and_not_mapped(void **state)
 static void file__that_may_shrink__refused(void **state)
 {
     fill(&page);
-    assert_int_equal(look(&page, sizeof(page), F_SEAL_GROW), VIEW_NONE);
+    assert_int_equal(read_page(&page, sizeof(page), F_SEAL_GROW), VIEW_NONE);
     assert_says(why, "not sealed");
-    assert_int_equal(look(&page, sizeof(page), F_SEAL_WRITE | F_SEAL_SEAL), VIEW_NONE);
+    assert_int_equal(read_page(&page, sizeof(page), F_SEAL_WRITE | F_SEAL_SEAL), VIEW_NONE);
 }
 
 static void file__that_is_no_memory_file__refused(void **state)
@@ -196,7 +196,7 @@ static void page__words_without_end_or_with_escapes__printable(void **state)
     memset(page.domains[2].provider, 'x', sizeof(page.domains[2].provider));
     memset(page.domains[2].fabric, 0x1b, sizeof(page.domains[2].fabric));
     memset(page.header.hmreg, 0xff, sizeof(page.header.hmreg));
-    assert_int_equal(look(&page, sizeof(page), SEALS), VIEW_GOOD);
+    assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_GOOD);
     assert_int_equal(strlen(view.domains[2].provider), 32);
     assert_int_equal(strspn(view.domains[2].fabric, "?"), 64);
     assert_string_equal(view.hmreg, "????????????????");
@@ -208,7 +208,7 @@ static uint64_t next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* With a header that is right, or nothing would be looked at. */
+/* Behind a valid header, since view_read() stops at any other. */
 static void page__of_random_bytes__seen_or_refused(void **state)
 {
     uint64_t seed = 20261120;
@@ -222,7 +222,7 @@ static void page__of_random_bytes__seen_or_refused(void **state)
 
             ((unsigned char *)&page)[at] = (unsigned char)next_random(&seed);
         }
-        if (look(&page, sizeof(page), SEALS) != VIEW_GOOD)
+        if (read_page(&page, sizeof(page), SEALS) != VIEW_GOOD)
             continue;
         good++;
         assert_true(view.count <= STATS_BLOCKS);
@@ -235,12 +235,12 @@ static void page__of_random_bytes__seen_or_refused(void **state)
 
 /* ---- while it is written ---------------------------------------------------------------- */
 
-static struct stats_page board;
+static struct stats_page live_page;
 static struct cache_stats stats;
 static atomic_bool stop;
 
-/* Threads come, hit and go; each time their hits move from a row to the book. */
-static void *come_and_go(void *arg)
+/* Threads start, hit and end; each time their hits move from their row to the block. */
+static void *start_and_end(void *arg)
 {
     while (!atomic_load(&stop)) {
         struct cache_stats_row *row = cache_stats_join(&stats);
@@ -252,18 +252,18 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **state)
+static void hits__of_threads_that_start_and_end__none_twice_and_none_lost(void **state)
 {
     pthread_t threads[2];
     uint64_t before = 0;
 
-    stats_page_open(&board, true, HMREG_MONITOR_IMPORT);
-    cache_stats_open(&stats, &board, stats_page_domain(&board, "test", "test", 0), HMREG_IFACE_ZE,
-                     0);
+    stats_page_open(&live_page, true, HMREG_MONITOR_IMPORT);
+    cache_stats_open(&stats, &live_page, stats_page_domain(&live_page, "test", "test", 0),
+                     HMREG_IFACE_ZE, 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, start_and_end, NULL), 0);
     for (int i = 0; i < 300; i++) {
-        assert_int_equal(view_read(board.fd, getpid(), &view, why), VIEW_GOOD);
+        assert_int_equal(view_read(live_page.fd, getpid(), &view, why), VIEW_GOOD);
         assert_int_equal(view.count, 1);
         if (!view.caches[0].steady)
             continue;
@@ -273,10 +273,10 @@ static void hits__of_threads_that_come_and_go__none_twice_and_none_lost(void **s
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(view_read(board.fd, getpid(), &view, why), VIEW_GOOD);
+    assert_int_equal(view_read(live_page.fd, getpid(), &view, why), VIEW_GOOD);
     assert_int_equal(view.caches[0].counts[STATS_HITS] % 3, 0);
     cache_stats_close(&stats);
-    stats_page_close(&board);
+    stats_page_close(&live_page);
 }
 
 /* ---- through the command ---------------------------------------------------------------- */
@@ -371,7 +371,7 @@ TEST_MAIN(TEST(page__as_the_library_makes_it__is_seen), TEST(page__of_another_pr
           TEST(file__that_is_no_memory_file__refused), TEST(page__of_impossible_caches__refused),
           TEST(page__words_without_end_or_with_escapes__printable),
           TEST(page__of_random_bytes__seen_or_refused),
-          TEST(hits__of_threads_that_come_and_go__none_twice_and_none_lost),
+          TEST(hits__of_threads_that_start_and_end__none_twice_and_none_lost),
           TEST(command__wrong_format__says_what_to_use),
           TEST(command__file_of_the_name_that_is_no_librarys__is_not_shown),
           TEST(command__page_that_is_full__says_what_is_missing),

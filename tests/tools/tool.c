@@ -143,7 +143,7 @@ char *output_of(void (*print)(void), unsigned columns)
     return tool.out;
 }
 
-/* ---- what was said ---------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------------- */
 
 json_t *tool_document_list(int status, const char *const *arguments)
 {
@@ -174,35 +174,56 @@ size_t longest_line(const char *text)
     return longest;
 }
 
-const char *words_at(const json_t *object, const char *key)
+json_t *at(const json_t *value, const char *path)
 {
-    const char *words = json_string_value(json_object_get(object, key));
+    char words[256], *name, *rest = words;
 
-    if (!words)
-        fail_msg("no string \"%s\"", key);
-    return words;
+    snprintf(words, sizeof(words), "%s", path);
+    while ((name = strsep(&rest, "/")))
+        value = json_is_array(value) ? json_array_get(value, (size_t)atoi(name))
+                                     : json_object_get(value, name);
+    if (!value)
+        fail_msg("there is no \"%s\"", path);
+    return (json_t *)(uintptr_t)value;
 }
 
-json_t *list_at(const json_t *object, const char *key)
+const char *words_at(const json_t *object, const char *path)
 {
-    json_t *list = json_object_get(object, key);
-
-    if (!json_is_array(list))
-        fail_msg("no array \"%s\"", key);
-    return list;
+    if (!json_is_string(at(object, path)))
+        fail_msg("\"%s\" is no string", path);
+    return json_string_value(at(object, path));
 }
 
-json_t *with(const json_t *array, const char *key, const char *words)
+json_t *list_at(const json_t *object, const char *path)
+{
+    if (!json_is_array(at(object, path)))
+        fail_msg("\"%s\" is no array", path);
+    return at(object, path);
+}
+
+int64_t number_at(const json_t *object, const char *path)
+{
+    if (!json_is_integer(at(object, path)))
+        fail_msg("\"%s\" is no number", path);
+    return json_integer_value(at(object, path));
+}
+
+json_t *find(const json_t *array, const char *key, const char *words)
 {
     json_t *object;
     size_t i;
 
-    json_array_foreach(array, i, object) {
-        const char *found = json_string_value(json_object_get(object, key));
-
-        if (found && !strcmp(found, words))
+    json_array_foreach(array, i, object)
+        if (!strcmp(words_at(object, key), words))
             return object;
-    }
-    fail_msg("no object with %s \"%s\"", key, words);
     return NULL;
+}
+
+json_t *with(const json_t *array, const char *key, const char *words)
+{
+    json_t *object = find(array, key, words);
+
+    if (!object)
+        fail_msg("no object with %s \"%s\"", key, words);
+    return object;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Runs the command `hmreg` (HMREG_TOOL says where it is) and keeps what it said.
+ * Runs the command `hmreg` (HMREG_TOOL is its path) and keeps its output.
  *
  *     struct tool tool = tool_run("query", "--iface", "cuda");
  *     assert_int_equal(tool.status, 0);
@@ -36,10 +36,14 @@ json_t *tool_document_list(int status, const char *const *arguments);
 /* The longest line of a text. */
 size_t longest_line(const char *text);
 
-/* In a document; a test fails where it is missing or of another type. */
-const char *words_at(const json_t *object, const char *key);
-json_t *list_at(const json_t *object, const char *key);
-/* The object of an array whose key has these words. */
+/* Values at a path like "limits/cache/regions" or "processes/0"; a test fails where one is missing
+ * or of another type. */
+json_t *at(const json_t *value, const char *path);
+const char *words_at(const json_t *object, const char *path);
+json_t *list_at(const json_t *object, const char *path);
+int64_t number_at(const json_t *object, const char *path);
+/* The object of an array whose key has these words; NULL, or with with() a failed test, if none. */
+json_t *find(const json_t *array, const char *key, const char *words);
 json_t *with(const json_t *array, const char *key, const char *words);
 
 #define assert_says(text, words)                                                                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Where PCI devices hang and how far they are from each other: distances of places made here, and
- * the places of this machine's devices, of which hwloc and sysfs must say the same. */
+ * Places of PCI devices and the distances between them: distances of places that the test gives,
+ * and the places of this machine's devices, which hwloc and sysfs must report alike. */
 #include "tests/support/test.h"
 #include "tests/tools/machine.h"
 #include "tools/document.h"

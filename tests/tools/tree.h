@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A made-up tree of /sys, /proc and /dev in a temporary folder, which HMREG_DOCTOR_ROOT names
+ * A simulated tree of /sys, /proc and /dev in a temporary folder, which HMREG_DOCTOR_ROOT names
  * while it is there. Paths begin with '/'; folders above them are made.
  */
 #ifndef TESTS_TOOLS_TREE_H

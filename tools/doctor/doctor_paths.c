@@ -203,11 +203,10 @@ static bool cpu_moves(const json_t *facts, const char *device)
         if (doc_has(fabric, "nic") || !doc_equals(fabric, "provider", "ofi") ||
             !strncmp(doc_words(fabric, "fabric"), "shm", 3))
             continue;
-        doc_each(memory, json_object_get(fabric, "memory")) {
+        doc_each(memory, json_object_get(fabric, "memory"))
             if (!strcmp(doc_device_words(memory, name), device) &&
                 !doc_equals(memory, "best", "none"))
                 return true;
-        }
     }
     return false;
 }
