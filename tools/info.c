@@ -5,6 +5,7 @@
 #include "tools/command.h"
 #include "tools/fabrics.h"
 #include "tools/machine.h"
+#include "tools/notes.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
@@ -29,11 +30,6 @@ static void print_system(const json_t *document)
                doc_bytes_words(doc_number(system, "page_size"), page));
 }
 
-static void add_notes(struct table *table, const char *library, const char *why)
-{
-    table_add(table, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
-}
-
 static void print_runtimes(const json_t *document)
 {
     struct table *table =
@@ -42,11 +38,13 @@ static void print_runtimes(const json_t *document)
 
     print_heading("Runtimes");
     doc_each(runtime, json_object_get(document, "runtimes")) {
+        const char *library = doc_words(runtime, "library"), *why = doc_words(runtime, "why");
+
         table_add(table, "%s", doc_words(runtime, "iface"));
         table_add(table, "%s", yes(doc_is(runtime, "usable")));
         table_add(table, "%" PRIu64, doc_number(runtime, "devices"));
         table_add(table, "%s", doc_words(runtime, "version"));
-        add_notes(table, doc_words(runtime, "library"), doc_words(runtime, "why"));
+        table_add(table, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
     }
     table_print(table);
 }
@@ -152,17 +150,11 @@ static void print_limits(const json_t *document)
 
 static void print_environment(const json_t *document)
 {
-    struct table *table = table_new("variable", "value", NULL);
-    const json_t *value;
-    const char *name;
+    const json_t *environment = json_object_get(document, "environment");
 
-    if (json_object_size(json_object_get(document, "environment")))
+    if (json_object_size(environment))
         print_heading("Environment that is honoured");
-    json_object_foreach(json_object_get(document, "environment"), name, value) {
-        table_add(table, "%s", name);
-        table_add(table, "%s", json_string_value(value));
-    }
-    table_print(table);
+    print_object("variable", "value", environment);
 }
 
 static void print_text(const json_t *document)

@@ -36,3 +36,16 @@ void print_notes(const json_t *notes)
         print_paragraph(mark, "%s", doc_words(note, "words"));
     }
 }
+
+void print_object(const char *key, const char *value, const json_t *object)
+{
+    struct table *table = table_new(key, value, NULL);
+    const json_t *words;
+    const char *name;
+
+    json_object_foreach((json_t *)(uintptr_t)object, name, words) {
+        table_add(table, "%s", name);
+        table_add(table, "%s", json_string_value(words));
+    }
+    table_print(table);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Numbered notes below a table, for reasons that many rows share.
+ * Numbered notes below a table, for reasons that many rows share; and objects as tables.
  */
 #ifndef HMREG_TOOLS_NOTES_H
 #define HMREG_TOOLS_NOTES_H
@@ -13,5 +13,8 @@ size_t note_number(json_t *notes, const char *key, const char *words);
 
 /* Prints "[1] words" for each note, after an empty line; prints nothing if there is no note. */
 void print_notes(const json_t *notes);
+
+/* Prints an object whose values are strings as a table with these headings. */
+void print_object(const char *key, const char *value, const json_t *object);
 
 #endif

@@ -5,6 +5,7 @@
 #include "tools/command.h"
 #include "tools/doctor/doctor.h"
 #include "tools/machine.h"
+#include "tools/notes.h"
 #include "tools/table.h"
 #include "tools/topology.h"
 
@@ -78,19 +79,6 @@ static void print_matrix(const json_t *members)
         print_paragraph("", "Further columns are left out here: --json has all distances.");
 }
 
-static void print_legend(const json_t *legend)
-{
-    struct table *table = table_new("distance", "means", NULL);
-    const json_t *meaning;
-    const char *name;
-
-    json_object_foreach((json_t *)(uintptr_t)legend, name, meaning) {
-        table_add(table, "%s", name);
-        table_add(table, "%s", json_string_value(meaning));
-    }
-    table_print(table);
-}
-
 static void print_text(const json_t *document)
 {
     const json_t *members = json_object_get(json_object_get(document, "topology"), "members");
@@ -105,7 +93,7 @@ static void print_text(const json_t *document)
     print_heading("Distances, nearest first in the list below");
     print_matrix(members);
     putchar('\n');
-    print_legend(json_object_get(document, "legend"));
+    print_object("distance", "means", json_object_get(document, "legend"));
 }
 
 /* ---- the command ------------------------------------------------------------------------ */

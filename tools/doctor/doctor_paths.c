@@ -74,20 +74,14 @@ static const char *distance_of(const json_t *facts, const char *nic, const char 
 
 static json_t *pair(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
-    const json_t *proof = json_object_get(memory, "proof");
-    json_t *described = doc_object();
+    const char *nic = doc_words(fabric, "nic");
     char name[32];
 
     doc_device_words(memory, name);
-    doc_set(described, "nic", doc_text(doc_words(fabric, "nic")));
-    doc_set(described, "device", doc_text(name));
-    doc_set(described, "simulated", json_boolean(doc_is(memory, "simulated")));
-    doc_set(described, "fabric", doc_text(doc_words(fabric, "fabric")));
-    doc_set(described, "path", doc_text(path_of(memory)));
-    doc_set(described, "distance", doc_text(distance_of(facts, doc_words(fabric, "nic"), name)));
-    doc_set(described, "refused", refusals(memory));
-    doc_set(described, "proof", proof ? json_incref((json_t *)(uintptr_t)proof) : json_null());
-    return described;
+    return doc_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o, s:O?}", "nic", nic, "device", name,
+                    "simulated", doc_is(memory, "simulated"), "fabric", doc_words(fabric, "fabric"),
+                    "path", path_of(memory), "distance", distance_of(facts, nic, name), "refused",
+                    refusals(memory), "proof", json_object_get(memory, "proof"));
 }
 
 const char *proof_result(const json_t *described)
