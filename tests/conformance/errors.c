@@ -512,49 +512,6 @@ static void open__no_thread_for_the_monitor__eagain(void **state)
     assert_null(lib);
 }
 
-static void runtime_query__wrong_arguments__inval(void **state)
-{
-    struct hmreg_runtime_info info = {.size = sizeof(info)};
-    struct hmreg_device_info device = {.size = sizeof(device)};
-
-    begin();
-    assert_fails(hmreg_runtime_query(NULL, HMREG_IFACE_CUDA, &info), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_runtime_query(fixture.lib, HMREG_IFACE_CUDA, NULL), -EINVAL, "out is NULL");
-    assert_fails(hmreg_runtime_query(fixture.lib, HMREG_IFACE_COUNT, &info), -EINVAL, "iface is 4");
-    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL,
-                 "iface is 4");
-    assert_fails(hmreg_device_query(fixture.lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL,
-                 "out is NULL");
-    end();
-}
-
-static void monitor_query__wrong_arguments__inval(void **state)
-{
-    struct hmreg_monitor_info info = {.size = sizeof(info)};
-
-    begin();
-    assert_fails(hmreg_monitor_query(NULL, &info), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_monitor_query(fixture.lib, NULL), -EINVAL, "out is NULL");
-    info.size = 8;
-    assert_fails(hmreg_monitor_query(fixture.lib, &info), -EINVAL, "size of");
-    end();
-}
-
-static void query__wrong_arguments__inval(void **state)
-{
-    struct hmreg_mem_info info = {.size = sizeof(info)};
-
-    begin();
-    assert_fails(hmreg_query(NULL, plain, 1, &info), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_query(fixture.lib, NULL, 1, &info), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_query(fixture.lib, plain, 0, &info), -EINVAL, "len is 0");
-    assert_fails(hmreg_query(fixture.lib, plain, SIZE_MAX, &info), -EINVAL, "wraps");
-    assert_fails(hmreg_query(fixture.lib, plain, 1, NULL), -EINVAL, "out is NULL");
-    info.size = 8;
-    assert_fails(hmreg_query(fixture.lib, plain, 1, &info), -EINVAL, "size of");
-    end();
-}
-
 /* ---- no descriptors left ---------------------------------------------------------------- */
 
 static void descriptors_used_up__pack__emfile(void **state)
@@ -620,47 +577,6 @@ static void loopback_objects__wrong_arguments__inval(void **state)
     end();
 }
 
-/* Segments answer as one range does. */
-static void regsgl__errors_of_reg__the_same(void **state)
-{
-    struct hmreg_segment segment = {.u.memory = {plain, 16}};
-    struct hmreg_loopback_config config = {.size = sizeof(config), .max_len = 8, .key_size = 1};
-    struct hmreg_domain *domain;
-    struct hmreg_mr *mr = NULL;
-
-    begin();
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
-    assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 7, 0, &mr, NULL),
-                 -EMSGSIZE, "8 bytes");
-    segment.u.memory.iov_len = 8;
-    assert_fails(hmreg_mr_regsgl(domain, &segment, 1, HMREG_REMOTE_READ, 0, 256, 0, &mr, NULL),
-                 -EKEYREJECTED, "too large");
-    assert_fails(
-        hmreg_mr_regsgl(fixture.domain, &segment, 1, HMREG_REMOTE_READ, 0, 1, 0, &mr, NULL),
-        -HMREG_ENOKEY, "in use");
-    assert_null(mr);
-    assert_ok(hmreg_domain_close(domain));
-    end();
-}
-
-static void get__all_keys_in_use__enokey(void **state)
-{
-    struct hmreg_loopback_config config = {.size = sizeof(config), .key_size = 1};
-    struct hmreg_mr *mrs[256], *none = NULL;
-    struct hmreg_domain *domain;
-
-    begin();
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
-    for (uint64_t i = 0; i < 256; i++)
-        assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, i, 0, &mrs[i], NULL));
-    assert_fails(hmreg_mr_get(domain, plain, 8, HMREG_REMOTE_READ, &none), -HMREG_ENOKEY, "0xff");
-    assert_null(none);
-    for (int i = 0; i < 256; i++)
-        assert_ok(hmreg_mr_close(mrs[i]));
-    assert_ok(hmreg_domain_close(domain));
-    end();
-}
-
 static void write__domain_of_the_peer_is_closed__ehostunreach(void **state)
 {
     struct hmreg_domain *domain;
@@ -685,10 +601,7 @@ TEST_MAIN(TEST(memory__runtime_fails__eio),
           TEST(memory__not_mapped__efault), TEST(memory__maps_cannot_be_read__the_systems_error),
           TEST(allocation_fails__each_call__enomem_and_all_is_well_after),
           TEST(open__userfaultfd_asked_for__the_kernels_error),
-          TEST(open__no_thread_for_the_monitor__eagain),
-          TEST(runtime_query__wrong_arguments__inval), TEST(monitor_query__wrong_arguments__inval),
-          TEST(query__wrong_arguments__inval), TEST(descriptors_used_up__pack__emfile),
+          TEST(open__no_thread_for_the_monitor__eagain), TEST(descriptors_used_up__pack__emfile),
           TEST(bind__more_counters_than_a_region_has__enomem),
-          TEST(loopback_objects__wrong_arguments__inval), TEST(regsgl__errors_of_reg__the_same),
-          TEST(get__all_keys_in_use__enokey),
+          TEST(loopback_objects__wrong_arguments__inval),
           TEST(write__domain_of_the_peer_is_closed__ehostunreach))

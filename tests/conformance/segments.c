@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Scatter-gather regions and callers' dmabufs: one region of several pieces, on a domain that
- * takes them as one and on one that does not. */
-#include "tests/conformance/fixture.h"
+ * Regions of several ranges: hmreg_mr_regv() up to the fabric's limit, hmreg_mr_regsgl() beyond. */
+#include "tests/conformance/suite.h"
 
-#include <fcntl.h>
-
-static int make_memfd(size_t bytes)
-{
-    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
-
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
-    return fd;
-}
+#define KEY 5
 
 static struct hmreg_segment of_memory(void *addr, size_t len)
 {
@@ -25,237 +15,263 @@ static struct hmreg_segment of_dmabuf(int fd, uint64_t offset, size_t len)
                                   .u.dmabuf = {.fd = fd, .offset = offset, .len = len}};
 }
 
-/* Offsets of a peer count through the segments, in their order. */
-static void check_host_segments(uint32_t mr_mode, uint32_t iov_limit, int composite)
+/* Offsets run through two ranges, in their order. */
+static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
-    struct hmreg_loopback_config config = {
-        .size = sizeof(config), .mr_mode = mr_mode, .iov_limit = iov_limit};
-    struct hmreg_segment_info info = {.size = sizeof(info)};
-    struct hmreg_segment segments[2];
-    struct hmreg_domain *domain;
+    struct hmreg_remote_info info = {.size = sizeof(info)};
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_remote *remote;
-    struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
 
-    fixture_open(&fixture, 0);
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
-    segments[0] = of_memory(fixture.memory + 5000, 100);
-    segments[1] = of_memory(fixture.memory + 100, 50);
-    assert_ok(hmreg_mr_regsgl(domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
-    assert_int_equal(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL, composite);
-    assert_ok(hmreg_mr_segment(mr, 1, &info));
-    assert_true(info.local_addr == (uint64_t)(uintptr_t)fixture.memory + 100);
-    assert_int_equal(info.len, 50);
-    assert_fails(hmreg_mr_segment(mr, 2, &info), -ENOENT, "2 pieces");
-    remote = fixture_peer_on(domain, mr);
-    assert_ok(peer_put(remote, 99, 'a'));
-    assert_ok(peer_put(remote, 100, 'b'));
-    assert_int_equal(fixture.memory[5099], 'a');
-    assert_int_equal(fixture.memory[100], 'b');
-    assert_fails(peer_put(remote, 150, 'c'), -ERANGE, "outside");
+    suite_ready(fixture, fixture->domain, mr);
+    assert_ok(hmreg_mr_segment(mr, 1, &piece));
+    assert_int_equal(piece.local_addr, (uintptr_t)fixture->memory + 100);
+    assert_int_equal(piece.len, 50);
+    assert_fails(hmreg_mr_segment(mr, 2, &piece), -ENOENT, "2 pieces");
+    remote = suite_peer(fixture, mr);
+    assert_ok(hmreg_remote_query(remote, &info));
+    assert_int_equal(info.len, 150);
+    suite_put(fixture, remote, 90, 10, fixture->memory + 5090);
+    suite_put(fixture, remote, 100, 10, fixture->memory + 100);
+    suite_put(fixture, remote, 149, 1, fixture->memory + 149);
+    suite_get(fixture, remote, 90, 10, fixture->memory + 5090);
+    assert_int_equal(suite_move(fixture, remote, true, 149, 2), -ERANGE);
     hmreg_remote_close(remote);
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(domain));
-    fixture_close(&fixture);
+    suite_close(fixture, mr);
 }
 
-static void regsgl__host_segments__as_one_registration(void **state)
+CASE(regv__ranges_form_one_region)
 {
-    check_host_segments(0, 2, 0);
-    check_host_segments(HMREG_MR_VIRT_ADDR, 2, 0);
+    struct iovec iov[2] = {{fixture->memory + 5000, 100}, {fixture->memory + 100, 50}};
+    struct hmreg_mr *mr = NULL;
+
+    if (fixture->info.iov_limit < 2) {
+        assert_fails(
+            hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL),
+            -EINVAL, "takes 1 to 1 ranges");
+        suite_impossible("the fabric takes one range a region: EINVAL; hmreg_mr_regsgl() takes "
+                         "more");
+        return;
+    }
+    assert_ok(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0,
+                            suite_key(fixture, KEY), 0, &mr, NULL));
+    check_offsets(fixture, mr);
 }
 
-static void regsgl__host_segments__as_a_composite(void **state)
+/* ---- every place of many ranges ---------------------------------------------------------- */
+
+static const size_t lengths[] = {1, 7, 64, 3, 129, 1, 50};
+#define RANGES (sizeof(lengths) / sizeof(lengths[0]))
+#define TOTAL  (1 + 7 + 64 + 3 + 129 + 1 + 50)
+
+/* Where the byte at an offset of the region is in memory, and where its range ends, as an offset.
+ */
+static size_t locate(const struct iovec *iov, const unsigned char *memory, size_t offset,
+                     size_t *end)
 {
-    check_host_segments(0, 1, 1);
-    check_host_segments(HMREG_MR_VIRT_ADDR, 1, 1);
-    check_host_segments(HMREG_MR_RAW, 1, 1);
+    size_t i = 0, begins = 0;
+
+    while (offset - begins >= iov[i].iov_len)
+        begins += iov[i++].iov_len;
+    *end = begins + iov[i].iov_len;
+    return (size_t)((unsigned char *)iov[i].iov_base - memory) + offset - begins;
 }
 
-static void regsgl__dmabufs__are_pieces_with_neighbours_untouched(void **state)
+/* Writes at an offset, reads back, and compares all memory with a copy. */
+static void check_place(struct suite_fixture *fixture, const struct iovec *iov,
+                        struct hmreg_remote *remote, unsigned char *copy, size_t offset, size_t len)
 {
-    struct hmreg_explanation why = {.size = sizeof(why)};
+    size_t end;
+
+    for (size_t i = 0; i < len; i++) {
+        fixture->local[i] = (unsigned char)(31 * offset + 7 * len + i);
+        copy[locate(iov, fixture->memory, offset + i, &end)] = fixture->local[i];
+    }
+    assert_int_equal(suite_move(fixture, remote, true, offset, len), 0);
+    assert_memory_equal(fixture->memory, copy, 4096);
+    memset(fixture->local, 0, len);
+    assert_int_equal(suite_move(fixture, remote, false, offset, len), 0);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(fixture->local[i], (unsigned char)(31 * offset + 7 * len + i));
+}
+
+/* By offset the region is one space. By address each range has its own: an access over a border is
+ * two, and the error says where to split it. */
+static void check_places(struct suite_fixture *fixture, const struct iovec *iov,
+                         struct hmreg_remote *remote)
+{
+    bool by_address = suite_has(fixture, HMREG_MR_VIRT_ADDR);
+    unsigned char copy[4096] = {0};
+    uint64_t addr, key;
+    char words[64];
+    size_t end;
+
+    for (size_t offset = 0; offset < TOTAL; offset++) {
+        locate(iov, fixture->memory, offset, &end);
+        check_place(fixture, iov, remote, copy, offset, 1);
+        check_place(fixture, iov, remote, copy, offset, end - offset);
+        if (end == TOTAL)
+            continue;
+        if (!by_address) {
+            check_place(fixture, iov, remote, copy, offset, end + 1 - offset);
+            check_place(fixture, iov, remote, copy, offset, TOTAL - offset);
+            continue;
+        }
+        snprintf(words, sizeof(words), "split it at offset %zu", end);
+        assert_fails(hmreg_remote_addr(remote, offset, end + 1 - offset, &addr, &key), -EXDEV,
+                     words);
+        assert_ok(hmreg_remote_addr(remote, offset, 1, &addr, &key));
+        suite_denied(fixture, remote, true, addr, key, end + 1 - offset, -ERANGE);
+    }
+}
+
+CASE(regv__many_ranges__every_place_is_reached)
+{
+    struct hmreg_remote *remote;
+    struct iovec iov[RANGES];
+    struct hmreg_mr *mr = NULL;
+
+    if (fixture->info.iov_limit < RANGES || (fixture->info.mr_mode & ~HMREG_MR_VIRT_ADDR)) {
+        suite_not_asked();
+        return;
+    }
+    for (size_t i = 0; i < RANGES; i++) /* apart, and not in their order */
+        iov[i] = (struct iovec){fixture->memory + (RANGES - i) * 500 + 3 * i, lengths[i]};
+    assert_ok(
+        hmreg_mr_regv(fixture->domain, iov, RANGES, HMREG_ACCESS_REMOTE, 0, KEY, 0, &mr, NULL));
+    remote = suite_peer(fixture, mr);
+    check_places(fixture, iov, remote);
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+/* The second covers what the first, at the same address, does not. */
+CASE(regv__ranges_that_overlap__each_is_reached_whole)
+{
+    struct iovec iov[2] = {{fixture->memory + 8, 10}, {fixture->memory + 8, 100}};
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+
+    if (fixture->info.iov_limit < 2) {
+        suite_not_asked();
+        return;
+    }
+    assert_ok(hmreg_mr_regv(fixture->domain, iov, 2, HMREG_ACCESS_REMOTE, 0,
+                            suite_key(fixture, KEY), 0, &mr, NULL));
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 10, 100, fixture->memory + 8);
+    hmreg_remote_close(remote);
+    suite_close(fixture, mr);
+}
+
+/* ---- segments --------------------------------------------------------------------------- */
+
+CASE(regsgl__host_segments_form_one_region)
+{
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
+                                        of_memory(fixture->memory + 100, 50)};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                              suite_key(fixture, KEY), 0, &mr, NULL));
+    if (fixture->info.iov_limit < 2)
+        suite_supplied("a registration for each segment");
+    check_offsets(fixture, mr);
+}
+
+/* The same by attributes, which a region of segments may have all of. */
+CASE(regattr__segments_form_one_region)
+{
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
+                                        of_memory(fixture->memory + 100, 50)};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .segments = segments,
+                                 .segment_count = 2,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .requested_key = suite_key(fixture, KEY),
+                                 .context = segments,
+                                 .claim_iface = 1,
+                                 .iface = HMREG_IFACE_CUDA};
+    struct hmreg_mr *mr = NULL;
+
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), -EINVAL, "iface cuda");
+    attr.iface = HMREG_IFACE_SYSTEM;
+    attr.device = HMREG_DEVICE_ANY;
+    assert_ok(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr));
+    assert_ptr_equal(hmreg_mr_context(mr), segments);
+    if (fixture->info.iov_limit < 2)
+        suite_supplied("a registration for each segment");
+    check_offsets(fixture, mr);
+}
+
+CASE(regsgl__dmabuf_segments_form_one_region)
+{
     struct hmreg_segment segments[2];
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
-    int fd = make_memfd(20000);
-    char *view = mmap(NULL, 20000, PROT_READ, MAP_SHARED, fd, 0);
+    unsigned char *view;
+    int fd = suite_dmabuf(fixture, 20480, &view), rc;
 
-    fixture_open(&fixture, HMREG_MR_VIRT_ADDR);
     segments[0] = of_dmabuf(fd, 4100, 10);
     segments[1] = of_dmabuf(fd, 9, 10);
-    assert_ok(
-        hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL));
+    rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                         suite_key(fixture, KEY), 0, &mr, NULL);
     close(fd);
-    assert_ok(hmreg_explain(mr, &why));
-    assert_int_equal(why.path, HMREG_PATH_MAPPED);
-    assert_string_equal(why.reasons[0].slug, "fabric-imports-no-dmabuf");
-    remote = fixture_peer(&fixture, mr);
-    assert_ok(peer_put(remote, 0, 'a'));
-    assert_ok(peer_put(remote, 19, 'b'));
-    assert_int_equal(view[4100], 'a');
-    assert_int_equal(view[18], 'b');
-    assert_int_equal(view[4099] + view[4101] + view[17] + view[19], 0);
+    if (rc) {
+        assert_int_equal(rc, -EOPNOTSUPP);
+        suite_impossible("no path to them: EOPNOTSUPP");
+        munmap(view, 20480);
+        return;
+    }
+    suite_supplied("a registration for each segment");
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_null(hmreg_mr_native(mr));
+    suite_ready(fixture, fixture->domain, mr);
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 0, 10, view + 4100);
+    suite_put(fixture, remote, 10, 10, view + 9);
+    assert_int_equal(suite_move(fixture, remote, true, 5, 10), -EXDEV);
     hmreg_remote_close(remote);
-    assert_ok(hmreg_mr_close(mr));
-    munmap(view, 20000);
-    fixture_close(&fixture);
+    suite_close(fixture, mr);
+    munmap(view, 20480);
 }
 
-static void regsgl__composite_on_a_domain_with_a_queue__one_event(void **state)
+CASE(regsgl__unlike_segments__inval_with_the_reason)
 {
-    struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
-    struct hmreg_loopback_event event = {.size = sizeof(event)};
-    struct hmreg_segment_info info = {.size = sizeof(info)};
-    struct hmreg_loopback_eq *eq = NULL;
-    struct hmreg_segment segments[3];
-    struct hmreg_domain *domain;
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+    struct hmreg_segment segments[2] = {of_memory(fixture->memory, 10)};
     struct hmreg_mr *mr = NULL;
-    uint8_t token[512];
-    size_t size = sizeof(token);
-    struct fixture fixture;
 
-    fixture_open(&fixture, 0);
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
-    assert_ok(hmreg_loopback_eq_open(domain, &eq));
-    assert_ok(hmreg_domain_bind(domain, eq, HMREG_REG_MR));
-    for (int i = 0; i < 3; i++)
-        segments[i] = of_memory(fixture.memory + 100 * i, 50);
-    assert_ok(hmreg_mr_regsgl(domain, segments, 3, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, &fixture));
-    assert_fails(hmreg_mr_pack(mr, token, &size), -EAGAIN, "event");
-    assert_ok(hmreg_mr_segment(mr, 0, &info));
-    assert_true(info.key == HMREG_KEY_NOTAVAIL);
-    assert_ok(hmreg_loopback_eq_read(eq, &event, 0));
-    assert_ptr_equal(event.mr, mr);
-    assert_ptr_equal(event.context, &fixture);
-    assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EAGAIN, "no registration");
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_mr_segment(mr, 0, &info));
-    assert_int_equal(info.key, 9);
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_mr_regsgl(domain, segments, 3, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, &fixture));
-    assert_ok(hmreg_mr_close(mr)); /* and its event is gone */
-    assert_fails(hmreg_loopback_eq_read(eq, &event, 0), -EAGAIN, "no registration");
-    assert_ok(hmreg_loopback_eq_close(eq));
-    assert_ok(hmreg_domain_close(domain));
-    fixture_close(&fixture);
-}
-
-static void regsgl__host_and_dmabuf_mixed__inval(void **state)
-{
-    struct hmreg_segment segments[2];
-    struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
-    int fd = make_memfd(4096);
-
-    fixture_open(&fixture, 0);
-    segments[0] = of_memory(fixture.memory, 10);
+    assert_int_equal(ftruncate(fd, 4096), 0);
     segments[1] = of_dmabuf(fd, 0, 10);
-    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EINVAL, "one region has one iface and kind");
-    segments[1].kind = 7;
-    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EINVAL, "segments[1].kind is 7");
     assert_null(mr);
     close(fd);
-    fixture_close(&fixture);
 }
 
-/* A descriptor that can be read only cannot be mapped for writing. */
-static int reopen_read_only(int fd)
+CASE(regsgl__a_segment_fails__nothing_stays)
 {
-    char path[64];
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-static void regsgl__a_piece_fails__nothing_stays(void **state)
-{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
     struct hmreg_segment segments[2];
-    struct hmreg_mr *mr = NULL, *again;
-    struct fixture fixture;
-    int fd = make_memfd(4096), read_only = reopen_read_only(fd);
+    struct hmreg_mr *mr = NULL;
 
-    fixture_open(&fixture, 0);
+    assert_int_equal(ftruncate(fd, 4096), 0);
     segments[0] = of_dmabuf(fd, 0, 10);
-    segments[1] = of_dmabuf(read_only, 0, 10);
-    assert_fails(
-        hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL),
-        -EOPNOTSUPP, "cannot be mapped");
+    segments[1] = of_dmabuf(fd, 4090, 10);
+    assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                                 suite_key(fixture, KEY), 0, &mr, NULL),
+                 -EINVAL, "beyond its 4096 bytes");
     assert_null(mr);
-    assert_ok(
-        hmreg_mr_regsgl(fixture.domain, segments, 1, HMREG_ACCESS_REMOTE, 0, 9, 0, &again, NULL));
-    assert_ok(hmreg_mr_close(again));
-    close(read_only);
+    mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
+    suite_close(fixture, mr);
     close(fd);
-    fixture_close(&fixture);
 }
 
-static void regattr__callers_dmabuf__is_mapped_where_the_fabric_imports_none(void **state)
-{
-    struct hmreg_mr_dmabuf dmabuf = {.offset = 5000, .len = 64, .base_addr = NULL};
-    struct hmreg_mr_attr attr = {
-        .size = sizeof(attr), .access = HMREG_ACCESS_REMOTE, .requested_key = 3, .dmabuf = &dmabuf};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_remote *remote;
-    struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
-    char byte = 0;
-
-    fixture_open(&fixture, 0);
-    dmabuf.fd = make_memfd(20000);
-    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -EINVAL, "HMREG_MR_DMABUF");
-    dmabuf.len = 15001;
-    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr), -EINVAL,
-                 "beyond its 20000 bytes");
-    dmabuf.len = 64;
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
-    assert_ok(hmreg_mr_query(mr, &info));
-    assert_int_equal(info.path, HMREG_PATH_MAPPED);
-    assert_ok(hmreg_explain(mr, &why));
-    assert_int_equal(why.refused, 1);
-    assert_string_equal(why.reasons[0].slug, "fabric-imports-no-dmabuf");
-    remote = fixture_peer(&fixture, mr);
-    assert_ok(peer_put(remote, 3, 'z'));
-    assert_int_equal(pread(dmabuf.fd, &byte, 1, 5003), 1);
-    assert_int_equal(byte, 'z');
-    hmreg_remote_close(remote);
-    assert_ok(hmreg_mr_close(mr));
-    close(dmabuf.fd);
-    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr), -EBADF,
-                 "descriptor");
-    fixture_close(&fixture);
-}
-
-static void regattr__attributes_of_an_older_caller__are_taken(void **state)
-{
-    struct iovec iov;
-    struct hmreg_mr_attr attr = {.size = offsetof(struct hmreg_mr_attr, dmabuf),
-                                 .iov = &iov,
-                                 .iov_count = 1,
-                                 .access = HMREG_SEND,
-                                 .dmabuf = (void *)1,
-                                 .page_size = 3};
-    struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
-
-    fixture_open(&fixture, 0);
-    iov = (struct iovec){fixture.memory, 10};
-    assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
-    assert_ok(hmreg_mr_close(mr));
-    attr.size = sizeof(attr);
-    attr.dmabuf = NULL;
-    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -EINVAL, "page_size");
-    fixture_close(&fixture);
-}
-
-TEST_MAIN(TEST(regsgl__host_segments__as_one_registration),
-          TEST(regsgl__host_segments__as_a_composite),
-          TEST(regsgl__dmabufs__are_pieces_with_neighbours_untouched),
-          TEST(regsgl__composite_on_a_domain_with_a_queue__one_event),
-          TEST(regsgl__host_and_dmabuf_mixed__inval), TEST(regsgl__a_piece_fails__nothing_stays),
-          TEST(regattr__callers_dmabuf__is_mapped_where_the_fabric_imports_none),
-          TEST(regattr__attributes_of_an_older_caller__are_taken))
+SUITE_CASES(segments, TEST(regv__ranges_form_one_region),
+            TEST(regv__many_ranges__every_place_is_reached),
+            TEST(regv__ranges_that_overlap__each_is_reached_whole),
+            TEST(regsgl__host_segments_form_one_region), TEST(regattr__segments_form_one_region),
+            TEST(regsgl__dmabuf_segments_form_one_region),
+            TEST(regsgl__unlike_segments__inval_with_the_reason),
+            TEST(regsgl__a_segment_fails__nothing_stays));

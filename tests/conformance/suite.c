@@ -20,23 +20,29 @@ static const char *const names[] = {"passed", "supplied", "impossible", "not ask
 static struct row {
     const char *name;
     unsigned modes[STATUSES];
-    char why[STATUSES][160];
-    bool over;          /* all modes came to an end */
-    uint32_t under_way; /* else the last one tried */
+    char why[STATUSES][240];
+    bool over;        /* all variants came to an end */
+    unsigned variant; /* else the last one tried */
+    uint32_t mr_mode; /* ...and its mode */
 } rows[MAX_CASES];
 static unsigned row_count;
 
 /* Of the mode under way. */
 static enum status status;
-static char why[160];
+static char why[240];
 
-/* The gravest counts. */
+/* The gravest counts; reasons of one status are joined. */
 static void note(enum status noted, const char *format, va_list args)
 {
-    if (noted <= status)
+    size_t used = noted == status ? strlen(why) : 0;
+
+    if (noted < status)
         return;
     status = noted;
-    vsnprintf(why, sizeof(why), format, args);
+    if (used)
+        used += (size_t)snprintf(why + used, sizeof(why) - used, "; ");
+    if (used < sizeof(why))
+        vsnprintf(why + used, sizeof(why) - used, format, args);
 }
 
 void suite_supplied(const char *format, ...)
@@ -82,7 +88,7 @@ static void print_row(const char *on, const struct row *row)
 
     printf("MATRIX\t%s\t%s\t%s\t", row->name, on, verdict(row));
     if (!row->over)
-        printf("failed in mr_mode %#x", row->under_way);
+        printf("failed in variant %u, mr_mode %#x", row->variant, row->mr_mode);
     for (int i = SUPPLIED; i <= IMPOSSIBLE && row->over; i++) {
         if (row->modes[i] && row->modes[i] < total)
             printf("%s in %u of %u modes: %s. ", names[i], row->modes[i], total, row->why[i]);
@@ -94,7 +100,18 @@ static void print_row(const char *on, const struct row *row)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-static const struct suite_fabric *fabric;
+static struct suite_fabric fabric;
+
+static void nothing(struct suite_fixture *fixture)
+{
+}
+
+static void take_fabric(const char *name)
+{
+    fabric = *suite_fabric(name);
+    fabric.progress = fabric.progress ? fabric.progress : nothing;
+    fabric.recover = fabric.recover ? fabric.recover : nothing;
+}
 
 static unsigned char *pages(void)
 {
@@ -107,22 +124,24 @@ static unsigned char *pages(void)
     return memory;
 }
 
-static bool run_in(struct row *row, struct hmreg *lib, uint32_t mr_mode, suite_body *body)
+static bool run_in(struct row *row, struct hmreg *lib, unsigned variant, suite_body *body)
 {
     struct suite_fixture fixture = {
-        .fabric = fabric, .lib = lib, .info = {.size = sizeof(fixture.info)}};
+        .fabric = &fabric, .lib = lib, .info = {.size = sizeof(fixture.info)}};
 
-    row->under_way = mr_mode;
-    if (!fabric->open(&fixture, mr_mode))
+    row->variant = variant;
+    if (!fabric.open(&fixture, variant))
         return false;
     assert_ok(hmreg_domain_query(fixture.domain, &fixture.info));
+    row->mr_mode = fixture.info.mr_mode;
     fixture.memory = pages();
     fixture.local = pages();
     status = PASSED;
+    why[0] = '\0';
     body(&fixture);
     if (!row->modes[status]++)
         memcpy(row->why[status], why, sizeof(why));
-    fabric->close(&fixture);
+    fabric.close(&fixture);
     munmap(fixture.memory, SUITE_BYTES);
     munmap(fixture.local, SUITE_BYTES);
     return true;
@@ -131,40 +150,39 @@ static bool run_in(struct row *row, struct hmreg *lib, uint32_t mr_mode, suite_b
 void suite_run(const char *name, suite_body *body)
 {
     struct hmreg_config config = {.size = sizeof(config),
-                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
-                                  .monitor = HMREG_MONITOR_DISABLED};
+                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM)};
     struct row *row = &rows[row_count++];
     struct hmreg *lib;
     unsigned ran = 0;
-    uint32_t mr_mode;
 
     assert_true(row_count <= MAX_CASES);
     row->name = name;
     assert_ok(hmreg_open(&config, &lib));
-    for (unsigned i = 0; fabric->mode(i, &mr_mode); i++)
-        ran += run_in(row, lib, mr_mode, body);
+    for (unsigned i = 0; i < fabric.variants; i++)
+        ran += run_in(row, lib, i, body);
     assert_ok(hmreg_close(lib));
     row->over = true;
     if (!ran)
-        test_skip("this machine does not have %s", fabric->name);
+        test_skip("this machine does not have %s", fabric.name);
 }
 
 int main(int argc, char **argv)
 {
     static const struct suite_cases *const all[] = {
-        &suite_keys,       &suite_access,   &suite_operations, &suite_modes, &suite_door,
-        &suite_attributes, &suite_segments, &suite_raw,        &suite_life,  &suite_async};
+        &arguments_cases, &attributes_cases, &keys_cases,  &raw_keys_cases,
+        &access_cases,    &operations_cases, &modes_cases, &segments_cases,
+        &queries_cases,   &close_cases,      &async_cases, &forks_cases};
     struct test_case cases[MAX_CASES];
     size_t count = 0;
     int rc;
 
-    fabric = suite_fabric(argc > 1 ? argv[1] : "");
+    take_fabric(argc > 1 ? argv[1] : "");
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         for (size_t k = 0; k < all[i]->count; k++)
             cases[count++] = all[i]->cases[k];
     rc = test_main(argc > 1 ? argc - 1 : argc, argv + (argc > 1), cases, count);
     for (unsigned i = 0; i < row_count; i++)
-        print_row(fabric->name, &rows[i]);
+        print_row(fabric.name, &rows[i]);
     return rc;
 }
 
@@ -218,11 +236,12 @@ void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr)
     assert_ok(hmreg_mr_close(mr));
 }
 
-void suite_refused(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
-                   uint64_t offset, uint64_t key, uint64_t flags)
+void suite_refused(struct suite_fixture *fixture, const char *what, const void *addr, size_t len,
+                   uint64_t access, uint64_t offset, uint64_t key, uint64_t flags)
 {
-    if (fixture->fabric->native(fixture, addr, len, access, offset, key, flags) == 0)
-        suite_supplied("the fabric itself takes it");
+    if (fixture->fabric->native &&
+        fixture->fabric->native(fixture, addr, len, access, offset, key, flags) == 0)
+        suite_supplied("the fabric itself takes %s", what);
 }
 
 int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **view)

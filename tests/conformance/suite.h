@@ -26,7 +26,7 @@
 
 #define SUITE_BYTES     32768
 #define SUITE_OBJECTS   8
-#define SUITE_NO_NATIVE 1 /* this fabric has no registration but ours */
+#define SUITE_NO_NATIVE 1 /* the fabric cannot be asked this without hmreg */
 
 struct suite_fabric;
 
@@ -34,6 +34,7 @@ struct suite_fixture {
     const struct suite_fabric *fabric;
     struct hmreg *lib;
     struct hmreg_domain *domain, *peer; /* the target's and the initiator's */
+    uint32_t asked_mode;                /* the mr_mode that domain was opened with */
     struct hmreg_domain_info info;      /* of domain */
     unsigned char *memory;              /* SUITE_BYTES, zero, whole pages, all there */
     unsigned char *local;               /* the same of the initiator */
@@ -47,12 +48,17 @@ struct suite_fixture {
 
 struct suite_fabric {
     char name[32];
-    bool thorough; /* a refusal costs no time: try them all */
-    bool tells;    /* a peer that is refused learns it */
-    /* The mr_mode to ask for in round index; false: there are no more. */
-    bool (*mode)(unsigned index, uint32_t *mr_mode);
-    /* Domains in this mode; false: the fabric has it not. */
-    bool (*open)(struct suite_fixture *fixture, uint32_t mr_mode);
+    bool thorough;     /* a refusal costs no time: try them all */
+    bool tells;        /* a peer that is refused learns it */
+    unsigned variants; /* ways to open its domains: modes, limits */
+    /* Opens both domains and sets asked_mode; false: the fabric lacks this variant. */
+    bool (*open)(struct suite_fixture *fixture, unsigned variant);
+    /* Opens another domain beside the target's, on the same of the fabric's. */
+    int (*open_more)(struct suite_fixture *fixture, const struct hmreg_domain_config *config,
+                     struct hmreg_domain **out);
+    uint32_t domain_flags; /* flags of a domain's config that are this provider's own */
+    /* Registrations that the fabric was asked for so far; NULL: unknown. */
+    unsigned (*registrations)(void);
     void (*close)(struct suite_fixture *fixture);
     /* RMA by the initiator. */
     int (*rma)(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
@@ -65,14 +71,14 @@ struct suite_fabric {
      * of this kind. */
     int (*message)(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc,
                    void *to, void *to_desc, size_t len);
-    /* Makes the way to the target usable again after a refusal. */
+    /* Makes the way to the target usable again after a refusal; NULL: it is. */
     void (*recover)(struct suite_fixture *fixture);
     /* Another initiator in place of ours, the target as it is; NULL: a refusal ends the target's
      * side as well. */
     void (*replace)(struct suite_fixture *fixture);
-    /* Lets a target that needs it work. */
+    /* Lets a target that needs it work; NULL: none does. */
     void (*progress)(struct suite_fixture *fixture);
-    /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE. */
+    /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE; NULL: always that. */
     int (*native)(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags);
     /* An endpoint, a counter of the target's; NULL: there are none. */
@@ -82,7 +88,7 @@ struct suite_fabric {
     uint64_t (*counter_read)(void *counter);
     void (*counter_close)(void *counter);
     /* A domain beside the target's, on the same of the fabric's, whose registrations complete in
-     * a queue; false: the fabric has none. */
+     * a queue; false, or NULL: the fabric has none. */
     bool (*async_open)(struct suite_fixture *fixture, struct hmreg_domain **out);
     void (*async_close)(struct suite_fixture *fixture, struct hmreg_domain *domain);
     /* Is there an event, and whose? */
@@ -117,10 +123,12 @@ struct suite_cases {
 };
 #define SUITE_CASES(file, ...)                                                                     \
     static const struct test_case file##_list[] = {__VA_ARGS__};                                   \
-    const struct suite_cases file = {file##_list, sizeof(file##_list) / sizeof(file##_list[0])}
+    const struct suite_cases file##_cases = {file##_list,                                          \
+                                             sizeof(file##_list) / sizeof(file##_list[0])}
 
-extern const struct suite_cases suite_keys, suite_access, suite_operations, suite_modes, suite_door,
-    suite_attributes, suite_segments, suite_raw, suite_life, suite_async;
+extern const struct suite_cases arguments_cases, attributes_cases, keys_cases, raw_keys_cases,
+    access_cases, operations_cases, modes_cases, segments_cases, queries_cases, close_cases,
+    async_cases, forks_cases;
 
 /* What else than "passed" this mode is; the case goes on. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -129,8 +137,8 @@ void suite_impossible(const char *format, ...) __attribute__((format(printf, 1, 
 void suite_not_asked(void);
 
 /* Notes "supplied" if the fabric itself would have taken what we refused. */
-void suite_refused(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
-                   uint64_t offset, uint64_t key, uint64_t flags);
+void suite_refused(struct suite_fixture *fixture, const char *what, const void *addr, size_t len,
+                   uint64_t access, uint64_t offset, uint64_t key, uint64_t flags);
 
 /* ---- what cases do ---------------------------------------------------------------------- */
 

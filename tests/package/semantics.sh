@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # The tables of promises, of kinds of memory, of runtimes and of rules and the list of errors name tests as
-# PROGRAM:CASE: does each exist, and is it run? Program conformance_suite is tests/conformance/suite*.c, cuda_public tests/gpu/cuda/public.c.
+# PROGRAM:CASE: does each exist, and is it run? Program conformance_suite is the files of tests/conformance with SUITE_CASES, cuda_public tests/gpu/cuda/public.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
@@ -16,7 +16,7 @@ sources_of() { # PROGRAM
     for exact in "$SOURCE_DIR"/tests/{,gpu/}"$folder/$stem".c; do
         [[ -f $exact ]] && echo "$exact"
     done
-    [[ $stem == suite ]] && printf '%s\n' "$SOURCE_DIR/tests/$folder/$stem"_*.c
+    [[ $stem == suite ]] && grep -l '^SUITE_CASES' "$SOURCE_DIR/tests/$folder/"*.c
 }
 
 is_run() { # PROGRAM:CASE

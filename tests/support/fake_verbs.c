@@ -36,6 +36,15 @@ static struct verbs_context extended = {
 static struct ibv_pd pd = {.context = &extended.context};
 static uint32_t last_key;
 
+/* A region; open ones are linked. */
+struct fake_mr {
+    struct ibv_mr mr; /* first, since the application holds its address */
+    uint64_t iova;
+    unsigned access;
+    struct fake_mr *next;
+};
+static struct fake_mr *regions;
+
 struct ibv_device *fake_verbs_device(void)
 {
     return &device;
@@ -74,6 +83,7 @@ static bool takes(size_t length, unsigned access)
 static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned access)
 {
     bool remote = access & DEVICE_ACCESS & ~(unsigned)IBV_ACCESS_LOCAL_WRITE;
+    struct fake_mr *made;
     struct ibv_mr *mr;
 
     fake_verbs.regs++;
@@ -86,9 +96,12 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned acc
         errno = fake_verbs.reg_fails ? fake_verbs.reg_error : EINVAL;
         return NULL;
     }
-    mr = calloc(1, sizeof(*mr));
-    if (!mr)
+    made = calloc(1, sizeof(*made));
+    if (!made)
         return NULL;
+    *made = (struct fake_mr){.iova = iova, .access = access, .next = regions};
+    regions = made;
+    mr = &made->mr;
     *mr = (struct ibv_mr){.context = pd.context, .pd = &pd, .addr = addr, .length = length};
     mr->lkey = ++last_key << 8;
     mr->rkey = remote ? mr->lkey | 1 : fake_verbs.local_rkey;
@@ -169,14 +182,45 @@ void *test_dlsym(void *handle, const char *name)
     return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
 }
 
+/* NULL, or the region that contains the bytes and has the right. */
+static const struct fake_mr *granting(const struct fake_mr *mr, uint64_t addr, size_t len,
+                                      unsigned right)
+{
+    bool inside = mr && addr >= mr->iova && addr - mr->iova < mr->mr.length &&
+                  len <= mr->mr.length - (addr - mr->iova);
+
+    return inside && (mr->access & right) == right ? mr : NULL;
+}
+
+bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
+                    uint64_t rkey)
+{
+    unsigned right = write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+    void *remote = (void *)(uintptr_t)addr;
+    const struct fake_mr *mr = regions;
+
+    while (mr && mr->mr.rkey != rkey)
+        mr = mr->next;
+    if (!granting(mr, addr, len, right) || !granting((const struct fake_mr *)desc, (uintptr_t)local,
+                                                     len, write ? 0 : IBV_ACCESS_LOCAL_WRITE))
+        return false;
+    memcpy(write ? remote : local, write ? local : remote, len);
+    return true;
+}
+
 INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)
 {
+    struct fake_mr **link = &regions;
+
     fake_verbs.deregs++;
     if (fake_verbs.dereg_result) {
         errno = fake_verbs.dereg_errno;
         return fake_verbs.dereg_result;
     }
     fake_verbs.live--;
+    while (*link != (struct fake_mr *)mr)
+        link = &(*link)->next;
+    *link = (*link)->next;
     free(mr);
     return 0;
 }

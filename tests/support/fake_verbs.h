@@ -40,6 +40,11 @@ extern struct fake_verbs fake_verbs;
 struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);
 
+/* RMA as the device grants it: desc's region and the one with this rkey contain the bytes, with the
+ * rights that it takes. */
+bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
+                    uint64_t rkey);
+
 /* What the provider is compiled with for dlsym(). */
 void *test_dlsym(void *handle, const char *name);
 

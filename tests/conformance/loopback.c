@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What the manual promises and of the fabrics at hand loopback alone can show: authorization keys
- * of domains, durable writes, which memory needs a descriptor, events that another thread reads,
- * peers that come while a region is being refreshed; and what holds for all that the library
- * opens: descriptors end with an exec, any thread may go on where another left off. */
+ * What only loopback shows of the fabrics tested here: authorization keys of domains, durable
+ * writes, which memory needs a desc, what counters do not count, events read by another thread,
+ * accesses during a refresh, regions of terabytes, wrong modes. And two rules for all objects:
+ * descriptors are close-on-exec, and any thread may use what another created. */
 #include "tests/conformance/fixture.h"
 #include "tests/support/vendors.h"
 
@@ -271,6 +271,7 @@ static void *read_events(void *closure)
 
 static void event__read_by_another_thread__region_is_in_its_variable(void **state)
 {
+    struct hmreg_loopback_event none = {.size = sizeof(none)};
     struct reader *reader = calloc(1, sizeof(*reader));
     pthread_t thread;
     struct fixture fixture;
@@ -278,17 +279,94 @@ static void event__read_by_another_thread__region_is_in_its_variable(void **stat
     fixture_open(&fixture, 0);
     assert_ok(hmreg_loopback_eq_open(fixture.domain, &reader->eq));
     assert_ok(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_REG_MR));
+    assert_fails(hmreg_domain_bind(fixture.domain, reader->eq, HMREG_REG_MR), -EBUSY, "already");
+    assert_fails(hmreg_loopback_eq_read(reader->eq, &none, 1), -EAGAIN, "no registration");
     assert_int_equal(pthread_create(&thread, NULL, read_events, reader), 0);
     for (int i = 0; i < EVENTS; i++)
         assert_ok(hmreg_mr_reg(fixture.domain, fixture.memory, 64, HMREG_SEND, 0, 0, 0,
                                &reader->slots[i], &reader->slots[i]));
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&reader->wrong), 0);
+    assert_fails(hmreg_loopback_eq_close(reader->eq), -EBUSY, "regions");
     for (int i = 0; i < EVENTS; i++)
         assert_ok(hmreg_mr_close(reader->slots[i]));
     assert_ok(hmreg_loopback_eq_close(reader->eq));
     fixture_close(&fixture);
     free(reader);
+}
+
+/* ---- HMREG_MR_MMU_NOTIFY ---------------------------------------------------------------- */
+
+/* Nearly all of it is a hole: that must not take a look at each page of it. */
+static void mmu_notify__terabytes_with_a_page_in_them__that_page_is_known(void **state)
+{
+    const size_t bytes = (size_t)1 << 42;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    char *around, *memory;
+    struct fixture fixture;
+
+    fixture_open(&fixture, HMREG_MR_MMU_NOTIFY);
+    around = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (around == MAP_FAILED) {
+        fixture_close(&fixture);
+        test_skip("no address space for terabytes, as under ThreadSanitizer: %s", strerror(errno));
+    }
+    munmap(around, bytes);
+    memory = mmap(around + bytes / 2, 4096, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    assert_ptr_equal(memory, around + bytes / 2);
+    *memory = 'a';
+    if (hmreg_mr_reg(fixture.domain, around, bytes, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL)) {
+        munmap(memory, 4096);
+        fixture_close(&fixture);
+        test_skip("no memory to note the pages of terabytes: %s", hmreg_last_error()->text);
+    }
+    remote = fixture_peer(&fixture, mr);
+    assert_ok(peer_put(remote, bytes / 2, 'x'));
+    assert_int_equal(*memory, 'x');
+    assert_fails(peer_put(remote, 0, 'x'), -EFAULT, "refreshed");
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    munmap(memory, 4096);
+    fixture_close(&fixture);
+}
+
+/* ---- modes ------------------------------------------------------------------------------ */
+
+static void domain_open__wrong_mode__inval(void **state)
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config),
+                                           .mr_mode = HMREG_MR_BASIC | HMREG_MR_LOCAL};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib;
+
+    assert_ok(hmreg_open(NULL, &lib));
+    assert_fails(hmreg_domain_open_loopback(lib, &config, NULL, &domain), -EINVAL, "alone");
+    config.mr_mode = 1u << 30;
+    assert_fails(hmreg_domain_open_loopback(lib, &config, NULL, &domain), -EINVAL, "unknown bits");
+    assert_null(domain);
+    assert_ok(hmreg_close(lib));
+}
+
+static void remote_open__raw_token_on_a_domain_without_the_mode__exdev(void **state)
+{
+    struct hmreg_remote *remote = NULL;
+    struct hmreg_domain *plain;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    fixture_open(&fixture, HMREG_MR_RAW);
+    mr = fixture_reg(&fixture, 5, 0);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &plain));
+    assert_fails(hmreg_remote_open(plain, token, size, &remote), -EXDEV, "HMREG_MR_RAW");
+    assert_null(remote);
+    assert_ok(hmreg_domain_close(plain));
+    assert_ok(hmreg_mr_close(mr));
+    fixture_close(&fixture);
 }
 
 /* ---- refreshing ------------------------------------------------------------------------- */
@@ -489,6 +567,9 @@ TEST_MAIN(TEST(auth_key__same_as_the_peers__lets_it_in),
           TEST(pmem__written_bytes__are_synced_before_the_write_is_done),
           TEST(desc__needed_for_the_memory_that_the_mode_names),
           TEST(counter__denied_writes__are_not_counted),
+          TEST(mmu_notify__terabytes_with_a_page_in_them__that_page_is_known),
+          TEST(domain_open__wrong_mode__inval),
+          TEST(remote_open__raw_token_on_a_domain_without_the_mode__exdev),
           TEST(event__read_by_another_thread__region_is_in_its_variable),
           TEST(refresh__an_access_is_under_way__waits_and_lets_no_other_in),
           TEST(descriptors__of_all_the_library_opens__end_with_an_exec),

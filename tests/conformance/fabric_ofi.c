@@ -42,15 +42,7 @@ static struct suite_fabric self;
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
      FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
 
-static bool mode(unsigned index, uint32_t *mr_mode)
-{
-    static const uint32_t modes[] = {0, ALL_MODES, HMREG_MR_BASIC, HMREG_MR_SCALABLE};
-
-    if (index >= sizeof(modes) / sizeof(modes[0]))
-        return false;
-    *mr_mode = modes[index];
-    return true;
-}
+static const uint32_t variants[] = {0, ALL_MODES, HMREG_MR_BASIC, HMREG_MR_SCALABLE};
 
 static const char *node_of_this_machine(void)
 {
@@ -135,14 +127,25 @@ static void connect_sides(struct pair *pair)
     assert_int_equal(fi_av_insert(pair->initiator.av, address, 1, &pair->address, 0, NULL), 1);
 }
 
-static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
+static int open_more(struct suite_fixture *fixture, const struct hmreg_domain_config *config,
+                     struct hmreg_domain **out)
 {
+    struct pair *pair = fixture->own;
+
+    return hmreg_domain_open_ofi(fixture->lib, pair->target.domain, pair->target.info, config, out);
+}
+
+static bool open_pair(struct suite_fixture *fixture, unsigned variant)
+{
+    uint32_t mr_mode = variants[variant];
     struct fi_info *info = find(mr_mode);
     struct pair *pair;
 
     if (!info)
         return false;
     pair = calloc(1, sizeof(*pair));
+    fixture->own = pair;
+    fixture->asked_mode = mr_mode;
     pair->target.info = info;
     pair->initiator.info = fi_dupinfo(info);
     open_side(&pair->target);
@@ -152,11 +155,9 @@ static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
     }
     open_side(&pair->initiator);
     connect_sides(pair);
-    assert_ok(
-        hmreg_domain_open_ofi(fixture->lib, pair->target.domain, info, NULL, &fixture->domain));
+    assert_ok(open_more(fixture, NULL, &fixture->domain));
     assert_ok(hmreg_domain_open_ofi(fixture->lib, pair->initiator.domain, pair->initiator.info,
                                     NULL, &fixture->peer));
-    fixture->own = pair;
     return true;
 }
 
@@ -368,15 +369,6 @@ static int native(struct suite_fixture *fixture, const void *addr, size_t len, u
     return rc;
 }
 
-static void *ep_open(struct hmreg_domain *domain)
-{
-    return NULL;
-}
-
-static void ep_close(void *ep)
-{
-}
-
 static void *counter_open(struct suite_fixture *fixture)
 {
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
@@ -406,14 +398,13 @@ static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
     struct side *side = &pair->target;
 
     if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 0))) {
-        assert_fails(hmreg_domain_open_ofi(fixture->lib, side->domain, side->info, &config, out),
-                     -EOPNOTSUPP, "no event comes");
+        assert_fails(open_more(fixture, &config, out), -EOPNOTSUPP, "no event comes");
         return false;
     }
     if (fi_eq_open(side->fabric, &attr, &side->eq, NULL) ||
         fi_domain_bind(side->domain, &side->eq->fid, HMREG_REG_MR))
         return false;
-    assert_ok(hmreg_domain_open_ofi(fixture->lib, side->domain, side->info, &config, out));
+    assert_ok(open_more(fixture, &config, out));
     return true;
 }
 
@@ -441,8 +432,10 @@ const struct suite_fabric *suite_fabric(const char *name)
 
     self = (struct suite_fabric){
         .tells = !strncmp(name, "tcp", 3) || !strcmp(name, "sockets") || !strcmp(name, "verbs"),
-        .mode = mode,
+        .variants = sizeof(variants) / sizeof(variants[0]),
         .open = open_pair,
+        .open_more = open_more,
+        .domain_flags = HMREG_OFI_ASYNC,
         .close = close_pair,
         .recover = recover,
         .replace = replace,
@@ -451,8 +444,6 @@ const struct suite_fabric *suite_fabric(const char *name)
         .message = message,
         .progress = progress,
         .native = native,
-        .ep_open = ep_open,
-        .ep_close = ep_close,
         .counter_open = counter_open,
         .counter_read = counter_read,
         .counter_close = counter_close,

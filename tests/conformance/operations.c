@@ -127,7 +127,7 @@ CASE(atomic__right_to_be_read__denied)
     suite_told(fixture, rc, -EACCES);
 }
 
-SUITE_CASES(suite_operations, TEST(message__rights_to_send_and_to_receive__serve_it),
+SUITE_CASES(operations, TEST(message__rights_to_send_and_to_receive__serve_it),
             TEST(message__into_a_region_for_sends__denied_where_regions_are_needed),
             TEST(atomic__right_to_be_written__covers_it),
             TEST(atomic__that_fetches__brings_what_was_there),

@@ -27,6 +27,7 @@ CASE(requested_key__is_the_regions_key)
 
 CASE(requested_key__in_use__enokey)
 {
+    const struct hmreg_segment segment = {.u.memory = {fixture->memory, 8}};
     struct hmreg_mr *first = NULL, *second = (void *)1;
 
     if (suite_has(fixture, HMREG_MR_PROV_KEY)) {
@@ -36,8 +37,11 @@ CASE(requested_key__in_use__enokey)
     assert_ok(reg(fixture, HMREG_REMOTE_READ, KEY, &first));
     assert_fails(reg(fixture, HMREG_REMOTE_WRITE, KEY, &second), -HMREG_ENOKEY,
                  "requested_key 0x4d");
+    assert_fails(
+        hmreg_mr_regsgl(fixture->domain, &segment, 1, HMREG_REMOTE_READ, 0, KEY, 0, &second, NULL),
+        -HMREG_ENOKEY, "in use");
     assert_ptr_equal(second, (void *)1);
-    suite_refused(fixture, fixture->memory, 64, HMREG_REMOTE_WRITE, 0, KEY, 0);
+    suite_refused(fixture, "the key again", fixture->memory, 64, HMREG_REMOTE_WRITE, 0, KEY, 0);
     assert_ok(hmreg_mr_close(first));
 }
 
@@ -56,14 +60,54 @@ CASE(requested_key__free_again_after_close)
     }
 }
 
+/* All keys of one byte: the caller's 256, or the provider's choice of all but 0. */
+CASE(key__all_in_use__enokey)
+{
+    bool chosen = suite_has(fixture, HMREG_MR_PROV_KEY);
+    struct hmreg_mr *mrs[256], *none = (void *)1;
+    unsigned char seen[256] = {0};
+    unsigned first = chosen ? 1 : 0;
+    uint64_t freed;
+
+    if (fixture->info.key_size != 1) {
+        suite_not_asked();
+        return;
+    }
+    for (unsigned i = first; i < 256; i++) {
+        assert_ok(reg(fixture, HMREG_REMOTE_READ, suite_key(fixture, i), &mrs[i]));
+        assert_true(hmreg_mr_key(mrs[i]) < 256);
+        assert_int_equal(seen[hmreg_mr_key(mrs[i])]++, 0);
+    }
+    assert_fails(reg(fixture, HMREG_REMOTE_READ, 0, &none), -HMREG_ENOKEY,
+                 chosen ? "all keys of this domain" : "in use");
+    assert_fails(hmreg_mr_get(fixture->domain, fixture->memory, 8, HMREG_REMOTE_READ, &none),
+                 -HMREG_ENOKEY, "0xff");
+    for (unsigned i = 1; i < 256; i += 51) {
+        freed = hmreg_mr_key(mrs[i]);
+        assert_ok(hmreg_mr_close(mrs[i]));
+        assert_ok(reg(fixture, HMREG_REMOTE_READ, suite_key(fixture, freed), &mrs[i]));
+        assert_int_equal(hmreg_mr_key(mrs[i]), freed);
+    }
+    assert_ptr_equal(none, (void *)1);
+    for (unsigned i = first; i < 256; i++)
+        assert_ok(hmreg_mr_close(mrs[i]));
+}
+
+/* The largest, and one more, by each call that takes a key. */
 CASE(requested_key__largest__reaches_its_region)
 {
+    const struct hmreg_segment segment = {.u.memory = {fixture->memory, 8}};
     uint64_t largest = HMREG_KEY_NOTAVAIL - 1;
+    struct hmreg_mr *mr = (void *)1;
     struct hmreg_remote *remote;
-    struct hmreg_mr *mr;
 
     if (fixture->info.key_size < 8)
         largest = (UINT64_C(1) << 8 * fixture->info.key_size) - 1;
+    assert_fails(reg(fixture, HMREG_REMOTE_READ, largest + 1, &mr), -EKEYREJECTED, "requested_key");
+    assert_fails(hmreg_mr_regsgl(fixture->domain, &segment, 1, HMREG_REMOTE_READ, 0, largest + 1, 0,
+                                 &mr, NULL),
+                 -EKEYREJECTED, "requested_key");
+    assert_ptr_equal(mr, (void *)1);
     mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, largest);
     remote = suite_peer(fixture, mr);
     suite_put(fixture, remote, 0, 64, fixture->memory + 1);
@@ -79,7 +123,8 @@ CASE(requested_key__no_key_at_all__keyrejected)
     assert_fails(reg(fixture, HMREG_REMOTE_READ, HMREG_KEY_NOTAVAIL, &mr), -EKEYREJECTED,
                  "requested_key");
     assert_ptr_equal(mr, (void *)1);
-    suite_refused(fixture, fixture->memory, 64, HMREG_REMOTE_READ, 0, HMREG_KEY_NOTAVAIL, 0);
+    suite_refused(fixture, "that key", fixture->memory, 64, HMREG_REMOTE_READ, 0,
+                  HMREG_KEY_NOTAVAIL, 0);
 }
 
 CASE(key__of_a_region_without_remote_access__is_none)
@@ -96,8 +141,8 @@ CASE(key__of_a_region_without_remote_access__is_none)
         assert_fails(hmreg_mr_pack(local[i], raw, &size), -EACCES, "remote access");
         assert_fails(hmreg_mr_raw_attr(local[i], NULL, raw, &size, 0), -EACCES, "remote access");
     }
-    if (fixture->fabric->native(fixture, fixture->memory, 64, HMREG_SEND, 0, key, 0) ==
-        -HMREG_ENOKEY)
+    if (fixture->fabric->native && fixture->fabric->native(fixture, fixture->memory, 64, HMREG_SEND,
+                                                           0, key, 0) == -HMREG_ENOKEY)
         suite_supplied("the fabric wants unique keys of these too");
     for (int i = 0; i < 4; i++)
         assert_ok(hmreg_mr_close(local[i]));
@@ -157,8 +202,8 @@ CASE(key__of_the_neighbour__opens_only_the_neighbour)
     suite_close(fixture, mr[0]);
 }
 
-SUITE_CASES(suite_keys, TEST(requested_key__is_the_regions_key),
-            TEST(requested_key__in_use__enokey), TEST(requested_key__free_again_after_close),
+SUITE_CASES(keys, TEST(requested_key__is_the_regions_key), TEST(requested_key__in_use__enokey),
+            TEST(requested_key__free_again_after_close), TEST(key__all_in_use__enokey),
             TEST(requested_key__largest__reaches_its_region),
             TEST(requested_key__no_key_at_all__keyrejected),
             TEST(key__of_a_region_without_remote_access__is_none),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The suite on loopback: in every combination of mr_mode bits, and in the two old modes.
+ * The suite on loopback: in every combination of mr_mode bits, in the two old modes, and with
+ * limits as other fabrics have them.
  */
 #include "tests/conformance/suite.h"
 
@@ -8,21 +9,34 @@
 
 #define COMBINATIONS 512 /* of HMREG_MR_LOCAL to HMREG_MR_HMEM */
 
-static bool mode(unsigned index, uint32_t *mr_mode)
+static const struct hmreg_loopback_config others[] = {
+    {.mr_mode = HMREG_MR_BASIC},
+    {.mr_mode = HMREG_MR_SCALABLE},
+    {.key_size = 1, .iov_limit = 1, .max_len = 1 << 20},
+    {.key_size = 1, .mr_mode = HMREG_MR_PROV_KEY},
+    {.key_size = 2, .iov_limit = 2},
+    {.key_size = 7, .iov_limit = 1, .mr_mode = HMREG_MR_VIRT_ADDR},
+    {.iov_limit = 1, .mr_mode = HMREG_MR_RAW},
+};
+
+static struct hmreg_loopback_config config; /* of the variant that is open */
+
+static int open_more(struct suite_fixture *fixture, const struct hmreg_domain_config *common,
+                     struct hmreg_domain **out)
 {
-    if (index < COMBINATIONS)
-        *mr_mode = index * HMREG_MR_LOCAL;
-    else
-        *mr_mode = index == COMBINATIONS ? HMREG_MR_BASIC : HMREG_MR_SCALABLE;
-    return index < COMBINATIONS + 2;
+    return hmreg_domain_open_loopback(fixture->lib, &config, common, out);
 }
 
-static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
+static bool open_pair(struct suite_fixture *fixture, unsigned variant)
 {
-    struct hmreg_loopback_config config = {.size = sizeof(config), .mr_mode = mr_mode};
-
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->domain));
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->peer));
+    if (variant < COMBINATIONS)
+        config = (struct hmreg_loopback_config){.mr_mode = variant * HMREG_MR_LOCAL};
+    else
+        config = others[variant - COMBINATIONS];
+    config.size = sizeof(config);
+    fixture->asked_mode = config.mr_mode;
+    assert_ok(open_more(fixture, NULL, &fixture->domain));
+    assert_ok(open_more(fixture, NULL, &fixture->peer));
     return true;
 }
 
@@ -39,14 +53,9 @@ static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool 
                  : hmreg_loopback_read(remote, local, len, desc, addr, key);
 }
 
-static void progress(struct suite_fixture *fixture)
+/* A refusal leaves an initiator as it was. */
+static void replace(struct suite_fixture *fixture)
 {
-}
-
-static int native(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
-                  uint64_t offset, uint64_t key, uint64_t flags)
-{
-    return SUITE_NO_NATIVE;
 }
 
 static void *ep_open(struct hmreg_domain *domain)
@@ -84,11 +93,9 @@ static void counter_close(void *counter)
 
 static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
 {
-    struct hmreg_loopback_config config = {.size = sizeof(config),
-                                           .mr_mode = fixture->info.mr_mode};
     struct hmreg_loopback_eq *eq = NULL;
 
-    assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, out));
+    assert_ok(open_more(fixture, NULL, out));
     assert_ok(hmreg_loopback_eq_open(*out, &eq));
     assert_ok(hmreg_domain_bind(*out, eq, HMREG_REG_MR));
     fixture->own = eq;
@@ -117,14 +124,12 @@ const struct suite_fabric *suite_fabric(const char *name)
         .name = "loopback",
         .thorough = true,
         .tells = true,
-        .mode = mode,
+        .variants = COMBINATIONS + sizeof(others) / sizeof(others[0]),
         .open = open_pair,
+        .open_more = open_more,
         .close = close_pair,
         .rma = rma,
-        .progress = progress,
-        .recover = progress,
-        .replace = progress,
-        .native = native,
+        .replace = replace,
         .ep_open = ep_open,
         .ep_close = ep_close,
         .counter_open = counter_open,

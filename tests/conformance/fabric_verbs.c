@@ -7,12 +7,6 @@
 #include "tests/rdma/bench.h"
 #include "tests/support/softgpu.h"
 
-static bool mode(unsigned index, uint32_t *mr_mode)
-{
-    *mr_mode = 0;
-    return !index;
-}
-
 static bool has_atomics(const struct bench *bench)
 {
     struct ibv_device_attr limits = {.atomic_cap = IBV_ATOMIC_NONE};
@@ -20,7 +14,15 @@ static bool has_atomics(const struct bench *bench)
     return !ibv_query_device(bench->device, &limits) && limits.atomic_cap != IBV_ATOMIC_NONE;
 }
 
-static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
+static int open_more(struct suite_fixture *fixture, const struct hmreg_domain_config *config,
+                     struct hmreg_domain **out)
+{
+    const struct bench *bench = fixture->own;
+
+    return hmreg_domain_open_verbs(fixture->lib, bench->pd, config, out);
+}
+
+static bool open_pair(struct suite_fixture *fixture, unsigned variant)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct bench *bench = calloc(1, sizeof(*bench));
@@ -29,10 +31,10 @@ static bool open_pair(struct suite_fixture *fixture, uint32_t mr_mode)
         free(bench);
         return false;
     }
-    config.flags = has_atomics(bench) ? HMREG_VERBS_ATOMICS : 0;
-    assert_ok(hmreg_domain_open_verbs(fixture->lib, bench->pd, &config, &fixture->domain));
-    assert_ok(hmreg_domain_open_verbs(fixture->lib, bench->pd, &config, &fixture->peer));
     fixture->own = bench;
+    config.flags = has_atomics(bench) ? HMREG_VERBS_ATOMICS : 0;
+    assert_ok(open_more(fixture, &config, &fixture->domain));
+    assert_ok(open_more(fixture, &config, &fixture->peer));
     return true;
 }
 
@@ -47,10 +49,6 @@ static void close_pair(struct suite_fixture *fixture)
 static void recover(struct suite_fixture *fixture)
 {
     bench_reconnect(fixture->own);
-}
-
-static void progress(struct suite_fixture *fixture)
-{
 }
 
 /* ---- operations ------------------------------------------------------------------------- */
@@ -130,16 +128,6 @@ static int native(struct suite_fixture *fixture, const void *addr, size_t len, u
     return 0;
 }
 
-static void *none(struct suite_fixture *fixture)
-{
-    return NULL;
-}
-
-static bool async_open(struct suite_fixture *fixture, struct hmreg_domain **out)
-{
-    return false;
-}
-
 static int dmabuf(size_t bytes)
 {
     return access(SOFTGPU_DEVICE, F_OK) ? -1 : softgpu_alloc(bytes, 0);
@@ -150,17 +138,17 @@ const struct suite_fabric *suite_fabric(const char *name)
     static const struct suite_fabric verbs = {
         .name = "verbs",
         .tells = true,
-        .mode = mode,
+        .variants = 1,
         .open = open_pair,
+        .open_more = open_more,
+        .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
+                        HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
         .close = close_pair,
         .rma = rma,
         .add = add,
         .message = message,
         .recover = recover,
-        .progress = progress,
         .native = native,
-        .counter_open = none,
-        .async_open = async_open,
         .dmabuf = dmabuf,
     };
 

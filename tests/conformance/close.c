@@ -41,14 +41,6 @@ CASE(close__peer_that_comes_later__others_are_served)
     suite_close(fixture, mr);
 }
 
-CASE(close__null__is_nothing)
-{
-    assert_ok(hmreg_mr_close(NULL));
-    assert_ok(hmreg_domain_close(NULL));
-    hmreg_remote_close(NULL);
-    hmreg_mr_put(NULL);
-}
-
 CASE(close__of_a_cached_region__inval)
 {
     struct hmreg_mr *mr = NULL;
@@ -95,8 +87,8 @@ CASE(domain_close__cached_region_in_use__busy)
     hmreg_mr_put(mr);
 }
 
-SUITE_CASES(suite_life, TEST(close__peer_that_comes_later__is_denied),
-            TEST(close__peer_that_comes_later__others_are_served), TEST(close__null__is_nothing),
+SUITE_CASES(close, TEST(close__peer_that_comes_later__is_denied),
+            TEST(close__peer_that_comes_later__others_are_served),
             TEST(close__of_a_cached_region__inval), TEST(close__while_an_endpoint_is_bound__busy),
             TEST(domain_close__region_open__busy_and_all_works_on),
             TEST(domain_close__cached_region_in_use__busy));

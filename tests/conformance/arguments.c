@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Arguments: each one of each call is wrong once. It is refused before the fabric is asked, with
+ * the same error and words on all of them, and outputs stay as they were. */
+#include "tests/conformance/suite.h"
+
+#include <fcntl.h>
+
+#define ALL       HMREG_ACCESS_ALL
+#define UNTOUCHED ((struct hmreg_mr *)1)
+
+typedef void refused_calls(struct suite_fixture *fixture, struct hmreg_domain *domain,
+                           struct hmreg_mr **mr);
+
+static void check_refused(struct suite_fixture *fixture, refused_calls *calls)
+{
+    unsigned (*registrations)(void) = fixture->fabric->registrations;
+    unsigned before = registrations ? registrations() : 0;
+    struct hmreg_mr *mr = UNTOUCHED;
+
+    calls(fixture, fixture->domain, &mr);
+    assert_ptr_equal(mr, UNTOUCHED);
+    assert_int_equal(registrations ? registrations() : 0, before);
+}
+
+/* A case whose calls are all refused: *mr must stay as it is. */
+#define REFUSED_CASE(name)                                                                         \
+    static refused_calls name##_calls;                                                             \
+    CASE(name)                                                                                     \
+    {                                                                                              \
+        check_refused(fixture, name##_calls);                                                      \
+    }                                                                                              \
+    static void name##_calls(struct suite_fixture *fixture, struct hmreg_domain *domain,           \
+                             struct hmreg_mr **mr)
+
+/* ---- hmreg_mr_reg ----------------------------------------------------------------------- */
+
+REFUSED_CASE(reg__wrong_argument__inval)
+{
+    void *memory = fixture->memory, *last = (void *)(UINTPTR_MAX - 15);
+
+    assert_fails(hmreg_mr_reg(NULL, memory, 16, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_mr_reg(domain, NULL, 16, ALL, 0, 0, 0, mr, NULL), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_mr_reg(domain, memory, 0, ALL, 0, 0, 0, mr, NULL), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_reg(domain, memory, SIZE_MAX, ALL, 0, 0, 0, mr, NULL), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_reg(domain, last, 17, ALL, 0, 0, 0, mr, NULL), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_reg(domain, memory, 16, 0, 0, 0, 0, mr, NULL), -EINVAL, "access is 0");
+    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 1, 0, 0, mr, NULL), -EINVAL, "offset is 1");
+    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, UINT64_MAX, 0, 0, mr, NULL), -EINVAL,
+                 "offset");
+    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 0, 0, NULL, NULL), -EINVAL, "mr is NULL");
+    suite_refused(fixture, "length 0", memory, 0, ALL, 0, 1, 0);
+    suite_refused(fixture, "a range that wraps", memory, SIZE_MAX, ALL, 0, 1, 0);
+    suite_refused(fixture, "no rights", memory, 8, 0, 0, 1, 0);
+    suite_refused(fixture, "an offset", memory, 8, ALL, 1, 1, 0);
+}
+
+REFUSED_CASE(reg__each_unknown_bit__refused)
+{
+    const uint64_t flags = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_EVENT |
+                           HMREG_RMA_PMEM; /* some domains know them all */
+    void *memory = fixture->memory;
+
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t one = UINT64_C(1) << bit;
+
+        if (!(one & ALL)) {
+            assert_fails(hmreg_mr_reg(domain, memory, 16, one, 0, 0, 0, mr, NULL), -EINVAL,
+                         "access has unknown bits");
+            assert_fails(hmreg_mr_reg(domain, memory, 16, one | ALL, 0, 0, 0, mr, NULL), -EINVAL,
+                         "access has unknown bits");
+            assert_fails(hmreg_mr_get(domain, memory, 16, one | ALL, mr), -EINVAL,
+                         "access has unknown bits");
+        }
+        if (!(one & flags))
+            assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 0, one, mr, NULL),
+                         -HMREG_EBADFLAGS, "flags has unknown bits");
+    }
+    suite_refused(fixture, "an unknown right", memory, 8, UINT64_C(1) << 50, 0, 1, 0);
+    suite_refused(fixture, "an unknown flag", memory, 8, ALL, 0, 1, 1u << 3);
+}
+
+REFUSED_CASE(reg__claims_that_host_memory_does_not_keep__inval)
+{
+    void *memory = fixture->memory;
+
+    assert_fails(hmreg_mr_reg(domain, memory, 8, ALL, 0, 0, HMREG_HMEM_DEVICE_ONLY, mr, NULL),
+                 -EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is");
+    assert_fails(hmreg_mr_reg(domain, memory, 8, ALL, 0, 0, HMREG_HMEM_HOST_ALLOC, mr, NULL),
+                 -EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is");
+    suite_refused(fixture, "the claim", memory, 8, ALL, 0, 1, HMREG_HMEM_DEVICE_ONLY);
+}
+
+REFUSED_CASE(reg__longer_than_max_len__msgsize)
+{
+    struct iovec iov[2] = {{fixture->memory, fixture->info.max_len}, {fixture->memory, 1}};
+    struct hmreg_segment segments[2] = {{.u.memory = iov[0]}, {.u.memory = iov[1]}};
+    size_t longer = fixture->info.max_len + 1;
+
+    if (fixture->info.max_len > UINTPTR_MAX / 4) {
+        suite_not_asked();
+        return;
+    }
+    assert_fails(hmreg_mr_reg(domain, iov[0].iov_base, longer, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE,
+                 "longer");
+    assert_fails(hmreg_mr_get(domain, iov[0].iov_base, longer, ALL, mr), -EMSGSIZE, "longer");
+    segments[1].u.memory.iov_len = longer;
+    assert_fails(hmreg_mr_regsgl(domain, segments, 2, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE, "bytes");
+    if (fixture->info.iov_limit > 1)
+        assert_fails(hmreg_mr_regv(domain, iov, 2, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE, "longer");
+}
+
+/* What failed is as if it had not been tried. */
+CASE(error__leaves_key_and_domain_as_they_were)
+{
+    uint64_t key = suite_key(fixture, 7);
+    struct hmreg_mr *mr = UNTOUCHED;
+
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ALL, 0, key, 1, &mr, NULL),
+                 -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_reg(fixture->domain, fixture->memory, 8, ALL, 0, key,
+                              HMREG_HMEM_DEVICE_ONLY, &mr, NULL),
+                 -EINVAL, "kind");
+    mr = suite_reg(fixture, fixture->memory, 8, ALL, 7);
+    suite_close(fixture, mr);
+}
+
+/* ---- hmreg_mr_regv ---------------------------------------------------------------------- */
+
+REFUSED_CASE(regv__wrong_argument__refused)
+{
+    size_t limit = fixture->info.iov_limit;
+    struct iovec iov[65];
+
+    assert_true(limit >= 1 && limit <= 64);
+    for (size_t i = 0; i < 65; i++)
+        iov[i] = (struct iovec){fixture->memory + 16 * i, 16};
+    assert_fails(hmreg_mr_regv(NULL, iov, 1, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain");
+    assert_fails(hmreg_mr_regv(domain, NULL, 1, ALL, 0, 0, 0, mr, NULL), -EINVAL, "iov is NULL");
+    assert_fails(hmreg_mr_regv(domain, iov, 0, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count is 0");
+    assert_fails(hmreg_mr_regv(domain, iov, limit + 1, ALL, 0, 0, 0, mr, NULL), -EINVAL,
+                 "takes 1 to");
+    assert_fails(hmreg_mr_regv(domain, iov, SIZE_MAX, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count");
+    assert_fails(hmreg_mr_regv(domain, iov, 1, 0, 0, 0, 0, mr, NULL), -EINVAL, "access");
+    assert_fails(hmreg_mr_regv(domain, iov, 1, ALL, 2, 0, 0, mr, NULL), -EINVAL, "offset");
+    assert_fails(hmreg_mr_regv(domain, iov, 1, ALL, 0, 0, 1, mr, NULL), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_regv(domain, iov, 1, ALL, 0, 0, 0, NULL, NULL), -EINVAL, "mr is NULL");
+    /* The last of as many as there may be. */
+    iov[limit - 1].iov_len = 0;
+    assert_fails(hmreg_mr_regv(domain, iov, limit, ALL, 0, 0, 0, mr, NULL), -EINVAL,
+                 limit > 1 ? "]: len is 0" : "len is 0");
+    iov[limit - 1] = (struct iovec){NULL, 16};
+    assert_fails(hmreg_mr_regv(domain, iov, limit, ALL, 0, 0, 0, mr, NULL), -EINVAL,
+                 limit > 1 ? "]: addr is NULL" : "addr is NULL");
+    iov[limit - 1] = (struct iovec){fixture->memory, SIZE_MAX - 8};
+    assert_fails(hmreg_mr_regv(domain, iov, limit, ALL, 0, 0, 0, mr, NULL), -EINVAL, "wraps");
+}
+
+/* ---- hmreg_mr_regattr ------------------------------------------------------------------- */
+
+/* hmreg_mr_regattr() of good attributes with one member changed. */
+#define WRONG(member, value, code, words)                                                          \
+    do {                                                                                           \
+        bad = good;                                                                                \
+        bad.member = (value);                                                                      \
+        assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), code, words);                          \
+    } while (0)
+
+REFUSED_CASE(regattr__wrong_attribute__refused)
+{
+    const struct iovec range = {fixture->memory, 16};
+    const struct hmreg_segment segment = {.u.memory = range};
+    const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
+    const struct hmreg_mr_attr good = {
+        .size = sizeof(good), .iov = &range, .iov_count = 1, .access = ALL};
+    struct hmreg_mr_attr bad;
+
+    WRONG(size, 0, -EINVAL, "size of struct hmreg_mr_attr is 0");
+    WRONG(size, offsetof(struct hmreg_mr_attr, dmabuf) - 1, -EINVAL, "size of struct");
+    WRONG(size, SIZE_MAX, -EINVAL, "size of struct");
+    WRONG(iov, NULL, -EINVAL, "iov is NULL");
+    WRONG(iov_count, 0, -EINVAL, "count is 0");
+    WRONG(iov_count, 65, -EINVAL, "count is 65");
+    WRONG(access, 0, -EINVAL, "access is 0");
+    WRONG(access, 1, -EINVAL, "access has unknown bits 0x1");
+    WRONG(offset, 16, -EINVAL, "offset is 16");
+    WRONG(auth_key_size, 1, -EINVAL, "auth_key is NULL");
+    WRONG(claim_iface, 2, -EINVAL, "claim_iface is 2");
+    WRONG(claim_iface, -1, -EINVAL, "claim_iface is -1");
+    WRONG(page_size, 4095, -EINVAL, "page_size is 4095");
+    WRONG(page_size, SIZE_MAX, -EINVAL, "page_size");
+    WRONG(dmabuf, &dmabuf, -EINVAL, "lacks HMREG_MR_DMABUF");
+    WRONG(segments, &segment, -EINVAL, "segments is set, and iov as well");
+    WRONG(segment_count, 1, -EINVAL, "segments is set, and iov as well");
+    bad = good;
+    bad.claim_iface = 1;
+    bad.iface = HMREG_IFACE_COUNT;
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface is 4");
+    bad.iface = HMREG_IFACE_CUDA; /* its runtime was not looked for */
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface cuda");
+    bad.iface = HMREG_IFACE_SYSTEM;
+    bad.device = 1;
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "device is 1");
+    assert_fails(hmreg_mr_regattr(NULL, &good, 0, mr), -EINVAL, "domain");
+    assert_fails(hmreg_mr_regattr(domain, NULL, 0, mr), -EINVAL, "attr is NULL");
+    assert_fails(hmreg_mr_regattr(domain, &good, 0, NULL), -EINVAL, "mr is NULL");
+    assert_fails(hmreg_mr_regattr(domain, &good, 1, mr), -HMREG_EBADFLAGS, "flags");
+}
+
+REFUSED_CASE(regattr__wrong_segments__refused)
+{
+    const struct hmreg_segment segment = {.u.memory = {fixture->memory, 16}}, unknown = {.kind = 2};
+    const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
+    const struct hmreg_mr_attr good = {
+        .size = sizeof(good), .segments = &segment, .segment_count = 1, .access = ALL};
+    struct hmreg_mr_attr bad;
+
+    WRONG(segments, NULL, -EINVAL, "segments is NULL");
+    WRONG(segments, &unknown, -EINVAL, "segments[0].kind is 2");
+    WRONG(segment_count, 0, -EINVAL, "count is 0");
+    WRONG(segment_count, HMREG_SEGMENTS_MAX + 1, -EINVAL, "count is 65");
+    WRONG(dmabuf, &dmabuf, -EINVAL, "segments is set, and dmabuf");
+    WRONG(access, 0, -EINVAL, "access is 0");
+    WRONG(offset, 16, -EINVAL, "offset is 16");
+    assert_fails(hmreg_mr_regattr(domain, &good, HMREG_MR_DMABUF, mr), -EINVAL,
+                 "HMREG_MR_DMABUF as well");
+    assert_fails(hmreg_mr_regattr(domain, &good, 1, mr), -HMREG_EBADFLAGS, "flags");
+}
+#undef WRONG
+
+/* Tries a dmabuf by attributes and, unless there is a member of them that is wrong, by segments. */
+static void dmabuf_fails(struct hmreg_domain *domain, struct hmreg_mr_dmabuf dmabuf, int code,
+                         const char *words, struct hmreg_mr **mr)
+{
+    const struct hmreg_segment segment = {.kind = HMREG_SEGMENT_DMABUF, .u.dmabuf = dmabuf};
+    const struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = ALL, .dmabuf = &dmabuf};
+
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), code, words);
+    assert_fails(hmreg_mr_regsgl(domain, &segment, 1, ALL, 0, 0, 0, mr, NULL), code, words);
+}
+
+REFUSED_CASE(dmabuf__wrong_attribute__refused)
+{
+    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC), closed = dup(fd);
+    const struct iovec range = {fixture->memory, 16};
+    struct hmreg_mr_dmabuf dmabuf = {.fd = fd, .len = 16};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .access = ALL};
+
+    close(closed);
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), -EINVAL, "dmabuf is NULL");
+    attr.dmabuf = &dmabuf;
+    attr.iov = &range;
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), -EINVAL, "iov is set");
+    attr.iov = NULL;
+    attr.iov_count = 1;
+    assert_fails(hmreg_mr_regattr(domain, &attr, HMREG_MR_DMABUF, mr), -EINVAL, "iov is set");
+    dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = fd}, -EINVAL, "len is 0", mr);
+    dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = fd, .len = SIZE_MAX, .offset = 2}, -EINVAL,
+                 "wraps", mr);
+    dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = fd, .len = 16, .offset = UINT64_MAX - 8},
+                 -EINVAL, "wraps", mr);
+    dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = -1, .len = 16}, -EBADF, "fd -1", mr);
+    dmabuf_fails(domain, (struct hmreg_mr_dmabuf){.fd = closed, .len = 16}, -EBADF,
+                 "not an open descriptor", mr);
+    close(fd);
+}
+
+/* ---- hmreg_mr_regsgl -------------------------------------------------------------------- */
+
+REFUSED_CASE(regsgl__wrong_argument__refused)
+{
+    const struct hmreg_segment good = {.u.memory = {fixture->memory, 16}};
+    struct hmreg_segment list[2] = {good, good};
+
+#define WRONG(member, value, words)                                                                \
+    do {                                                                                           \
+        list[1] = good;                                                                            \
+        list[1].member = (value);                                                                  \
+        assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 0, 0, 0, mr, NULL), -EINVAL, words);    \
+    } while (0)
+
+    assert_fails(hmreg_mr_regsgl(NULL, list, 2, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain");
+    assert_fails(hmreg_mr_regsgl(domain, NULL, 2, ALL, 0, 0, 0, mr, NULL), -EINVAL,
+                 "segments is NULL");
+    assert_fails(hmreg_mr_regsgl(domain, list, 0, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count is 0");
+    assert_fails(hmreg_mr_regsgl(domain, list, 65, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count is 65");
+    assert_fails(hmreg_mr_regsgl(domain, list, 2, 0, 0, 0, 0, mr, NULL), -EINVAL, "access");
+    assert_fails(hmreg_mr_regsgl(domain, list, 2, 4, 0, 0, 0, mr, NULL), -EINVAL, "access");
+    assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 1, 0, 0, mr, NULL), -EINVAL, "offset");
+    assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 0, 0, 1, mr, NULL), -HMREG_EBADFLAGS,
+                 "flags");
+    assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 0, 0, 0, NULL, NULL), -EINVAL, "mr is NULL");
+    WRONG(kind, 2, "segments[1].kind is 2");
+    WRONG(kind, UINT32_MAX, "segments[1].kind");
+    WRONG(u.memory.iov_base, NULL, "segments[1]: addr is NULL");
+    WRONG(u.memory.iov_len, 0, "segments[1]: len is 0");
+    WRONG(u.memory.iov_len, SIZE_MAX, "segments[1]: addr");
+#undef WRONG
+}
+
+/* ---- other calls ------------------------------------------------------------------------ */
+
+REFUSED_CASE(get__wrong_argument__inval)
+{
+    void *memory = fixture->memory;
+
+    assert_fails(hmreg_mr_get(NULL, memory, 16, ALL, mr), -EINVAL, "domain");
+    assert_fails(hmreg_mr_get(domain, NULL, 16, ALL, mr), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_mr_get(domain, memory, 0, ALL, mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_get(domain, memory, SIZE_MAX, ALL, mr), -EINVAL, "wraps");
+    assert_fails(hmreg_mr_get(domain, memory, 16, 0, mr), -EINVAL, "access is 0");
+    assert_fails(hmreg_mr_get(domain, memory, 16, ALL, NULL), -EINVAL, "mr is NULL");
+}
+
+CASE(domain_open__wrong_config__refused)
+{
+    const struct hmreg_domain_config good = {.size = sizeof(good)};
+    struct {
+        struct hmreg_domain_config config;
+        char more[8];
+    } later = {{.size = sizeof(later)}, {0, 1}};
+    struct hmreg_domain *domain = (void *)1;
+    struct hmreg_domain_config bad;
+
+#define WRONG(member, value, code, words)                                                          \
+    do {                                                                                           \
+        bad = good;                                                                                \
+        bad.member = (value);                                                                      \
+        assert_fails(fixture->fabric->open_more(fixture, &bad, &domain), code, words);             \
+    } while (0)
+
+    WRONG(size, 0, -EINVAL, "size of struct hmreg_domain_config is 0");
+    WRONG(size, offsetof(struct hmreg_domain_config, check) - 1, -EINVAL, "size of struct");
+    WRONG(check[0], (enum hmreg_check)3, -EINVAL, "config->check[0] is 3");
+    WRONG(size, SIZE_MAX, -EINVAL, "size of struct");
+    for (int bit = 2; bit < 32; bit++)
+        if (!(fixture->fabric->domain_flags & 1u << bit))
+            WRONG(flags, 1u << bit, -HMREG_EBADFLAGS, "config->flags");
+    WRONG(order[0], HMREG_PATH_SYSTEM, -EINVAL, "config->order[0] is 1");
+    WRONG(order[0], HMREG_PATH_COUNT, -EINVAL, "config->order[0] is 5");
+    WRONG(order[0], (enum hmreg_path) - 1, -EINVAL, "config->order[0] is -1");
+    WRONG(order[1], HMREG_PATH_DMABUF, -EINVAL, "config->order[1] comes after its end");
+#undef WRONG
+    bad = good;
+    bad.order[0] = bad.order[2] = HMREG_PATH_MAPPED;
+    bad.order[1] = HMREG_PATH_DMABUF;
+    assert_fails(fixture->fabric->open_more(fixture, &bad, &domain), -EINVAL, "mapped twice");
+    assert_fails(fixture->fabric->open_more(fixture, &later.config, &domain), -EINVAL,
+                 "has a field set");
+    assert_ptr_equal(domain, (void *)1);
+    later.more[1] = 0;
+    assert_ok(fixture->fabric->open_more(fixture, &later.config, &domain));
+    assert_ok(hmreg_domain_close(domain));
+}
+
+CASE(domain_calls__wrong_argument__refused)
+{
+    struct hmreg_domain *domain = fixture->domain;
+
+    assert_fails(hmreg_domain_bind(NULL, fixture, HMREG_REG_MR), -EINVAL, "domain");
+    assert_fails(hmreg_domain_bind(domain, NULL, HMREG_REG_MR), -EINVAL, "object");
+    assert_fails(hmreg_domain_bind(domain, fixture, 0), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_domain_bind(domain, fixture, HMREG_REG_MR | 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
+    assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain");
+    assert_ok(hmreg_domain_progress(domain));
+    assert_ok(hmreg_domain_flush(domain));
+}
+
+CASE(library_calls__wrong_argument__inval)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct hmreg_device_info device = {.size = sizeof(device)};
+    struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib = fixture->lib;
+
+    assert_fails(hmreg_runtime_query(NULL, HMREG_IFACE_CUDA, &runtime), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_runtime_query(lib, HMREG_IFACE_COUNT, &runtime), -EINVAL, "iface is 4");
+    assert_fails(hmreg_device_query(lib, HMREG_IFACE_COUNT, 0, &device), -EINVAL, "iface is 4");
+    assert_fails(hmreg_device_query(lib, HMREG_IFACE_CUDA, 0, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_monitor_query(NULL, &monitor), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_query(NULL, fixture->memory, 1, &info), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_query(lib, NULL, 1, &info), -EINVAL, "addr is NULL");
+    assert_fails(hmreg_query(lib, fixture->memory, 0, &info), -EINVAL, "len is 0");
+    assert_fails(hmreg_query(lib, fixture->memory, SIZE_MAX, &info), -EINVAL, "wraps");
+}
+
+CASE(bind__wrong_argument__refused)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, 5);
+    int object = 0;
+
+    assert_fails(hmreg_mr_bind(NULL, &object, 0), -EINVAL, "mr is NULL");
+    assert_fails(hmreg_mr_bind(mr, NULL, 0), -EINVAL, "object is NULL");
+    for (int bit = 0; bit < 64; bit++)
+        if (UINT64_C(1) << bit != HMREG_REMOTE_WRITE)
+            assert_fails(hmreg_mr_bind(mr, &object, UINT64_C(1) << bit), -HMREG_EBADFLAGS, "flags");
+    suite_close(fixture, mr);
+}
+
+CASE(refresh__outside_or_with_flags__refused)
+{
+    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, 5);
+    struct iovec beyond = {fixture->memory + 63, 2}, after = {fixture->memory + 64, 1},
+                 empty = {fixture->memory, 0}, none = {NULL, 1}, last = {fixture->memory + 63, 1};
+
+    assert_fails(hmreg_mr_refresh(NULL, NULL, 0, 0), -EINVAL, "mr is NULL");
+    assert_fails(hmreg_mr_refresh(mr, NULL, 0, 1), -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_refresh(mr, NULL, 1, 0), -EINVAL, "iov is NULL");
+    assert_fails(hmreg_mr_refresh(mr, &last, 0, 0), -EINVAL, "count is 0");
+    assert_fails(hmreg_mr_refresh(mr, &beyond, 1, 0), -EINVAL, "iov[0] is not inside the region");
+    assert_fails(hmreg_mr_refresh(mr, &after, 1, 0), -EINVAL, "iov[0] is not inside the region");
+    assert_fails(hmreg_mr_refresh(mr, &empty, 1, 0), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_refresh(mr, &none, 1, 0), -EINVAL, "addr is NULL");
+    assert_ok(hmreg_mr_refresh(mr, &last, 1, 0));
+    suite_close(fixture, mr);
+}
+
+CASE(null__refused_or_without_effect)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_domain_info domain = {.size = sizeof(domain)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_remote *remote;
+    uint64_t addr, key;
+    uint8_t bytes[8];
+    size_t size = 8;
+
+    assert_fails(hmreg_domain_query(NULL, &domain), -EINVAL, "domain");
+    assert_fails(hmreg_domain_stats(NULL, &stats), -EINVAL, "domain");
+    assert_fails(hmreg_cache_stats(NULL, 0, -1, &stats), -EINVAL, "domain");
+    assert_fails(hmreg_domain_dump(NULL, NULL, NULL), -EINVAL, "domain");
+    assert_fails(hmreg_domain_explain(NULL, 0, -1, &why), -EINVAL, "domain");
+    assert_fails(hmreg_mr_query(NULL, &(struct hmreg_mr_info){0}), -EINVAL, "mr");
+    assert_fails(hmreg_mr_segment(NULL, 0, &(struct hmreg_segment_info){0}), -EINVAL, "mr");
+    assert_fails(hmreg_mr_pack(NULL, bytes, &size), -EINVAL, "mr");
+    assert_fails(hmreg_mr_raw_attr(NULL, &addr, bytes, &size, 0), -EINVAL, "mr");
+    assert_fails(hmreg_mr_map_raw(NULL, 0, bytes, 8, &key, 0), -EINVAL, "domain");
+    assert_fails(hmreg_mr_unmap_key(NULL, 1), -EINVAL, "domain");
+    assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr");
+    assert_fails(hmreg_remote_open(NULL, bytes, 8, &remote), -EINVAL, "domain");
+    assert_fails(hmreg_remote_query(NULL, &(struct hmreg_remote_info){0}), -EINVAL, "remote");
+    assert_fails(hmreg_remote_addr(NULL, 0, 1, &addr, &key), -EINVAL, "remote");
+    assert_ok(hmreg_mr_close(NULL));
+    assert_ok(hmreg_domain_close(NULL));
+    hmreg_mr_put(NULL);
+    hmreg_remote_close(NULL);
+    assert_null(hmreg_mr_desc(NULL));
+    assert_null(hmreg_mr_native(NULL));
+    assert_null(hmreg_mr_context(NULL));
+    assert_true(hmreg_mr_key(NULL) == HMREG_KEY_NOTAVAIL);
+    assert_int_equal(hmreg_mr_lkey(NULL), 0);
+    assert_int_equal(hmreg_mr_rkey(NULL), 0);
+}
+
+SUITE_CASES(arguments, TEST(reg__wrong_argument__inval), TEST(reg__each_unknown_bit__refused),
+            TEST(reg__claims_that_host_memory_does_not_keep__inval),
+            TEST(reg__longer_than_max_len__msgsize),
+            TEST(error__leaves_key_and_domain_as_they_were), TEST(regv__wrong_argument__refused),
+            TEST(regattr__wrong_attribute__refused), TEST(regattr__wrong_segments__refused),
+            TEST(dmabuf__wrong_attribute__refused), TEST(regsgl__wrong_argument__refused),
+            TEST(get__wrong_argument__inval), TEST(domain_open__wrong_config__refused),
+            TEST(domain_calls__wrong_argument__refused), TEST(library_calls__wrong_argument__inval),
+            TEST(bind__wrong_argument__refused), TEST(refresh__outside_or_with_flags__refused),
+            TEST(null__refused_or_without_effect));

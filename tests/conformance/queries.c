@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Queries of domains, regions and peers' regions, for callers older and newer than the library;
+ * tokens; and that success leaves the last error. */
+#include "tests/conformance/suite.h"
+
+#define BYTES 4096
+
+/* A region for peers, one without remote rights, and the peer's view of the first. */
+struct objects {
+    struct suite_fixture *fixture;
+    struct hmreg_mr *mr, *local;
+    struct hmreg_remote *remote;
+    uint8_t token[4096];
+    size_t token_size;
+};
+
+static void open_objects(struct suite_fixture *fixture, struct objects *out)
+{
+    *out = (struct objects){.fixture = fixture, .token_size = sizeof(out->token)};
+    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, 0, 0, 0,
+                           &out->mr, fixture));
+    assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory + 1, 16, HMREG_ACCESS_LOCAL, 0, 0, 0,
+                           &out->local, NULL));
+    assert_ok(hmreg_mr_pack(out->mr, out->token, &out->token_size));
+    assert_ok(hmreg_remote_open(fixture->peer, out->token, out->token_size, &out->remote));
+}
+
+static void close_objects(struct objects *objects)
+{
+    hmreg_remote_close(objects->remote);
+    assert_ok(hmreg_mr_close(objects->local));
+    assert_ok(hmreg_mr_close(objects->mr));
+}
+
+CASE(query__says_what_was_registered)
+{
+    struct hmreg_segment_info segment = {.size = sizeof(segment)};
+    struct hmreg_remote_info remote = {.size = sizeof(remote)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct objects objects;
+
+    open_objects(fixture, &objects);
+    assert_ok(hmreg_mr_query(objects.mr, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.device, -1);
+    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(info.addr, (uintptr_t)fixture->memory);
+    assert_int_equal(info.len, BYTES);
+    assert_int_equal(info.access, HMREG_ACCESS_ALL);
+    assert_int_equal(info.local_addr, (uintptr_t)fixture->memory);
+    assert_int_equal(info.cached, 0);
+    assert_ptr_equal(hmreg_mr_context(objects.mr), fixture);
+    assert_ptr_equal(hmreg_mr_context(objects.local), NULL);
+    assert_ok(hmreg_mr_segment(objects.mr, 0, &segment));
+    assert_int_equal(segment.len, BYTES);
+    assert_ptr_equal(segment.native, hmreg_mr_native(objects.mr));
+    assert_fails(hmreg_mr_segment(objects.mr, 1, &segment), -ENOENT, "index is 1");
+    assert_ok(hmreg_remote_query(objects.remote, &remote));
+    assert_int_equal(remote.len, BYTES);
+    assert_int_equal(remote.access, HMREG_ACCESS_REMOTE);
+    assert_int_equal(remote.segments, 1);
+    assert_int_equal(remote.iface, HMREG_IFACE_SYSTEM);
+    assert_ok(hmreg_explain(objects.mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(why.refused, 0);
+    close_objects(&objects);
+}
+
+/* ---- callers of other versions ---------------------------------------------------------- */
+
+/* A query whose output has `known` bytes, of which its first version had `least`. */
+struct query {
+    int (*ask)(const struct objects *objects, void *out);
+    size_t least, known;
+};
+
+static int ask_domain(const struct objects *objects, void *out)
+{
+    return hmreg_domain_query(objects->fixture->domain, out);
+}
+
+static int ask_stats(const struct objects *objects, void *out)
+{
+    return hmreg_domain_stats(objects->fixture->domain, out);
+}
+
+static int ask_cache_stats(const struct objects *objects, void *out)
+{
+    return hmreg_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out);
+}
+
+static int ask_domain_explain(const struct objects *objects, void *out)
+{
+    return hmreg_domain_explain(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out);
+}
+
+static int ask_mr(const struct objects *objects, void *out)
+{
+    return hmreg_mr_query(objects->mr, out);
+}
+
+static int ask_segment(const struct objects *objects, void *out)
+{
+    return hmreg_mr_segment(objects->mr, 0, out);
+}
+
+static int ask_explain(const struct objects *objects, void *out)
+{
+    return hmreg_explain(objects->mr, out);
+}
+
+static int ask_remote(const struct objects *objects, void *out)
+{
+    return hmreg_remote_query(objects->remote, out);
+}
+
+static int ask_memory(const struct objects *objects, void *out)
+{
+    return hmreg_query(objects->fixture->lib, objects->fixture->memory, BYTES, out);
+}
+
+static int ask_runtime(const struct objects *objects, void *out)
+{
+    return hmreg_runtime_query(objects->fixture->lib, HMREG_IFACE_SYSTEM, out);
+}
+
+static int ask_monitor(const struct objects *objects, void *out)
+{
+    return hmreg_monitor_query(objects->fixture->lib, out);
+}
+
+#define QUERY(ask, type)                                                                           \
+    {                                                                                              \
+        ask, sizeof(struct type), sizeof(struct type)                                              \
+    }
+
+static const struct query queries_of_all[] = {
+    QUERY(ask_domain, hmreg_domain_info),
+    {ask_stats, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
+    {ask_cache_stats, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
+    QUERY(ask_domain_explain, hmreg_explanation),
+    QUERY(ask_mr, hmreg_mr_info),
+    QUERY(ask_segment, hmreg_segment_info),
+    QUERY(ask_explain, hmreg_explanation),
+    QUERY(ask_remote, hmreg_remote_info),
+    QUERY(ask_memory, hmreg_mem_info),
+    QUERY(ask_runtime, hmreg_runtime_info),
+    QUERY(ask_monitor, hmreg_monitor_info),
+};
+
+/* Too small a size is refused and nothing written; bytes beyond what the caller or the library
+ * knows stay; the size stays the caller's. */
+static void check_sizes(const struct objects *objects, const struct query *query)
+{
+    const size_t good[] = {query->least, query->known, query->known + 64};
+    union {
+        size_t size;
+        unsigned char bytes[4096];
+    } out, before;
+
+    memset(&before, 0xa5, sizeof(before));
+    assert_fails(query->ask(objects, NULL), -EINVAL, "out is NULL");
+    for (size_t size = 0; size < query->least; size += query->least - 1) {
+        before.size = size;
+        out = before;
+        assert_fails(query->ask(objects, &out), -EINVAL, "size of struct");
+        assert_memory_equal(&out, &before, sizeof(out));
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        size_t written = good[i] < query->known ? good[i] : query->known;
+
+        before.size = good[i];
+        out = before;
+        assert_ok(query->ask(objects, &out));
+        assert_int_equal(out.size, good[i]);
+        assert_memory_equal(out.bytes + written, before.bytes + written, sizeof(out) - written);
+    }
+}
+
+CASE(query__of_older_and_newer_callers)
+{
+    struct objects objects;
+
+    open_objects(fixture, &objects);
+    for (size_t i = 0; i < sizeof(queries_of_all) / sizeof(queries_of_all[0]); i++)
+        check_sizes(&objects, &queries_of_all[i]);
+    close_objects(&objects);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------- */
+
+CASE(pack__room_for_the_token)
+{
+    struct objects objects;
+    uint8_t small[4096], *exact;
+    size_t needed, size = 1;
+
+    open_objects(fixture, &objects);
+    needed = objects.token_size;
+    memset(small, 0xa5, sizeof(small));
+    assert_fails(hmreg_mr_pack(objects.mr, small, NULL), -EINVAL, "size is NULL");
+    assert_fails(hmreg_mr_pack(objects.mr, NULL, &size), -EINVAL, "buf is NULL");
+    assert_int_equal(size, 1);
+    for (size_t room = 0; room < needed; room++) {
+        size = room;
+        assert_fails(hmreg_mr_pack(objects.mr, room ? small : NULL, &size), -HMREG_ETOOSMALL,
+                     "takes");
+        assert_int_equal(size, needed);
+    }
+    for (size_t i = 0; i < sizeof(small); i++)
+        assert_int_equal(small[i], 0xa5);
+    exact = malloc(needed);
+    assert_ok(hmreg_mr_pack(objects.mr, exact, &size));
+    assert_int_equal(size, needed);
+    assert_memory_equal(exact, objects.token, needed);
+    free(exact);
+    close_objects(&objects);
+}
+
+CASE(remote_open__bytes_that_are_no_token__badmsg)
+{
+    struct hmreg_remote *remote = (void *)1;
+    struct objects objects;
+    size_t size;
+
+    open_objects(fixture, &objects);
+    size = objects.token_size;
+    assert_fails(hmreg_remote_open(fixture->peer, NULL, 8, &remote), -EINVAL, "token");
+    assert_fails(hmreg_remote_open(fixture->peer, objects.token, size, NULL), -EINVAL, "remote");
+    assert_fails(hmreg_remote_open(fixture->peer, objects.token, 0, &remote), -EBADMSG, "token");
+    assert_fails(hmreg_remote_open(fixture->peer, objects.token, size - 1, &remote), -EBADMSG,
+                 "token");
+    assert_fails(hmreg_remote_open(fixture->peer, objects.token, SIZE_MAX, &remote), -EBADMSG,
+                 "token");
+    objects.token[size / 2] ^= 0x40;
+    assert_fails(hmreg_remote_open(fixture->peer, objects.token, size, &remote), -EBADMSG, "token");
+    assert_ptr_equal(remote, (void *)1);
+    close_objects(&objects);
+}
+
+CASE(remote_addr__outside__range)
+{
+    uint64_t addr = 77, key = 78, first = 0;
+    struct hmreg_remote *remote;
+    struct objects objects;
+
+    open_objects(fixture, &objects);
+    remote = objects.remote;
+    assert_fails(hmreg_remote_addr(remote, 0, 1, NULL, &key), -EINVAL, "addr");
+    assert_fails(hmreg_remote_addr(remote, 0, 1, &addr, NULL), -EINVAL, "key");
+    assert_fails(hmreg_remote_addr(remote, 0, 0, &addr, &key), -EINVAL, "len is 0");
+    assert_fails(hmreg_remote_addr(remote, BYTES, 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(remote, BYTES - 1, 2, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(remote, 0, BYTES + 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(remote, 1, SIZE_MAX, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(remote, UINT64_MAX, 1, &addr, &key), -ERANGE, "outside");
+    assert_fails(hmreg_remote_addr(remote, UINT64_MAX, SIZE_MAX, &addr, &key), -ERANGE, "outside");
+    assert_int_equal(addr, 77);
+    assert_int_equal(key, 78);
+    assert_ok(hmreg_remote_addr(remote, 0, BYTES, &first, &key));
+    assert_ok(hmreg_remote_addr(remote, BYTES - 1, 1, &addr, &key));
+    assert_int_equal(addr, first + BYTES - 1);
+    close_objects(&objects);
+}
+
+/* ---- the last error --------------------------------------------------------------------- */
+
+CASE(success__leaves_the_last_error)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_domain *domain = fixture->domain;
+    struct hmreg_error before;
+    struct objects objects;
+    struct hmreg_mr *mr;
+    uint64_t addr, key;
+
+    assert_fails(hmreg_mr_reg(domain, NULL, 1, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL, "addr");
+    before = *hmreg_last_error();
+    open_objects(fixture, &objects);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_get(domain, fixture->memory, 16, HMREG_SEND, &mr));
+        hmreg_mr_put(mr);
+    }
+    assert_ok(hmreg_remote_addr(objects.remote, 1, 1, &addr, &key));
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    assert_ok(hmreg_domain_flush(domain));
+    assert_ok(hmreg_invalidate(fixture->lib, fixture->memory, 16));
+    close_objects(&objects);
+    assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
+}
+
+SUITE_CASES(queries, TEST(query__says_what_was_registered), TEST(query__of_older_and_newer_callers),
+            TEST(pack__room_for_the_token), TEST(remote_open__bytes_that_are_no_token__badmsg),
+            TEST(remote_addr__outside__range), TEST(success__leaves_the_last_error));
