@@ -32,79 +32,155 @@ static void check_refused(struct suite_fixture *fixture, refused_calls *calls)
     static void name##_calls(struct suite_fixture *fixture, struct hmreg_domain *domain,           \
                              struct hmreg_mr **mr)
 
-/* ---- hmreg_mr_reg ----------------------------------------------------------------------- */
+/* ---- what all calls that register refuse ------------------------------------------------ */
+
+/* One range, registered by any call. */
+struct reg {
+    struct hmreg_domain *domain;
+    void *addr;
+    size_t len;
+    uint64_t access, offset, flags;
+};
+
+static int by_reg(struct reg reg, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(reg.domain, reg.addr, reg.len, reg.access, reg.offset, 0, reg.flags, mr,
+                        NULL);
+}
+
+static int by_regv(struct reg reg, struct hmreg_mr **mr)
+{
+    struct iovec iov = {reg.addr, reg.len};
+
+    return hmreg_mr_regv(reg.domain, &iov, 1, reg.access, reg.offset, 0, reg.flags, mr, NULL);
+}
+
+static int by_regattr(struct reg reg, struct hmreg_mr **mr)
+{
+    struct iovec iov = {reg.addr, reg.len};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = reg.access,
+                                 .offset = reg.offset};
+
+    return hmreg_mr_regattr(reg.domain, &attr, reg.flags, mr);
+}
+
+static int by_regsgl(struct reg reg, struct hmreg_mr **mr)
+{
+    struct hmreg_segment one = {.u.memory = {reg.addr, reg.len}};
+
+    return hmreg_mr_regsgl(reg.domain, &one, 1, reg.access, reg.offset, 0, reg.flags, mr, NULL);
+}
+
+static int by_segments(struct reg reg, struct hmreg_mr **mr)
+{
+    struct hmreg_segment one = {.u.memory = {reg.addr, reg.len}};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .segments = &one,
+                                 .segment_count = 1,
+                                 .access = reg.access,
+                                 .offset = reg.offset};
+
+    return hmreg_mr_regattr(reg.domain, &attr, reg.flags, mr);
+}
+
+static int by_get(struct reg reg, struct hmreg_mr **mr)
+{
+    return hmreg_mr_get(reg.domain, reg.addr, reg.len, reg.access, mr);
+}
+
+static int (*const calls[])(struct reg reg, struct hmreg_mr **mr) = {
+    by_reg, by_regv, by_regattr, by_regsgl, by_segments, by_get, /* which has no offset and flags */
+};
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+static void each_call_fails(struct reg reg, struct hmreg_mr **mr, int code, const char *words)
+{
+    for (size_t i = 0; i < CALLS - (reg.offset || reg.flags); i++)
+        assert_fails(calls[i](reg, mr), code, words);
+}
 
 REFUSED_CASE(reg__wrong_argument__inval)
 {
-    void *memory = fixture->memory, *last = (void *)(UINTPTR_MAX - 15);
+    const struct reg good = {domain, fixture->memory, 16, ALL, 0, 0};
+    struct reg bad;
 
-    assert_fails(hmreg_mr_reg(NULL, memory, 16, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_mr_reg(domain, NULL, 16, ALL, 0, 0, 0, mr, NULL), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_mr_reg(domain, memory, 0, ALL, 0, 0, 0, mr, NULL), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_reg(domain, memory, SIZE_MAX, ALL, 0, 0, 0, mr, NULL), -EINVAL, "wraps");
-    assert_fails(hmreg_mr_reg(domain, last, 17, ALL, 0, 0, 0, mr, NULL), -EINVAL, "wraps");
-    assert_fails(hmreg_mr_reg(domain, memory, 16, 0, 0, 0, 0, mr, NULL), -EINVAL, "access is 0");
-    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 1, 0, 0, mr, NULL), -EINVAL, "offset is 1");
-    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, UINT64_MAX, 0, 0, mr, NULL), -EINVAL,
-                 "offset");
-    assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 0, 0, NULL, NULL), -EINVAL, "mr is NULL");
-    suite_refused(fixture, "length 0", memory, 0, ALL, 0, 1, 0);
-    suite_refused(fixture, "a range that wraps", memory, SIZE_MAX, ALL, 0, 1, 0);
-    suite_refused(fixture, "no rights", memory, 8, 0, 0, 1, 0);
-    suite_refused(fixture, "an offset", memory, 8, ALL, 1, 1, 0);
+#define WRONG(member, value, words)                                                                \
+    do {                                                                                           \
+        bad = good;                                                                                \
+        bad.member = (value);                                                                      \
+        each_call_fails(bad, mr, -EINVAL, words);                                                  \
+    } while (0)
+
+    WRONG(domain, NULL, "domain is NULL");
+    WRONG(addr, NULL, "addr is NULL");
+    WRONG(len, 0, "len is 0");
+    WRONG(len, SIZE_MAX, "wraps");
+    WRONG(access, 0, "access is 0");
+    WRONG(offset, 1, "offset is 1");
+    WRONG(offset, UINT64_MAX, "offset");
+#undef WRONG
+    bad = good;
+    bad.addr = (void *)(UINTPTR_MAX - 15);
+    bad.len = 17;
+    each_call_fails(bad, mr, -EINVAL, "wraps");
+    each_call_fails(good, NULL, -EINVAL, "mr is NULL");
+    suite_refused(fixture, "length 0", good.addr, 0, ALL, 0, 1, 0);
+    suite_refused(fixture, "a range that wraps", good.addr, SIZE_MAX, ALL, 0, 1, 0);
+    suite_refused(fixture, "no rights", good.addr, 8, 0, 0, 1, 0);
+    suite_refused(fixture, "an offset", good.addr, 8, ALL, 1, 1, 0);
 }
 
 REFUSED_CASE(reg__each_unknown_bit__refused)
 {
     const uint64_t flags = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_EVENT |
-                           HMREG_RMA_PMEM; /* some domains know them all */
-    void *memory = fixture->memory;
+                           HMREG_RMA_PMEM | HMREG_MR_DMABUF; /* some calls and domains know them */
+    struct reg reg = {domain, fixture->memory, 16, ALL, 0, 0};
 
     for (int bit = 0; bit < 64; bit++) {
         uint64_t one = UINT64_C(1) << bit;
 
         if (!(one & ALL)) {
-            assert_fails(hmreg_mr_reg(domain, memory, 16, one, 0, 0, 0, mr, NULL), -EINVAL,
-                         "access has unknown bits");
-            assert_fails(hmreg_mr_reg(domain, memory, 16, one | ALL, 0, 0, 0, mr, NULL), -EINVAL,
-                         "access has unknown bits");
-            assert_fails(hmreg_mr_get(domain, memory, 16, one | ALL, mr), -EINVAL,
-                         "access has unknown bits");
+            reg.access = one;
+            each_call_fails(reg, mr, -EINVAL, "access has unknown bits");
+            reg.access = one | ALL;
+            each_call_fails(reg, mr, -EINVAL, "access has unknown bits");
         }
+        reg.access = ALL;
+        reg.flags = one;
         if (!(one & flags))
-            assert_fails(hmreg_mr_reg(domain, memory, 16, ALL, 0, 0, one, mr, NULL),
-                         -HMREG_EBADFLAGS, "flags has unknown bits");
+            each_call_fails(reg, mr, -HMREG_EBADFLAGS, "flags has unknown bits");
+        reg.flags = 0;
     }
-    suite_refused(fixture, "an unknown right", memory, 8, UINT64_C(1) << 50, 0, 1, 0);
-    suite_refused(fixture, "an unknown flag", memory, 8, ALL, 0, 1, 1u << 3);
+    reg.flags = HMREG_MR_DMABUF;
+    assert_fails(by_reg(reg, mr), -HMREG_EBADFLAGS, "flags has unknown bits");
+    assert_fails(by_segments(reg, mr), -EINVAL, "HMREG_MR_DMABUF as well");
+    suite_refused(fixture, "an unknown right", reg.addr, 8, UINT64_C(1) << 50, 0, 1, 0);
+    suite_refused(fixture, "an unknown flag", reg.addr, 8, ALL, 0, 1, 1u << 3);
 }
 
 REFUSED_CASE(reg__claims_that_host_memory_does_not_keep__inval)
 {
-    void *memory = fixture->memory;
+    struct reg reg = {domain, fixture->memory, 8, ALL, 0, HMREG_HMEM_DEVICE_ONLY};
 
-    assert_fails(hmreg_mr_reg(domain, memory, 8, ALL, 0, 0, HMREG_HMEM_DEVICE_ONLY, mr, NULL),
-                 -EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is");
-    assert_fails(hmreg_mr_reg(domain, memory, 8, ALL, 0, 0, HMREG_HMEM_HOST_ALLOC, mr, NULL),
-                 -EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is");
-    suite_refused(fixture, "the claim", memory, 8, ALL, 0, 1, HMREG_HMEM_DEVICE_ONLY);
+    each_call_fails(reg, mr, -EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is");
+    reg.flags = HMREG_HMEM_HOST_ALLOC;
+    each_call_fails(reg, mr, -EINVAL, "HMREG_HMEM_HOST_ALLOC: the memory's kind is");
+    suite_refused(fixture, "the claim", reg.addr, 8, ALL, 0, 1, HMREG_HMEM_DEVICE_ONLY);
 }
 
 REFUSED_CASE(reg__longer_than_max_len__msgsize)
 {
-    struct iovec iov[2] = {{fixture->memory, fixture->info.max_len}, {fixture->memory, 1}};
-    struct hmreg_segment segments[2] = {{.u.memory = iov[0]}, {.u.memory = iov[1]}};
-    size_t longer = fixture->info.max_len + 1;
+    struct reg reg = {domain, fixture->memory, fixture->info.max_len + 1, ALL, 0, 0};
+    struct iovec iov[2] = {{reg.addr, fixture->info.max_len}, {reg.addr, 1}};
 
     if (fixture->info.max_len > UINTPTR_MAX / 4) {
         suite_not_asked();
         return;
     }
-    assert_fails(hmreg_mr_reg(domain, iov[0].iov_base, longer, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE,
-                 "longer");
-    assert_fails(hmreg_mr_get(domain, iov[0].iov_base, longer, ALL, mr), -EMSGSIZE, "longer");
-    segments[1].u.memory.iov_len = longer;
-    assert_fails(hmreg_mr_regsgl(domain, segments, 2, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE, "bytes");
+    each_call_fails(reg, mr, -EMSGSIZE, "longer");
     if (fixture->info.iov_limit > 1)
         assert_fails(hmreg_mr_regv(domain, iov, 2, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE, "longer");
 }
@@ -134,16 +210,11 @@ REFUSED_CASE(regv__wrong_argument__refused)
     assert_true(limit >= 1 && limit <= 64);
     for (size_t i = 0; i < 65; i++)
         iov[i] = (struct iovec){fixture->memory + 16 * i, 16};
-    assert_fails(hmreg_mr_regv(NULL, iov, 1, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain");
     assert_fails(hmreg_mr_regv(domain, NULL, 1, ALL, 0, 0, 0, mr, NULL), -EINVAL, "iov is NULL");
     assert_fails(hmreg_mr_regv(domain, iov, 0, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count is 0");
     assert_fails(hmreg_mr_regv(domain, iov, limit + 1, ALL, 0, 0, 0, mr, NULL), -EINVAL,
                  "takes 1 to");
     assert_fails(hmreg_mr_regv(domain, iov, SIZE_MAX, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count");
-    assert_fails(hmreg_mr_regv(domain, iov, 1, 0, 0, 0, 0, mr, NULL), -EINVAL, "access");
-    assert_fails(hmreg_mr_regv(domain, iov, 1, ALL, 2, 0, 0, mr, NULL), -EINVAL, "offset");
-    assert_fails(hmreg_mr_regv(domain, iov, 1, ALL, 0, 0, 1, mr, NULL), -HMREG_EBADFLAGS, "flags");
-    assert_fails(hmreg_mr_regv(domain, iov, 1, ALL, 0, 0, 0, NULL, NULL), -EINVAL, "mr is NULL");
     /* The last of as many as there may be. */
     iov[limit - 1].iov_len = 0;
     assert_fails(hmreg_mr_regv(domain, iov, limit, ALL, 0, 0, 0, mr, NULL), -EINVAL,
@@ -180,9 +251,6 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(iov, NULL, -EINVAL, "iov is NULL");
     WRONG(iov_count, 0, -EINVAL, "count is 0");
     WRONG(iov_count, 65, -EINVAL, "count is 65");
-    WRONG(access, 0, -EINVAL, "access is 0");
-    WRONG(access, 1, -EINVAL, "access has unknown bits 0x1");
-    WRONG(offset, 16, -EINVAL, "offset is 16");
     WRONG(auth_key_size, 1, -EINVAL, "auth_key is NULL");
     WRONG(claim_iface, 2, -EINVAL, "claim_iface is 2");
     WRONG(claim_iface, -1, -EINVAL, "claim_iface is -1");
@@ -200,31 +268,9 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     bad.iface = HMREG_IFACE_SYSTEM;
     bad.device = 1;
     assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "device is 1");
-    assert_fails(hmreg_mr_regattr(NULL, &good, 0, mr), -EINVAL, "domain");
     assert_fails(hmreg_mr_regattr(domain, NULL, 0, mr), -EINVAL, "attr is NULL");
-    assert_fails(hmreg_mr_regattr(domain, &good, 0, NULL), -EINVAL, "mr is NULL");
-    assert_fails(hmreg_mr_regattr(domain, &good, 1, mr), -HMREG_EBADFLAGS, "flags");
 }
 
-REFUSED_CASE(regattr__wrong_segments__refused)
-{
-    const struct hmreg_segment segment = {.u.memory = {fixture->memory, 16}}, unknown = {.kind = 2};
-    const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
-    const struct hmreg_mr_attr good = {
-        .size = sizeof(good), .segments = &segment, .segment_count = 1, .access = ALL};
-    struct hmreg_mr_attr bad;
-
-    WRONG(segments, NULL, -EINVAL, "segments is NULL");
-    WRONG(segments, &unknown, -EINVAL, "segments[0].kind is 2");
-    WRONG(segment_count, 0, -EINVAL, "count is 0");
-    WRONG(segment_count, HMREG_SEGMENTS_MAX + 1, -EINVAL, "count is 65");
-    WRONG(dmabuf, &dmabuf, -EINVAL, "segments is set, and dmabuf");
-    WRONG(access, 0, -EINVAL, "access is 0");
-    WRONG(offset, 16, -EINVAL, "offset is 16");
-    assert_fails(hmreg_mr_regattr(domain, &good, HMREG_MR_DMABUF, mr), -EINVAL,
-                 "HMREG_MR_DMABUF as well");
-    assert_fails(hmreg_mr_regattr(domain, &good, 1, mr), -HMREG_EBADFLAGS, "flags");
-}
 #undef WRONG
 
 /* Tries a dmabuf by attributes and, unless there is a member of them that is wrong, by segments. */
@@ -266,50 +312,49 @@ REFUSED_CASE(dmabuf__wrong_attribute__refused)
 
 /* ---- hmreg_mr_regsgl -------------------------------------------------------------------- */
 
-REFUSED_CASE(regsgl__wrong_argument__refused)
+/* Tries a list of segments by both calls that take one. */
+static void segments_fail(struct hmreg_domain *domain, const struct hmreg_segment *list,
+                          size_t count, const char *words, struct hmreg_mr **mr)
+{
+    const struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .segments = list, .segment_count = count, .access = ALL};
+
+    assert_fails(hmreg_mr_regsgl(domain, list, count, ALL, 0, 0, 0, mr, NULL), -EINVAL, words);
+    if (list || count)
+        assert_fails(hmreg_mr_regattr(domain, &attr, 0, mr), -EINVAL, words);
+}
+
+REFUSED_CASE(regsgl__wrong_segments__inval)
 {
     const struct hmreg_segment good = {.u.memory = {fixture->memory, 16}};
+    const struct hmreg_mr_dmabuf dmabuf = {.len = 16};
+    const struct hmreg_mr_attr both = {.size = sizeof(both),
+                                       .segments = &good,
+                                       .segment_count = 1,
+                                       .access = ALL,
+                                       .dmabuf = &dmabuf};
     struct hmreg_segment list[2] = {good, good};
 
 #define WRONG(member, value, words)                                                                \
     do {                                                                                           \
         list[1] = good;                                                                            \
         list[1].member = (value);                                                                  \
-        assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 0, 0, 0, mr, NULL), -EINVAL, words);    \
+        segments_fail(domain, list, 2, words, mr);                                                 \
     } while (0)
 
-    assert_fails(hmreg_mr_regsgl(NULL, list, 2, ALL, 0, 0, 0, mr, NULL), -EINVAL, "domain");
-    assert_fails(hmreg_mr_regsgl(domain, NULL, 2, ALL, 0, 0, 0, mr, NULL), -EINVAL,
-                 "segments is NULL");
-    assert_fails(hmreg_mr_regsgl(domain, list, 0, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count is 0");
-    assert_fails(hmreg_mr_regsgl(domain, list, 65, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count is 65");
-    assert_fails(hmreg_mr_regsgl(domain, list, 2, 0, 0, 0, 0, mr, NULL), -EINVAL, "access");
-    assert_fails(hmreg_mr_regsgl(domain, list, 2, 4, 0, 0, 0, mr, NULL), -EINVAL, "access");
-    assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 1, 0, 0, mr, NULL), -EINVAL, "offset");
-    assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 0, 0, 1, mr, NULL), -HMREG_EBADFLAGS,
-                 "flags");
-    assert_fails(hmreg_mr_regsgl(domain, list, 2, ALL, 0, 0, 0, NULL, NULL), -EINVAL, "mr is NULL");
+    segments_fail(domain, NULL, 2, "segments is NULL", mr);
+    segments_fail(domain, list, 0, "count is 0", mr);
+    segments_fail(domain, list, HMREG_SEGMENTS_MAX + 1, "count is 65", mr);
     WRONG(kind, 2, "segments[1].kind is 2");
     WRONG(kind, UINT32_MAX, "segments[1].kind");
     WRONG(u.memory.iov_base, NULL, "segments[1]: addr is NULL");
     WRONG(u.memory.iov_len, 0, "segments[1]: len is 0");
     WRONG(u.memory.iov_len, SIZE_MAX, "segments[1]: addr");
 #undef WRONG
+    assert_fails(hmreg_mr_regattr(domain, &both, 0, mr), -EINVAL, "segments is set, and dmabuf");
 }
 
 /* ---- other calls ------------------------------------------------------------------------ */
-
-REFUSED_CASE(get__wrong_argument__inval)
-{
-    void *memory = fixture->memory;
-
-    assert_fails(hmreg_mr_get(NULL, memory, 16, ALL, mr), -EINVAL, "domain");
-    assert_fails(hmreg_mr_get(domain, NULL, 16, ALL, mr), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_mr_get(domain, memory, 0, ALL, mr), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_get(domain, memory, SIZE_MAX, ALL, mr), -EINVAL, "wraps");
-    assert_fails(hmreg_mr_get(domain, memory, 16, 0, mr), -EINVAL, "access is 0");
-    assert_fails(hmreg_mr_get(domain, memory, 16, ALL, NULL), -EINVAL, "mr is NULL");
-}
 
 CASE(domain_open__wrong_config__refused)
 {
@@ -457,9 +502,8 @@ SUITE_CASES(arguments, TEST(reg__wrong_argument__inval), TEST(reg__each_unknown_
             TEST(reg__claims_that_host_memory_does_not_keep__inval),
             TEST(reg__longer_than_max_len__msgsize),
             TEST(error__leaves_key_and_domain_as_they_were), TEST(regv__wrong_argument__refused),
-            TEST(regattr__wrong_attribute__refused), TEST(regattr__wrong_segments__refused),
-            TEST(dmabuf__wrong_attribute__refused), TEST(regsgl__wrong_argument__refused),
-            TEST(get__wrong_argument__inval), TEST(domain_open__wrong_config__refused),
+            TEST(regattr__wrong_attribute__refused), TEST(dmabuf__wrong_attribute__refused),
+            TEST(regsgl__wrong_segments__inval), TEST(domain_open__wrong_config__refused),
             TEST(domain_calls__wrong_argument__refused), TEST(library_calls__wrong_argument__inval),
             TEST(bind__wrong_argument__refused), TEST(refresh__outside_or_with_flags__refused),
             TEST(null__refused_or_without_effect));

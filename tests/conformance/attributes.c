@@ -38,6 +38,9 @@ CASE(attr__means_what_reg_means)
 
     fill(fixture, &a);
     a.attr.context = &a;
+    a.attr.claim_iface = 1;
+    a.attr.iface = HMREG_IFACE_SYSTEM;
+    a.attr.page_size = 4096;
     assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
     assert_ptr_equal(hmreg_mr_context(mr), &a);
     assert_works(fixture, mr);
@@ -77,26 +80,16 @@ CASE(attr__of_a_newer_caller__taken_unless_it_says_more)
     assert_works(fixture, mr);
 }
 
-/* A claim that the memory keeps, and a page size; arguments.c has the wrong ones. */
-CASE(attr__claim_and_page_size__taken)
-{
-    struct attributes a;
-    struct hmreg_mr *mr = NULL;
-
-    fill(fixture, &a);
-    a.attr.claim_iface = 1;
-    a.attr.iface = HMREG_IFACE_SYSTEM;
-    a.attr.page_size = 4096;
-    assert_ok(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr));
-    assert_works(fixture, mr);
-}
-
+/* The key of a region of segments is each piece's. */
 CASE(auth_key__of_another__keeps_peers_out)
 {
+    const struct hmreg_segment segments[2] = {{.u.memory = {fixture->memory + 8, 64}},
+                                              {.u.memory = {fixture->memory + 100, 64}}};
     static const uint8_t secret[8] = "secret";
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
     struct attributes a;
+    uint64_t addr, key;
     int rc;
 
     fill(fixture, &a);
@@ -104,18 +97,28 @@ CASE(auth_key__of_another__keeps_peers_out)
     a.attr.auth_key_size = 65;
     assert_true(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr) != 0);
     a.attr.auth_key_size = sizeof(secret);
-    rc = hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr);
-    if (rc) {
-        assert_int_equal(rc, -EOPNOTSUPP);
-        assert_null(mr);
-        suite_impossible("the fabric has no authorization keys: EOPNOTSUPP");
-        return;
+    for (size_t count = 0; count <= 2; count += 2) {
+        a.attr.iov = count ? NULL : &a.iov;
+        a.attr.iov_count = count ? 0 : 1;
+        a.attr.segments = count ? segments : NULL;
+        a.attr.segment_count = count;
+        rc = hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr);
+        if (rc) {
+            assert_int_equal(rc, -EOPNOTSUPP);
+            assert_null(mr);
+            suite_impossible("the fabric has no authorization keys: EOPNOTSUPP");
+            return;
+        }
+        suite_ready(fixture, fixture->domain, mr);
+        remote = suite_peer(fixture, mr);
+        for (uint64_t offset = 0; offset <= 64 * (count / 2); offset += 64) {
+            assert_ok(hmreg_remote_addr(remote, offset, 1, &addr, &key));
+            suite_denied(fixture, remote, true, addr, key, 1, -EACCES);
+        }
+        hmreg_remote_close(remote);
+        suite_close(fixture, mr);
+        mr = NULL;
     }
-    suite_ready(fixture, fixture->domain, mr);
-    remote = suite_peer(fixture, mr);
-    suite_denied_at(fixture, remote, true, -EACCES);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
@@ -205,6 +208,6 @@ CASE(dmabuf__range_behind_its_end__inval)
 SUITE_CASES(attributes, TEST(attr__means_what_reg_means),
             TEST(attr__of_an_older_caller__newer_fields_are_not_read),
             TEST(attr__of_a_newer_caller__taken_unless_it_says_more),
-            TEST(attr__claim_and_page_size__taken), TEST(auth_key__of_another__keeps_peers_out),
+            TEST(auth_key__of_another__keeps_peers_out),
             TEST(dmabuf__callers__its_bytes_are_reached),
             TEST(dmabuf__range_behind_its_end__inval));

@@ -295,20 +295,139 @@ static void memory__maps_cannot_be_read__the_systems_error(void **state)
 
 /* ---- allocations that fail -------------------------------------------------------------- */
 
-/* Every allocation of a call fails in turn; do_undo makes the call, and undoes it if it worked. */
-static void every_allocation_fails(int (*do_undo)(void))
+/* Of a call's allocations all work; what undoes it is not counted. */
+static bool all_worked;
+
+static void stop_failing(void)
+{
+    all_worked = allocations_left >= 0;
+    allocations_left = -1;
+}
+
+/* A domain of its own for calls that find part of what they need if another was made before. */
+static struct hmreg_domain *fresh;
+
+static int try_reg(void)
+{
+    int rc = ask_reg(plain, 16);
+
+    stop_failing();
+    return rc ? rc : hmreg_mr_close(made);
+}
+
+static int try_regsgl(void)
+{
+    struct hmreg_segment segments[2] = {{.u.memory = {plain, 8}}, {.u.memory = {plain + 64, 8}}};
+    int rc = hmreg_mr_regsgl(fresh, segments, 2, HMREG_ACCESS_REMOTE, 0, 7, 0, &made, NULL);
+
+    stop_failing();
+    return rc ? rc : hmreg_mr_close(made);
+}
+
+static int try_get(void)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_get(fresh, plain, 16, HMREG_ACCESS_REMOTE, &mr);
+
+    stop_failing();
+    hmreg_mr_put(mr);
+    return rc;
+}
+
+static int try_open(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
+    struct hmreg *lib = NULL;
+    int rc = hmreg_open(&config, &lib);
+
+    stop_failing();
+    return rc ? rc : hmreg_close(lib);
+}
+
+static int try_domain(void)
+{
+    struct hmreg_domain *domain = NULL;
+    int rc = hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain);
+
+    stop_failing();
+    return rc ? rc : hmreg_domain_close(domain);
+}
+
+static int try_ep(void)
+{
+    struct hmreg_loopback_ep *ep = NULL;
+    int rc = hmreg_loopback_ep_open(fixture.domain, &ep);
+
+    stop_failing();
+    return rc ? rc : hmreg_loopback_ep_close(ep);
+}
+
+static int try_eq(void)
+{
+    struct hmreg_loopback_eq *eq = NULL;
+    int rc = hmreg_loopback_eq_open(fixture.domain, &eq);
+
+    stop_failing();
+    return rc ? rc : hmreg_loopback_eq_close(eq);
+}
+
+static int try_map(void)
+{
+    static const uint8_t raw[8] = {1};
+    uint64_t key = 0;
+    int rc = hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0);
+
+    stop_failing();
+    return rc ? rc : hmreg_mr_unmap_key(fixture.domain, key);
+}
+
+static uint8_t targets_token[512];
+static size_t targets_token_size;
+
+static int try_remote(void)
+{
+    struct hmreg_remote *remote = NULL;
+    int rc = hmreg_remote_open(fixture.domain, targets_token, targets_token_size, &remote);
+
+    stop_failing();
+    hmreg_remote_close(remote);
+    return rc;
+}
+
+static struct hmreg_mr *unpacked; /* of the fresh domain, whose first token makes it listen */
+
+static int try_pack(void)
+{
+    uint8_t some[512];
+    size_t size = sizeof(some);
+    int rc = hmreg_mr_pack(unpacked, some, &size);
+
+    stop_failing();
+    return rc;
+}
+
+static int with_one_failing(int n, int (*call)(void))
+{
+    struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
+    int rc;
+
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &fresh));
+    assert_ok(hmreg_mr_reg(fresh, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &unpacked, NULL));
+    allocations_left = n;
+    rc = call();
+    assert_ok(hmreg_mr_close(unpacked));
+    assert_ok(hmreg_domain_close(fresh));
+    return rc;
+}
+
+/* Every allocation of a call fails in turn. */
+static void every_allocation_fails(int (*call)(void))
 {
     int failures = 0, rc = -1;
 
-    for (int n = 0; n < 100; n++) {
-        bool all_worked;
-
-        allocations_left = n;
-        rc = do_undo();
-        all_worked = allocations_left >= 0;
-        allocations_left = -1;
-        if (all_worked)
-            break;
+    all_worked = false;
+    for (int n = 0; n < 100 && !all_worked; n++) {
+        rc = with_one_failing(n, call);
         if (rc)
             assert_int_equal(rc, -ENOMEM);
         failures += rc != 0;
@@ -317,159 +436,14 @@ static void every_allocation_fails(int (*do_undo)(void))
     assert_true(failures > 0);
 }
 
-static int undo(int rc)
-{
-    allocations_left = -1;
-    if (!rc)
-        assert_ok(hmreg_mr_close(made));
-    return rc;
-}
-
-static int reg_undo(void)
-{
-    int left = ask_reg(plain, 16), kept = allocations_left;
-
-    undo(left);
-    allocations_left = kept;
-    return left;
-}
-
-static int regsgl_undo(void)
-{
-    struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
-    struct hmreg_segment segments[2] = {{.u.memory = {plain, 8}}, {.u.memory = {plain + 64, 8}}};
-    int n = allocations_left, rc, kept;
-    struct hmreg_domain *domain;
-
-    allocations_left = -1;
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &domain));
-    allocations_left = n;
-    rc = hmreg_mr_regsgl(domain, segments, 2, HMREG_ACCESS_REMOTE, 0, 7, 0, &made, NULL);
-    kept = allocations_left;
-    undo(rc);
-    assert_ok(hmreg_domain_close(domain));
-    allocations_left = kept;
-    return rc;
-}
-
-/* In a domain of its own, since a thread keeps what it has once allocated for a domain's cache. */
-static int get_undo(void)
-{
-    int n = allocations_left, rc, kept;
-    struct hmreg_domain *domain;
-    struct hmreg_mr *mr = NULL;
-
-    allocations_left = -1;
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
-    allocations_left = n;
-    rc = hmreg_mr_get(domain, plain, 16, HMREG_ACCESS_REMOTE, &mr);
-    kept = allocations_left;
-    allocations_left = -1;
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_close(domain));
-    allocations_left = kept;
-    return rc;
-}
-
-static int open_undo(void)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
-    struct hmreg *lib = NULL;
-    int rc = hmreg_open(&config, &lib), kept = allocations_left;
-
-    allocations_left = -1;
-    if (!rc)
-        assert_ok(hmreg_close(lib));
-    allocations_left = kept;
-    return rc;
-}
-
-static int domain_undo(void)
-{
-    struct hmreg_domain *domain = NULL;
-    int rc = hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain), kept = allocations_left;
-
-    allocations_left = -1;
-    if (!rc)
-        assert_ok(hmreg_domain_close(domain));
-    allocations_left = kept;
-    return rc;
-}
-
-static int ep_undo(void)
-{
-    struct hmreg_loopback_ep *ep = NULL;
-    int rc = hmreg_loopback_ep_open(fixture.domain, &ep);
-
-    if (!rc)
-        assert_ok(hmreg_loopback_ep_close(ep));
-    return rc;
-}
-
-static int eq_undo(void)
-{
-    struct hmreg_loopback_eq *eq = NULL;
-    int rc = hmreg_loopback_eq_open(fixture.domain, &eq);
-
-    if (!rc)
-        assert_ok(hmreg_loopback_eq_close(eq));
-    return rc;
-}
-
-static int map_undo(void)
-{
-    static const uint8_t raw[8] = {1};
-    uint64_t key = 0;
-    int rc = hmreg_mr_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0);
-
-    if (!rc)
-        assert_ok(hmreg_mr_unmap_key(fixture.domain, key));
-    return rc;
-}
-
-static int remote_undo(void)
-{
-    struct hmreg_remote *remote = NULL;
-    int n = allocations_left, rc;
-    uint8_t token[512];
-    size_t size = sizeof(token);
-
-    allocations_left = -1;
-    assert_ok(hmreg_mr_pack(target, token, &size));
-    allocations_left = n;
-    rc = hmreg_remote_open(fixture.domain, token, size, &remote);
-    hmreg_remote_close(remote);
-    return rc;
-}
-
-/* The first token of a domain makes it listen. */
-static int pack_undo(void)
-{
-    struct hmreg_domain *domain;
-    struct hmreg_mr *mr = NULL;
-    int n = allocations_left, rc, kept;
-    uint8_t token[512];
-    size_t size = sizeof(token);
-
-    allocations_left = -1;
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
-    assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &mr, NULL));
-    allocations_left = n;
-    rc = hmreg_mr_pack(mr, token, &size);
-    kept = allocations_left;
-    allocations_left = -1;
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(domain));
-    allocations_left = kept;
-    return rc;
-}
-
 static void allocation_fails__each_call__enomem_and_all_is_well_after(void **state)
 {
-    static int (*const calls[])(void) = {reg_undo, regsgl_undo, get_undo, open_undo,   domain_undo,
-                                         ep_undo,  eq_undo,     map_undo, remote_undo, pack_undo};
+    static int (*const calls[])(void) = {try_reg, try_regsgl, try_get, try_open,   try_domain,
+                                         try_ep,  try_eq,     try_map, try_remote, try_pack};
 
     begin();
+    targets_token_size = sizeof(targets_token);
+    assert_ok(hmreg_mr_pack(target, targets_token, &targets_token_size));
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         every_allocation_fails(calls[i]);
     end();

@@ -21,52 +21,46 @@ struct parent {
             _exit(__COUNTER__ + 1);                                                                \
     } while (0)
 
-static void call_library(const struct parent *parent)
+/* Outputs, which no call gets to look at. */
+static union {
+    size_t size;
+    void *made;
+    struct hmreg_remote *remote;
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    uint64_t key;
+    uint8_t bytes[4096];
+} out = {.size = sizeof(out)};
+
+static void call_library(struct suite_fixture *fixture, struct hmreg *lib, void *memory)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
-    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
-    struct hmreg_device_info device = {.size = sizeof(device)};
-    struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
-    struct hmreg_mem_info mem = {.size = sizeof(mem)};
-    unsigned char *memory = parent->fixture->memory;
-    struct hmreg *lib = parent->fixture->lib;
-    struct hmreg_domain *other;
-    struct hmreg_dmabuf dmabuf;
-    void *made;
 
-    PERM(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &runtime));
-    PERM(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, &device));
-    PERM(hmreg_monitor_query(lib, &monitor));
-    PERM(hmreg_query(lib, memory, 16, &mem));
-    PERM(hmreg_export_dmabuf(lib, memory, 16, 0, &dmabuf));
-    PERM(hmreg_copy(lib, memory, memory + 64, 16));
-    PERM(hmreg_mem_alloc(lib, HMREG_IFACE_SYSTEM, -1, HMREG_MEM_HOST, 16, &made));
+    PERM(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, (void *)&out));
+    PERM(hmreg_device_query(lib, HMREG_IFACE_SYSTEM, 0, (void *)&out));
+    PERM(hmreg_monitor_query(lib, (void *)&out));
+    PERM(hmreg_query(lib, memory, 16, (void *)&out));
+    PERM(hmreg_export_dmabuf(lib, memory, 16, 0, (void *)&out));
+    PERM(hmreg_copy(lib, memory, out.bytes, 16));
+    PERM(hmreg_mem_alloc(lib, HMREG_IFACE_SYSTEM, -1, HMREG_MEM_HOST, 16, &out.made));
     PERM(hmreg_mem_free(lib, memory));
     PERM(hmreg_invalidate(lib, memory, 16));
-    PERM(parent->fixture->fabric->open_more(parent->fixture, &config, &other));
+    PERM(fixture->fabric->open_more(fixture, &config, &out.domain));
 }
 
-static void call_domain(const struct parent *parent)
+static void call_domain(const struct parent *parent, struct hmreg_domain *domain)
 {
-    struct hmreg_domain_info info = {.size = sizeof(info)};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-    struct hmreg_domain *domain = parent->fixture->domain;
-    struct hmreg_remote *remote;
-    uint8_t raw[8] = {0};
-    uint64_t key;
-
-    PERM(hmreg_domain_query(domain, &info));
-    PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, &why));
-    PERM(hmreg_domain_stats(domain, &stats));
-    PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, &stats));
+    PERM(hmreg_domain_query(domain, (void *)&out));
+    PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
+    PERM(hmreg_domain_stats(domain, (void *)&out));
+    PERM(hmreg_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
     PERM(hmreg_domain_dump(domain, NULL, NULL));
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_progress(domain));
-    PERM(hmreg_domain_bind(domain, &key, HMREG_REG_MR));
-    PERM(hmreg_mr_map_raw(domain, 0, raw, sizeof(raw), &key, 0));
+    PERM(hmreg_domain_bind(domain, &out, HMREG_REG_MR));
+    PERM(hmreg_mr_map_raw(domain, 0, out.bytes, 8, &out.key, 0));
     PERM(hmreg_mr_unmap_key(domain, 1));
-    PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &remote));
+    PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &out.remote));
 }
 
 static void register_memory(struct hmreg_domain *domain, void *memory)
@@ -75,49 +69,43 @@ static void register_memory(struct hmreg_domain *domain, void *memory)
     struct iovec iov = {memory, 16};
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
-    struct hmreg_mr *mr;
 
-    PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    PERM(hmreg_mr_regv(domain, &iov, 1, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    PERM(hmreg_mr_regattr(domain, &attr, 0, &mr));
-    PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &mr));
+    PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
+    PERM(hmreg_mr_regv(domain, &iov, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
+    PERM(hmreg_mr_regattr(domain, &attr, 0, &out.mr));
+    PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
+    PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &out.mr));
 }
 
-static void call_region(const struct parent *parent)
+static void call_region(const struct parent *parent, struct hmreg_mr *mr)
 {
-    struct hmreg_segment_info segment = {.size = sizeof(segment)};
-    struct hmreg_remote_info remote = {.size = sizeof(remote)};
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct hmreg_mr *mr = parent->mr;
-    uint8_t bytes[4096];
-    size_t size = sizeof(bytes);
-    uint64_t addr, key;
+    uint64_t addr;
 
-    PERM(hmreg_mr_query(mr, &info));
-    PERM(hmreg_mr_segment(mr, 0, &segment));
-    PERM(hmreg_explain(mr, &why));
-    PERM(hmreg_mr_pack(mr, bytes, &size));
-    PERM(hmreg_mr_raw_attr(mr, &addr, bytes, &size, 0));
-    PERM(hmreg_mr_bind(mr, &key, 0));
+    PERM(hmreg_mr_query(mr, (void *)&out));
+    PERM(hmreg_mr_segment(mr, 0, (void *)&out));
+    PERM(hmreg_explain(mr, (void *)&out));
+    PERM(hmreg_mr_pack(mr, NULL, &out.size));
+    PERM(hmreg_mr_raw_attr(mr, &addr, NULL, &out.size, 0));
+    PERM(hmreg_mr_bind(mr, &out, 0));
     PERM(hmreg_mr_enable(mr));
     PERM(hmreg_mr_refresh(mr, NULL, 0, 0));
-    PERM(hmreg_remote_query(parent->remote, &remote));
-    PERM(hmreg_remote_addr(parent->remote, 0, 1, &addr, &key));
+    PERM(hmreg_remote_query(parent->remote, (void *)&out));
+    PERM(hmreg_remote_addr(parent->remote, 0, 1, &addr, &out.key));
 }
 
 static void run_child(const struct parent *parent)
 {
-    call_library(parent);
-    call_domain(parent);
-    register_memory(parent->fixture->domain, parent->fixture->memory);
-    call_region(parent);
+    struct suite_fixture *fixture = parent->fixture;
+
+    call_library(fixture, fixture->lib, fixture->memory);
+    call_domain(parent, fixture->domain);
+    register_memory(fixture->domain, fixture->memory);
+    call_region(parent, parent->mr);
     hmreg_mr_put(parent->mr);
     hmreg_remote_close(parent->remote);
     PERM(hmreg_mr_close(parent->mr));
-    PERM(hmreg_domain_close(parent->fixture->domain));
-    PERM(hmreg_close(parent->fixture->lib));
+    PERM(hmreg_domain_close(fixture->domain));
+    PERM(hmreg_close(fixture->lib));
     _exit(0);
 }
 

@@ -72,46 +72,6 @@ static void auth_key__same_as_the_peers__lets_it_in(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-/* Of a composite each piece has the key. */
-static void auth_key__of_segments__keeps_others_out_of_each(void **state)
-{
-    struct hmreg_loopback_config one = {.size = sizeof(one), .iov_limit = 1};
-    struct hmreg_domain *owner = NULL, *friend, *stranger;
-    char memory[2][16];
-    struct hmreg_segment segments[2] = {{.u.memory = {memory[0], 16}},
-                                        {.u.memory = {memory[1], 16}}};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .segments = segments,
-                                 .segment_count = 2,
-                                 .access = HMREG_ACCESS_REMOTE,
-                                 .auth_key = (const uint8_t *)"ours",
-                                 .auth_key_size = 4};
-    struct hmreg_remote *remotes[2];
-    struct hmreg *lib = NULL;
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_open(NULL, &lib));
-    assert_ok(hmreg_domain_open_loopback(lib, &one, NULL, &owner));
-    friend = open_keyed(lib, "ours");
-    stranger = open_keyed(lib, "theirs");
-    assert_ok(hmreg_mr_regattr(owner, &attr, 0, &mr));
-    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL); /* it is a composite */
-    remotes[0] = fixture_peer_on(friend, mr);
-    remotes[1] = fixture_peer_on(stranger, mr);
-    for (uint64_t offset = 0; offset < 32; offset += 16) {
-        assert_ok(peer_put(remotes[0], offset, 'x'));
-        assert_fails(peer_put(remotes[1], offset, 'y'), -EACCES, "to us");
-        assert_int_equal(memory[offset / 16][0], 'x');
-    }
-    for (int i = 0; i < 2; i++)
-        hmreg_remote_close(remotes[i]);
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(friend));
-    assert_ok(hmreg_domain_close(stranger));
-    assert_ok(hmreg_domain_close(owner));
-    assert_ok(hmreg_close(lib));
-}
-
 /* ---- HMREG_RMA_PMEM --------------------------------------------------------------------- */
 
 static struct {
@@ -563,7 +523,6 @@ static void objects__made_by_a_thread_that_ended__used_and_ended_by_another(void
 }
 
 TEST_MAIN(TEST(auth_key__same_as_the_peers__lets_it_in),
-          TEST(auth_key__of_segments__keeps_others_out_of_each),
           TEST(pmem__written_bytes__are_synced_before_the_write_is_done),
           TEST(desc__needed_for_the_memory_that_the_mode_names),
           TEST(counter__denied_writes__are_not_counted),

@@ -232,31 +232,17 @@ CASE(rma_event__region_unusable_until_enabled)
     suite_close(fixture, mr);
 }
 
-/* The flag belongs to fabrics that can do it. */
-CASE(rma_event__flag__taken_or_refused)
-{
-    struct hmreg_mr *mr = NULL;
-    int rc = reg(fixture, HMREG_RMA_EVENT, &mr);
-
-    if (rc) {
-        assert_int_equal(rc, -HMREG_EBADFLAGS);
-        assert_null(mr);
-        suite_impossible("the fabric has no FI_RMA_EVENT: EBADFLAGS");
-        return;
-    }
-    assert_ok(hmreg_mr_close(mr));
-}
-
-CASE(pmem__flag__taken_or_refused)
+/* The flags belong to fabrics that can do it. */
+static void check_flag(struct suite_fixture *fixture, uint64_t flag, const char *name)
 {
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
-    int rc = reg(fixture, HMREG_RMA_PMEM, &mr);
+    int rc = reg(fixture, flag, &mr);
 
     if (rc) {
         assert_int_equal(rc, -HMREG_EBADFLAGS);
         assert_null(mr);
-        suite_impossible("the fabric has no FI_RMA_PMEM: EBADFLAGS");
+        suite_impossible("the fabric has no %s: EBADFLAGS", name);
         return;
     }
     suite_ready(fixture, fixture->domain, mr);
@@ -264,6 +250,16 @@ CASE(pmem__flag__taken_or_refused)
     suite_put(fixture, remote, 1, 10, fixture->memory + 1);
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
+}
+
+CASE(rma_event__flag__taken_or_refused)
+{
+    check_flag(fixture, HMREG_RMA_EVENT, "FI_RMA_EVENT");
+}
+
+CASE(pmem__flag__taken_or_refused)
+{
+    check_flag(fixture, HMREG_RMA_PMEM, "FI_RMA_PMEM");
 }
 
 /* Pages 3 and 4 come after the registration, page 2 goes. */

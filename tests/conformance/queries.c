@@ -75,60 +75,23 @@ struct query {
     size_t least, known;
 };
 
-static int ask_domain(const struct objects *objects, void *out)
-{
-    return hmreg_domain_query(objects->fixture->domain, out);
-}
+#define ASK(name, call)                                                                            \
+    static int name(const struct objects *objects, void *out)                                      \
+    {                                                                                              \
+        return call;                                                                               \
+    }
 
-static int ask_stats(const struct objects *objects, void *out)
-{
-    return hmreg_domain_stats(objects->fixture->domain, out);
-}
-
-static int ask_cache_stats(const struct objects *objects, void *out)
-{
-    return hmreg_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out);
-}
-
-static int ask_domain_explain(const struct objects *objects, void *out)
-{
-    return hmreg_domain_explain(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out);
-}
-
-static int ask_mr(const struct objects *objects, void *out)
-{
-    return hmreg_mr_query(objects->mr, out);
-}
-
-static int ask_segment(const struct objects *objects, void *out)
-{
-    return hmreg_mr_segment(objects->mr, 0, out);
-}
-
-static int ask_explain(const struct objects *objects, void *out)
-{
-    return hmreg_explain(objects->mr, out);
-}
-
-static int ask_remote(const struct objects *objects, void *out)
-{
-    return hmreg_remote_query(objects->remote, out);
-}
-
-static int ask_memory(const struct objects *objects, void *out)
-{
-    return hmreg_query(objects->fixture->lib, objects->fixture->memory, BYTES, out);
-}
-
-static int ask_runtime(const struct objects *objects, void *out)
-{
-    return hmreg_runtime_query(objects->fixture->lib, HMREG_IFACE_SYSTEM, out);
-}
-
-static int ask_monitor(const struct objects *objects, void *out)
-{
-    return hmreg_monitor_query(objects->fixture->lib, out);
-}
+ASK(ask_domain, hmreg_domain_query(objects->fixture->domain, out))
+ASK(ask_stats, hmreg_domain_stats(objects->fixture->domain, out))
+ASK(ask_cache, hmreg_cache_stats(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
+ASK(ask_paths, hmreg_domain_explain(objects->fixture->domain, HMREG_IFACE_SYSTEM, -1, out))
+ASK(ask_mr, hmreg_mr_query(objects->mr, out))
+ASK(ask_segment, hmreg_mr_segment(objects->mr, 0, out))
+ASK(ask_explain, hmreg_explain(objects->mr, out))
+ASK(ask_remote, hmreg_remote_query(objects->remote, out))
+ASK(ask_memory, hmreg_query(objects->fixture->lib, objects->fixture->memory, BYTES, out))
+ASK(ask_runtime, hmreg_runtime_query(objects->fixture->lib, HMREG_IFACE_SYSTEM, out))
+ASK(ask_monitor, hmreg_monitor_query(objects->fixture->lib, out))
 
 #define QUERY(ask, type)                                                                           \
     {                                                                                              \
@@ -138,8 +101,8 @@ static int ask_monitor(const struct objects *objects, void *out)
 static const struct query queries_of_all[] = {
     QUERY(ask_domain, hmreg_domain_info),
     {ask_stats, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
-    {ask_cache_stats, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
-    QUERY(ask_domain_explain, hmreg_explanation),
+    {ask_cache, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
+    QUERY(ask_paths, hmreg_explanation),
     QUERY(ask_mr, hmreg_mr_info),
     QUERY(ask_segment, hmreg_segment_info),
     QUERY(ask_explain, hmreg_explanation),

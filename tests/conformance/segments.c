@@ -15,12 +15,25 @@ static struct hmreg_segment of_dmabuf(int fd, uint64_t offset, size_t len)
                                   .u.dmabuf = {.fd = fd, .offset = offset, .len = len}};
 }
 
+/* Bytes 98 to 102: two at the end of the first range, three at the start of the second. */
+static void check_over_the_border(struct suite_fixture *fixture, struct hmreg_remote *remote)
+{
+    memcpy(fixture->local, "abcde", 5);
+    assert_int_equal(suite_move(fixture, remote, true, 98, 5), 0);
+    suite_await(fixture, fixture->memory + 100, "cde", 3);
+    assert_memory_equal(fixture->memory + 5098, "ab", 3); /* and nothing after it */
+    memset(fixture->local, 0, 5);
+    assert_int_equal(suite_move(fixture, remote, false, 98, 5), 0);
+    assert_memory_equal(fixture->local, "abcde", 5);
+}
+
 /* Offsets run through two ranges, in their order. */
 static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
     struct hmreg_segment_info piece = {.size = sizeof(piece)};
     struct hmreg_remote *remote;
+    uint64_t addr, key;
 
     suite_ready(fixture, fixture->domain, mr);
     assert_ok(hmreg_mr_segment(mr, 1, &piece));
@@ -35,6 +48,11 @@ static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
     suite_put(fixture, remote, 149, 1, fixture->memory + 149);
     suite_get(fixture, remote, 90, 10, fixture->memory + 5090);
     assert_int_equal(suite_move(fixture, remote, true, 149, 2), -ERANGE);
+    if (info.segments == 2) /* each has its own addresses or key */
+        assert_fails(hmreg_remote_addr(remote, 98, 5, &addr, &key), -EXDEV,
+                     "split it at offset 100");
+    else
+        check_over_the_border(fixture, remote);
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
@@ -57,93 +75,6 @@ CASE(regv__ranges_form_one_region)
     check_offsets(fixture, mr);
 }
 
-/* ---- every place of many ranges ---------------------------------------------------------- */
-
-static const size_t lengths[] = {1, 7, 64, 3, 129, 1, 50};
-#define RANGES (sizeof(lengths) / sizeof(lengths[0]))
-#define TOTAL  (1 + 7 + 64 + 3 + 129 + 1 + 50)
-
-/* Where the byte at an offset of the region is in memory, and where its range ends, as an offset.
- */
-static size_t locate(const struct iovec *iov, const unsigned char *memory, size_t offset,
-                     size_t *end)
-{
-    size_t i = 0, begins = 0;
-
-    while (offset - begins >= iov[i].iov_len)
-        begins += iov[i++].iov_len;
-    *end = begins + iov[i].iov_len;
-    return (size_t)((unsigned char *)iov[i].iov_base - memory) + offset - begins;
-}
-
-/* Writes at an offset, reads back, and compares all memory with a copy. */
-static void check_place(struct suite_fixture *fixture, const struct iovec *iov,
-                        struct hmreg_remote *remote, unsigned char *copy, size_t offset, size_t len)
-{
-    size_t end;
-
-    for (size_t i = 0; i < len; i++) {
-        fixture->local[i] = (unsigned char)(31 * offset + 7 * len + i);
-        copy[locate(iov, fixture->memory, offset + i, &end)] = fixture->local[i];
-    }
-    assert_int_equal(suite_move(fixture, remote, true, offset, len), 0);
-    assert_memory_equal(fixture->memory, copy, 4096);
-    memset(fixture->local, 0, len);
-    assert_int_equal(suite_move(fixture, remote, false, offset, len), 0);
-    for (size_t i = 0; i < len; i++)
-        assert_int_equal(fixture->local[i], (unsigned char)(31 * offset + 7 * len + i));
-}
-
-/* By offset the region is one space. By address each range has its own: an access over a border is
- * two, and the error says where to split it. */
-static void check_places(struct suite_fixture *fixture, const struct iovec *iov,
-                         struct hmreg_remote *remote)
-{
-    bool by_address = suite_has(fixture, HMREG_MR_VIRT_ADDR);
-    unsigned char copy[4096] = {0};
-    uint64_t addr, key;
-    char words[64];
-    size_t end;
-
-    for (size_t offset = 0; offset < TOTAL; offset++) {
-        locate(iov, fixture->memory, offset, &end);
-        check_place(fixture, iov, remote, copy, offset, 1);
-        check_place(fixture, iov, remote, copy, offset, end - offset);
-        if (end == TOTAL)
-            continue;
-        if (!by_address) {
-            check_place(fixture, iov, remote, copy, offset, end + 1 - offset);
-            check_place(fixture, iov, remote, copy, offset, TOTAL - offset);
-            continue;
-        }
-        snprintf(words, sizeof(words), "split it at offset %zu", end);
-        assert_fails(hmreg_remote_addr(remote, offset, end + 1 - offset, &addr, &key), -EXDEV,
-                     words);
-        assert_ok(hmreg_remote_addr(remote, offset, 1, &addr, &key));
-        suite_denied(fixture, remote, true, addr, key, end + 1 - offset, -ERANGE);
-    }
-}
-
-CASE(regv__many_ranges__every_place_is_reached)
-{
-    struct hmreg_remote *remote;
-    struct iovec iov[RANGES];
-    struct hmreg_mr *mr = NULL;
-
-    if (fixture->info.iov_limit < RANGES || (fixture->info.mr_mode & ~HMREG_MR_VIRT_ADDR)) {
-        suite_not_asked();
-        return;
-    }
-    for (size_t i = 0; i < RANGES; i++) /* apart, and not in their order */
-        iov[i] = (struct iovec){fixture->memory + (RANGES - i) * 500 + 3 * i, lengths[i]};
-    assert_ok(
-        hmreg_mr_regv(fixture->domain, iov, RANGES, HMREG_ACCESS_REMOTE, 0, KEY, 0, &mr, NULL));
-    remote = suite_peer(fixture, mr);
-    check_places(fixture, iov, remote);
-    hmreg_remote_close(remote);
-    suite_close(fixture, mr);
-}
-
 /* The second covers what the first, at the same address, does not. */
 CASE(regv__ranges_that_overlap__each_is_reached_whole)
 {
@@ -163,8 +94,6 @@ CASE(regv__ranges_that_overlap__each_is_reached_whole)
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
-
-/* ---- segments --------------------------------------------------------------------------- */
 
 CASE(regsgl__host_segments_form_one_region)
 {
@@ -269,7 +198,6 @@ CASE(regsgl__a_segment_fails__nothing_stays)
 }
 
 SUITE_CASES(segments, TEST(regv__ranges_form_one_region),
-            TEST(regv__many_ranges__every_place_is_reached),
             TEST(regv__ranges_that_overlap__each_is_reached_whole),
             TEST(regsgl__host_segments_form_one_region), TEST(regattr__segments_form_one_region),
             TEST(regsgl__dmabuf_segments_form_one_region),
