@@ -27,7 +27,7 @@ static void *await_event(struct suite_fixture *fixture)
     return context;
 }
 
-CASE(async__event_brings_the_callers_context)
+CASE(async__event_has_the_callers_context)
 {
     struct hmreg_domain *domain = NULL;
     struct hmreg_mr *mr = NULL;
@@ -39,7 +39,7 @@ CASE(async__event_brings_the_callers_context)
     assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0,
                            suite_key(fixture, KEY), 0, &mr, &mr));
     assert_non_null(mr);
-    if (fixture->fabric->thorough) { /* elsewhere it may be complete already */
+    if (fixture->fabric->exact_errors) { /* elsewhere it may be complete already */
         assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
         assert_fails(hmreg_mr_pack(mr, raw, &size), -EAGAIN, "not complete");
     }
@@ -108,5 +108,5 @@ CASE(async__composite__one_event)
     fixture->fabric->async_close(fixture, domain);
 }
 
-SUITE_CASES(async, TEST(async__event_brings_the_callers_context), TEST(async__error__no_event),
+SUITE_CASES(async, TEST(async__event_has_the_callers_context), TEST(async__error__no_event),
             TEST(async__composite__one_event));

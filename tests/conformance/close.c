@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Closing: what is in the way, what a peer finds after it, and that a refusal changes nothing. */
+ * Closing regions and domains: what makes it busy, that a refusal has no effect, and that later
+ * accesses are denied. */
 #include "tests/conformance/suite.h"
 
 #define KEY 5
 
-CASE(close__peer_that_comes_later__is_denied)
+CASE(close__later_access__denied)
 {
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
     struct hmreg_remote *remote = suite_peer(fixture, mr);
@@ -15,8 +16,8 @@ CASE(close__peer_that_comes_later__is_denied)
     hmreg_remote_close(remote);
 }
 
-/* Who comes too late is refused, others are not: the target's endpoint is as it was. */
-CASE(close__peer_that_comes_later__others_are_served)
+/* The denial of a late access leaves the target's endpoint usable for other initiators. */
+CASE(close__later_access__others_are_served)
 {
     struct hmreg_mr *gone = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
     struct hmreg_mr *mr =
@@ -24,9 +25,9 @@ CASE(close__peer_that_comes_later__others_are_served)
     struct hmreg_remote *late = suite_peer(fixture, gone), *remote = suite_peer(fixture, mr);
 
     suite_close(fixture, gone);
-    fixture->hurry = true;
+    fixture->expects_denial = true;
     (void)suite_move(fixture, late, true, 0, 8);
-    fixture->hurry = false;
+    fixture->expects_denial = false;
     if (fixture->fabric->replace) {
         fixture->fabric->replace(fixture);
     } else {
@@ -59,13 +60,13 @@ CASE(close__while_an_endpoint_is_bound__busy)
         assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
         suite_put(fixture, remote, 0, 8, fixture->memory + 1); /* as it was */
     } else {
-        suite_not_asked();
+        suite_not_applicable();
     }
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
 
-CASE(domain_close__region_open__busy_and_all_works_on)
+CASE(domain_close__region_open__busy_without_effect)
 {
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, KEY);
     struct hmreg_remote *remote = suite_peer(fixture, mr);
@@ -87,8 +88,7 @@ CASE(domain_close__cached_region_in_use__busy)
     hmreg_mr_put(mr);
 }
 
-SUITE_CASES(close, TEST(close__peer_that_comes_later__is_denied),
-            TEST(close__peer_that_comes_later__others_are_served),
+SUITE_CASES(close, TEST(close__later_access__denied), TEST(close__later_access__others_are_served),
             TEST(close__of_a_cached_region__inval), TEST(close__while_an_endpoint_is_bound__busy),
-            TEST(domain_close__region_open__busy_and_all_works_on),
+            TEST(domain_close__region_open__busy_without_effect),
             TEST(domain_close__cached_region_in_use__busy));

@@ -92,7 +92,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 /* ---- calls that ask what memory is ------------------------------------------------------ */
 
 static struct fixture fixture;
-static struct hmreg_remote *way; /* to a region of plain memory */
+static struct hmreg_remote *peer; /* to a region of plain memory */
 static struct hmreg_mr *target;
 static char plain[4096];
 
@@ -105,12 +105,12 @@ static void begin(void)
     assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &fixture.domain));
     assert_ok(hmreg_mr_reg(fixture.domain, plain, sizeof(plain), HMREG_ACCESS_ALL, 0, 1, 0, &target,
                            NULL));
-    way = fixture_peer(&fixture, target);
+    peer = fixture_peer(&fixture, target);
 }
 
 static void end(void)
 {
-    hmreg_remote_close(way);
+    hmreg_remote_close(peer);
     assert_ok(hmreg_mr_close(target));
     assert_ok(hmreg_domain_close(fixture.domain));
     assert_ok(hmreg_close(fixture.lib));
@@ -174,8 +174,8 @@ static int ask_write(void *addr, size_t len)
 {
     uint64_t raddr, key;
 
-    assert_ok(hmreg_remote_addr(way, 0, 1, &raddr, &key));
-    return hmreg_loopback_write(way, addr, len, NULL, raddr, key);
+    assert_ok(hmreg_remote_addr(peer, 0, 1, &raddr, &key));
+    return hmreg_loopback_write(peer, addr, len, NULL, raddr, key);
 }
 
 static int (*const questions[])(void *addr, size_t len) = {
@@ -204,7 +204,7 @@ static void memory__runtime_fails__eio(void **state)
     end();
 }
 
-static void memory__runtime_does_not_tell_its_bounds__opnotsupp(void **state)
+static void memory__runtime_reports_no_bounds__opnotsupp(void **state)
 {
     static char some[64];
 
@@ -436,7 +436,7 @@ static void every_allocation_fails(int (*call)(void))
     assert_true(failures > 0);
 }
 
-static void allocation_fails__each_call__enomem_and_all_is_well_after(void **state)
+static void allocation_fails__each_call__enomem_then_works(void **state)
 {
     static int (*const calls[])(void) = {try_reg, try_regsgl, try_get, try_open,   try_domain,
                                          try_ep,  try_eq,     try_map, try_remote, try_pack};
@@ -569,11 +569,10 @@ static void write__domain_of_the_peer_is_closed__ehostunreach(void **state)
     end();
 }
 
-TEST_MAIN(TEST(memory__runtime_fails__eio),
-          TEST(memory__runtime_does_not_tell_its_bounds__opnotsupp),
+TEST_MAIN(TEST(memory__runtime_fails__eio), TEST(memory__runtime_reports_no_bounds__opnotsupp),
           TEST(memory__claimed_by_two_devices__eexist), TEST(memory__leaves_its_allocation__erange),
           TEST(memory__not_mapped__efault), TEST(memory__maps_cannot_be_read__the_systems_error),
-          TEST(allocation_fails__each_call__enomem_and_all_is_well_after),
+          TEST(allocation_fails__each_call__enomem_then_works),
           TEST(open__userfaultfd_asked_for__the_kernels_error),
           TEST(open__no_thread_for_the_monitor__eagain), TEST(descriptors_used_up__pack__emfile),
           TEST(bind__more_counters_than_a_region_has__enomem),

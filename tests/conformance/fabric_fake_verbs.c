@@ -50,7 +50,7 @@ const struct suite_fabric *suite_fabric(const char *name)
 {
     static const struct suite_fabric fake = {
         .name = "fake_verbs",
-        .tells = true,
+        .reports_denials = true,
         .variants = 1,
         .open = open_pair,
         .open_more = open_more,

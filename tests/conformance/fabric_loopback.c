@@ -122,8 +122,8 @@ const struct suite_fabric *suite_fabric(const char *name)
 {
     static const struct suite_fabric loopback = {
         .name = "loopback",
-        .thorough = true,
-        .tells = true,
+        .exact_errors = true,
+        .reports_denials = true,
         .variants = COMBINATIONS + sizeof(others) / sizeof(others[0]),
         .open = open_pair,
         .open_more = open_more,

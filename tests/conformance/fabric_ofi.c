@@ -16,7 +16,7 @@
 #include <time.h>
 
 #define PATIENCE_MS 60000
-#define HURRY_MS    100 /* for an answer that does not come */
+#define DENIAL_MS   100 /* for an answer that does not come */
 
 /* One end. */
 struct side {
@@ -46,11 +46,11 @@ static const uint32_t variants[] = {0, ALL_MODES, HMREG_MR_BASIC, HMREG_MR_SCALA
 
 static const char *node_of_this_machine(void)
 {
-    const char *told = getenv("HMREG_TEST_NODE");
+    const char *node = getenv("HMREG_TEST_NODE");
 
     if (!strcmp(self.name, "shm"))
         return NULL;
-    return told ? told : "127.0.0.1";
+    return node ? node : "127.0.0.1";
 }
 
 static struct fi_info *find_with(uint32_t mr_mode, uint64_t caps)
@@ -172,7 +172,7 @@ static void close_pair(struct suite_fixture *fixture)
     free(pair);
 }
 
-/* A refused operation leaves the connection closed, or itself in the way, on most fabrics. */
+/* On most fabrics a denied operation closes the connection, or stays queued on it. */
 static void recover(struct suite_fixture *fixture)
 {
     struct pair *pair = fixture->own;
@@ -236,7 +236,8 @@ struct operation {
 
 static int perform(struct suite_fixture *fixture, const struct operation *op)
 {
-    int64_t until = now_ms() + (fixture->hurry && !self.tells ? HURRY_MS : PATIENCE_MS);
+    int64_t until =
+        now_ms() + (fixture->expects_denial && !self.reports_denials ? DENIAL_MS : PATIENCE_MS);
     struct pair *pair = fixture->own;
     ssize_t posted;
     int rc;
@@ -431,7 +432,8 @@ const struct suite_fabric *suite_fabric(const char *name)
     struct fi_info *info = NULL;
 
     self = (struct suite_fabric){
-        .tells = !strncmp(name, "tcp", 3) || !strcmp(name, "sockets") || !strcmp(name, "verbs"),
+        .reports_denials =
+            !strncmp(name, "tcp", 3) || !strcmp(name, "sockets") || !strcmp(name, "verbs"),
         .variants = sizeof(variants) / sizeof(variants[0]),
         .open = open_pair,
         .open_more = open_more,

@@ -137,7 +137,7 @@ const struct suite_fabric *suite_fabric(const char *name)
 {
     static const struct suite_fabric verbs = {
         .name = "verbs",
-        .tells = true,
+        .reports_denials = true,
         .variants = 1,
         .open = open_pair,
         .open_more = open_more,

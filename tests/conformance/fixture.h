@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A loopback domain in some mr_mode, some memory, and a peer's way to a region: what most
- * conformance cases stand on.
+ * A loopback domain in some mr_mode, some memory, and a peer in the same process, for the programs
+ * that run on loopback alone.
  */
 #ifndef TESTS_CONFORMANCE_FIXTURE_H
 #define TESTS_CONFORMANCE_FIXTURE_H
@@ -29,7 +29,7 @@ static inline void fixture_open(struct fixture *fixture, uint32_t mr_mode)
     assert_ok(hmreg_open(NULL, &fixture->lib));
     assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->domain));
     fixture->bytes = 8 * (size_t)sysconf(_SC_PAGESIZE);
-    /* Far from where anybody else's mappings go, so that what is unmapped stays so. */
+    /* Far from other mappings, so that what is unmapped stays unmapped. */
     fixture->memory = mmap((void *)0x7e9000000000, fixture->bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(fixture->memory, MAP_FAILED);

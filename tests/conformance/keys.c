@@ -70,7 +70,7 @@ CASE(key__all_in_use__enokey)
     uint64_t freed;
 
     if (fixture->info.key_size != 1) {
-        suite_not_asked();
+        suite_not_applicable();
         return;
     }
     for (unsigned i = first; i < 256; i++) {
@@ -167,7 +167,7 @@ CASE(key__each_region_has_its_own)
         assert_ok(hmreg_mr_close(mrs[i]));
 }
 
-CASE(key__one_that_nobody_has__denied)
+CASE(key__of_no_region__denied)
 {
     struct hmreg_remote *remote;
     uint64_t addr, key;
@@ -207,5 +207,5 @@ SUITE_CASES(keys, TEST(requested_key__is_the_regions_key), TEST(requested_key__i
             TEST(requested_key__largest__reaches_its_region),
             TEST(requested_key__no_key_at_all__keyrejected),
             TEST(key__of_a_region_without_remote_access__is_none),
-            TEST(key__each_region_has_its_own), TEST(key__one_that_nobody_has__denied),
+            TEST(key__each_region_has_its_own), TEST(key__of_no_region__denied),
             TEST(key__of_the_neighbour__opens_only_the_neighbour));

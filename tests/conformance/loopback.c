@@ -38,7 +38,7 @@ static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
 }
 
 /* Peers of the domain's own key reach a region without one; peers of a region's key reach that. */
-static void auth_key__same_as_the_peers__lets_it_in(void **state)
+static void auth_key__same_as_the_peers__granted(void **state)
 {
     static const char *const keys[] = {"", "one", "two", "one and more"};
     enum { DOMAINS = 4 };
@@ -522,7 +522,7 @@ static void objects__made_by_a_thread_that_ended__used_and_ended_by_another(void
     assert_ok(hmreg_close(made.lib));
 }
 
-TEST_MAIN(TEST(auth_key__same_as_the_peers__lets_it_in),
+TEST_MAIN(TEST(auth_key__same_as_the_peers__granted),
           TEST(pmem__written_bytes__are_synced_before_the_write_is_done),
           TEST(desc__needed_for_the_memory_that_the_mode_names),
           TEST(counter__denied_writes__are_not_counted),

@@ -219,7 +219,7 @@ struct verdict model_enable(const struct model *model, int slot)
     return verdict;
 }
 
-void model_untie_ep(struct model *model, int ep)
+void model_unbind_ep(struct model *model, int ep)
 {
     model->ep_open[ep] = false;
     for (int i = 0; i < MODEL_REGIONS; i++)
@@ -227,7 +227,7 @@ void model_untie_ep(struct model *model, int ep)
             model->regions[i].ep = -1;
 }
 
-void model_untie_counter(struct model *model, int counter)
+void model_unbind_counter(struct model *model, int counter)
 {
     model->counter_open[counter] = false;
     for (int i = 0; i < MODEL_REGIONS; i++)

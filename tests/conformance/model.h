@@ -36,7 +36,7 @@ struct model_region {
     size_t count;
     uint64_t access, flags, key;
     bool enabled, pending;
-    bool foreign; /* registered with an authorization key nobody has */
+    bool foreign; /* registered with an authorization key that the peer lacks */
     int ep;       /* -1: none */
     bool counters[MODEL_OBJECTS];
     bool known[MODEL_PAGES]; /* pages of the arena it knows to be there */
@@ -69,7 +69,7 @@ struct model_reg {
     bool foreign;
 };
 
-/* An RMA call. region: whose key is used, -1: nobody's. */
+/* An RMA call. region: whose key is used, -1: no region's. */
 struct model_rma {
     bool write;
     int region;
@@ -100,7 +100,7 @@ void model_rma_done(struct model *model, const struct model_rma *rma);
 /* What hmreg_mr_key() answers. */
 uint64_t model_key(const struct model *model, int slot);
 bool model_anything_open(const struct model *model);
-void model_untie_ep(struct model *model, int ep);
-void model_untie_counter(struct model *model, int counter);
+void model_unbind_ep(struct model *model, int ep);
+void model_unbind_counter(struct model *model, int counter);
 
 #endif

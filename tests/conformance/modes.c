@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What each mr_mode asks of who registers, and what happens where it is not done. */
+ * What each mr_mode demands of the application, and what fails if it is not done. */
 #include "tests/conformance/suite.h"
 
 #define KEY 5
@@ -10,8 +10,8 @@ static int reg(struct suite_fixture *fixture, uint64_t flags, struct hmreg_mr **
                         suite_key(fixture, KEY), flags, mr, NULL);
 }
 
-/* Peers count from the buffer's address or from 0; tokens spare them the question. */
-CASE(virt_addr__peers_name_bytes_as_the_mode_says)
+/* Peers count from the buffer's address or from 0; a token hides which. */
+CASE(virt_addr__peers_address_bytes_as_the_mode_says)
 {
     uint64_t start = suite_has(fixture, HMREG_MR_VIRT_ADDR) ? (uintptr_t)fixture->memory + 11 : 0;
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 11, 100, HMREG_ACCESS_REMOTE, KEY);
@@ -38,7 +38,7 @@ CASE(local__operation_without_desc__as_the_mode_says)
     if (!suite_has(fixture, HMREG_MR_LOCAL)) {
         assert_int_equal(rc, 0);
     } else {
-        assert_true(fixture->fabric->thorough ? rc == -EINVAL : rc != 0);
+        assert_true(fixture->fabric->exact_errors ? rc == -EINVAL : rc != 0);
         fixture->fabric->recover(fixture);
         assert_int_equal(fixture->memory[0], 0);
     }
@@ -64,7 +64,7 @@ CASE(allocated__memory_that_comes_later__as_the_mode_says)
         assert_ok(reg(fixture, 0, &mr));
         suite_ready(fixture, fixture->domain, mr);
         remote = suite_peer(fixture, mr);
-        if (fixture->fabric->thorough)
+        if (fixture->fabric->exact_errors)
             assert_int_equal(suite_move(fixture, remote, true, 2 * page + 1, 10), -EFAULT);
     }
     assert_ptr_equal(
@@ -88,7 +88,7 @@ CASE(allocated__memory_without_the_right__as_the_mode_says)
     struct hmreg_mr *mr = NULL;
 
     if (!suite_has(fixture, HMREG_MR_ALLOCATED)) {
-        suite_not_asked();
+        suite_not_applicable();
         return;
     }
     assert_int_equal(mprotect(part, page, PROT_NONE), 0);
@@ -124,7 +124,7 @@ static void check_binding(struct suite_fixture *fixture, struct hmreg_mr *mr)
     assert_fails(hmreg_mr_bind(mr, ep, 0), -EBUSY, "already");
     fixture->fabric->ep_close(ep); /* which unbinds it */
     suite_ready(fixture, fixture->domain, mr);
-    assert_fails(hmreg_mr_bind(mr, fixture->tied[0].ep, 0), -HMREG_EOPBADSTATE, "enabled");
+    assert_fails(hmreg_mr_bind(mr, fixture->bound[0].ep, 0), -HMREG_EOPBADSTATE, "enabled");
     assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
 }
 
@@ -141,7 +141,7 @@ CASE(endpoint__region_unusable_until_bound_and_enabled)
     } else {
         assert_ok(hmreg_mr_enable(mr));
         assert_ok(hmreg_mr_enable(mr));
-        suite_not_asked();
+        suite_not_applicable();
     }
     if (fixture->fabric->ep_open)
         check_binding(fixture, mr);
@@ -199,7 +199,7 @@ CASE(rma_event__counter_counts_remote_writes)
     }
     suite_ready(fixture, fixture->domain, mr);
     check_counting(fixture, mr, counter);
-    if (fixture->fabric->thorough) {
+    if (fixture->fabric->exact_errors) {
         assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
         fixture->fabric->counter_close(counter);
         suite_close(fixture, mr);
@@ -216,7 +216,7 @@ CASE(rma_event__region_unusable_until_enabled)
     void *counter = NULL;
 
     if (!suite_has(fixture, HMREG_MR_RMA_EVENT)) {
-        suite_not_asked();
+        suite_not_applicable();
         return;
     }
     assert_ok(reg(fixture, 0, &mr));
@@ -297,20 +297,20 @@ CASE(mmu_notify__page_that_came_later__denied_until_refreshed)
     if (suite_has(fixture, HMREG_MR_MMU_NOTIFY))
         check_refreshing(fixture, remote, mr, page);
     else
-        suite_not_asked();
+        suite_not_applicable();
     suite_put(fixture, remote, 3 * page + 1, 8, later + 1);
     hmreg_remote_close(remote);
     suite_close(fixture, mr);
 }
 
 /* The domain says what the two old modes mean. */
-CASE(old_names__are_spelled_out)
+CASE(old_modes__mean_their_bits)
 {
     assert_int_equal(fixture->info.mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE), 0);
-    if (fixture->fabric->thorough && fixture->asked_mode == HMREG_MR_BASIC)
+    if (fixture->fabric->exact_errors && fixture->asked_mode == HMREG_MR_BASIC)
         assert_int_equal(fixture->info.mr_mode,
                          HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY);
-    if (fixture->fabric->thorough && fixture->asked_mode == HMREG_MR_SCALABLE)
+    if (fixture->fabric->exact_errors && fixture->asked_mode == HMREG_MR_SCALABLE)
         assert_int_equal(fixture->info.mr_mode, 0);
     assert_true(fixture->info.key_size > 0);
     assert_true(fixture->info.iov_limit > 0);
@@ -319,7 +319,7 @@ CASE(old_names__are_spelled_out)
     assert_true(fixture->info.key_size <= 8);
 }
 
-SUITE_CASES(modes, TEST(virt_addr__peers_name_bytes_as_the_mode_says),
+SUITE_CASES(modes, TEST(virt_addr__peers_address_bytes_as_the_mode_says),
             TEST(local__operation_without_desc__as_the_mode_says),
             TEST(allocated__memory_that_comes_later__as_the_mode_says),
             TEST(allocated__memory_without_the_right__as_the_mode_says),
@@ -328,4 +328,4 @@ SUITE_CASES(modes, TEST(virt_addr__peers_name_bytes_as_the_mode_says),
             TEST(rma_event__region_unusable_until_enabled), TEST(rma_event__flag__taken_or_refused),
             TEST(pmem__flag__taken_or_refused),
             TEST(mmu_notify__page_that_came_later__denied_until_refreshed),
-            TEST(old_names__are_spelled_out));
+            TEST(old_modes__mean_their_bits));

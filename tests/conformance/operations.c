@@ -33,7 +33,7 @@ CASE(message__rights_to_send_and_to_receive__serve_it)
 
         if (rc == -EOPNOTSUPP) {
             if (!tagged)
-                suite_not_asked();
+                suite_not_applicable();
             return;
         }
         assert_int_equal(rc, 0);
@@ -42,11 +42,11 @@ CASE(message__rights_to_send_and_to_receive__serve_it)
     }
 }
 
-/* Where local buffers need no region nobody looks at its rights. */
+/* Where local buffers need no region, its rights are not checked. */
 CASE(message__into_a_region_for_sends__denied_where_regions_are_needed)
 {
     if (!fixture->fabric->message || !suite_has(fixture, HMREG_MR_LOCAL)) {
-        suite_not_asked();
+        suite_not_applicable();
         return;
     }
     assert_int_not_equal(send_message(fixture, false, HMREG_SEND, HMREG_SEND), 0);
@@ -89,7 +89,7 @@ static bool added(struct suite_fixture *fixture, bool fetch, uint64_t access)
     int rc = fixture->fabric->add ? add(fixture, fetch, access) : -EOPNOTSUPP;
 
     if (rc == -EOPNOTSUPP) {
-        suite_not_asked();
+        suite_not_applicable();
         return false;
     }
     assert_int_equal(rc, 0);
@@ -101,7 +101,7 @@ CASE(atomic__right_to_be_written__covers_it)
     added(fixture, false, HMREG_REMOTE_WRITE);
 }
 
-CASE(atomic__that_fetches__brings_what_was_there)
+CASE(atomic__that_fetches__returns_the_old_value)
 {
     uint64_t start = START;
 
@@ -114,21 +114,21 @@ CASE(atomic__right_to_be_read__denied)
     uint64_t start = START;
     int rc = -EOPNOTSUPP;
 
-    fixture->hurry = true;
+    fixture->expects_denial = true;
     if (fixture->fabric->add)
         rc = add(fixture, false, HMREG_REMOTE_READ);
-    fixture->hurry = false;
+    fixture->expects_denial = false;
     if (rc == -EOPNOTSUPP) {
-        suite_not_asked();
+        suite_not_applicable();
         return;
     }
     fixture->fabric->recover(fixture);
     assert_memory_equal(fixture->memory + 64, &start, sizeof(start));
-    suite_told(fixture, rc, -EACCES);
+    suite_check_report(fixture, rc, -EACCES);
 }
 
 SUITE_CASES(operations, TEST(message__rights_to_send_and_to_receive__serve_it),
             TEST(message__into_a_region_for_sends__denied_where_regions_are_needed),
             TEST(atomic__right_to_be_written__covers_it),
-            TEST(atomic__that_fetches__brings_what_was_there),
+            TEST(atomic__that_fetches__returns_the_old_value),
             TEST(atomic__right_to_be_read__denied));

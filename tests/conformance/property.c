@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define OPS_PER_EPISODE 4000
-#define STRANGER_KEY    (UINT64_MAX - 7) /* nobody registers with it */
+#define UNUSED_KEY      (UINT64_MAX - 7) /* no region has it */
 
 static struct {
     uint64_t random;
@@ -27,8 +27,8 @@ static struct {
     struct hmreg_domain *domain;
     struct hmreg_loopback_eq *eq;
     struct hmreg_mr *mrs[MODEL_REGIONS];
-    struct hmreg_remote *remote; /* any region of this domain opens the way to all of it */
-    struct hmreg_mr *way;        /* the region it was made from; not in the model */
+    struct hmreg_remote *remote;   /* reaches every region of the domain */
+    struct hmreg_mr *peers_region; /* the region of its token; not in the model */
     struct hmreg_loopback_ep *eps[MODEL_OBJECTS];
     struct hmreg_loopback_counter *counters[MODEL_OBJECTS];
     uint64_t mapped[MODEL_MAPPED];
@@ -68,7 +68,7 @@ static void compare(const char *call, int slot, const struct verdict *expected, 
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-/* Only pages that are there: looking at another would bring it. */
+/* Only resident pages, since reading another would make it resident. */
 static void compare_memory(void)
 {
     for (size_t i = 0; i < MODEL_PAGES; i++)
@@ -215,7 +215,7 @@ static void check_new_key(const struct hmreg_mr *mr)
             fail_msg("seed %lu, operation %lu: two regions have key %#lx", t.seed, t.op, key);
 }
 
-/* The key that the provider chose, where the region tells it: complete and not raw. */
+/* The key that the provider chose, if the region has one: it is complete and not raw. */
 static uint64_t chosen_key(const struct model_reg *reg, const struct hmreg_mr *mr)
 {
     return t.model.mr_mode & HMREG_MR_PROV_KEY ? hmreg_mr_key(mr) : reg->key;
@@ -243,7 +243,7 @@ static void op_reg(void)
     assert_true(hmreg_mr_key(mr) == model_key(&t.model, slot));
 }
 
-/* What was mapped of a region that is gone is nobody's key. */
+/* A mapped key of a closed region belongs to no region. */
 static void forget_mapped(int slot)
 {
     for (int i = 0; i < MODEL_MAPPED; i++)
@@ -279,7 +279,7 @@ static void op_objects(void)
         t.model.ep_open[i] = true;
     } else if (t.model.ep_open[i]) {
         assert_ok(hmreg_loopback_ep_close(t.eps[i]));
-        model_untie_ep(&t.model, i);
+        model_unbind_ep(&t.model, i);
     }
     i = (int)below(MODEL_OBJECTS);
     if (once_in(2) && !t.model.counter_open[i]) {
@@ -289,7 +289,7 @@ static void op_objects(void)
     } else if (t.model.counter_open[i]) {
         assert_int_equal(hmreg_loopback_counter_read(t.counters[i]), t.model.counts[i]);
         assert_ok(hmreg_loopback_counter_close(t.counters[i]));
-        model_untie_counter(&t.model, i);
+        model_unbind_counter(&t.model, i);
     }
 }
 
@@ -452,7 +452,7 @@ static uint64_t pick_key(struct model_rma *rma)
 
     rma->region = -1;
     if (once_in(30))
-        return STRANGER_KEY;
+        return UNUSED_KEY;
     if (raw) {
         if (t.model.mapped[place] < 0)
             return UINT64_MAX - 5;
@@ -462,7 +462,7 @@ static uint64_t pick_key(struct model_rma *rma)
     }
     if (slot < 0 || !(t.model.regions[slot].access & HMREG_ACCESS_REMOTE) ||
         t.model.regions[slot].key == HMREG_KEY_NOTAVAIL)
-        return STRANGER_KEY;
+        return UNUSED_KEY;
     rma->region = slot;
     return t.model.regions[slot].key;
 }
@@ -596,16 +596,16 @@ static uint32_t spelled_out(uint32_t mr_mode)
     return mr_mode == HMREG_MR_SCALABLE ? 0 : mr_mode;
 }
 
-/* A region of our own, for its token: the way of a peer into the domain. */
-static void open_way(void)
+/* Opens the peer, by the token of a region that is not in the model. */
+static void open_peer(void)
 {
     struct hmreg_loopback_ep *ep = NULL;
     uint8_t token[2048];
     size_t size = sizeof(token);
 
     assert_ok(hmreg_mr_reg(t.domain, t.outside, 1, HMREG_REMOTE_READ, 0,
-                           t.model.mr_mode & HMREG_MR_PROV_KEY ? 0 : 77, 0, &t.way, NULL));
-    assert_ok(hmreg_mr_pack(t.way, token, &size));
+                           t.model.mr_mode & HMREG_MR_PROV_KEY ? 0 : 77, 0, &t.peers_region, NULL));
+    assert_ok(hmreg_mr_pack(t.peers_region, token, &size));
     assert_ok(hmreg_remote_open(t.domain, token, size, &t.remote));
     assert_ok(hmreg_loopback_ep_close(ep));
 }
@@ -634,7 +634,7 @@ static void begin(void)
     madvise(t.arena, MODEL_PAGES * t.model.page, MADV_DONTNEED);
     memset(t.shadow, 0, MODEL_PAGES * t.model.page);
     assert_ok(hmreg_domain_open_loopback(t.lib, &config, NULL, &t.domain));
-    open_way();
+    open_peer();
     if (once_in(3)) {
         assert_ok(hmreg_loopback_eq_open(t.domain, &t.eq));
         assert_ok(hmreg_domain_bind(t.domain, t.eq, HMREG_REG_MR));
@@ -660,7 +660,7 @@ static void end(void)
     compare("domain_close", -1, &busy, hmreg_domain_close(t.domain));
     close_objects();
     hmreg_remote_close(t.remote);
-    assert_ok(hmreg_mr_close(t.way));
+    assert_ok(hmreg_mr_close(t.peers_region));
     for (int i = 0; i < MODEL_REGIONS; i++)
         if (t.model.regions[i].open)
             assert_ok(hmreg_mr_close(t.mrs[i]));

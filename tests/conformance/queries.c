@@ -32,7 +32,7 @@ static void close_objects(struct objects *objects)
     assert_ok(hmreg_mr_close(objects->mr));
 }
 
-CASE(query__says_what_was_registered)
+CASE(query__returns_what_was_registered)
 {
     struct hmreg_segment_info segment = {.size = sizeof(segment)};
     struct hmreg_remote_info remote = {.size = sizeof(remote)};
@@ -253,6 +253,7 @@ CASE(success__leaves_the_last_error)
     assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
 }
 
-SUITE_CASES(queries, TEST(query__says_what_was_registered), TEST(query__of_older_and_newer_callers),
-            TEST(pack__room_for_the_token), TEST(remote_open__bytes_that_are_no_token__badmsg),
-            TEST(remote_addr__outside__range), TEST(success__leaves_the_last_error));
+SUITE_CASES(queries, TEST(query__returns_what_was_registered),
+            TEST(query__of_older_and_newer_callers), TEST(pack__room_for_the_token),
+            TEST(remote_open__bytes_that_are_no_token__badmsg), TEST(remote_addr__outside__range),
+            TEST(success__leaves_the_last_error));

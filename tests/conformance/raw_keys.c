@@ -4,7 +4,7 @@
 
 #define KEY 5
 
-CASE(raw_attr__tells_size_base_and_key)
+CASE(raw_attr__returns_size_base_and_key)
 {
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 7, 64, HMREG_ACCESS_REMOTE, KEY);
     uint64_t base = 1, plain = 0;
@@ -73,6 +73,6 @@ CASE(map_raw__wrong_arguments__refused)
     assert_int_equal(key, 1);
 }
 
-SUITE_CASES(raw_keys, TEST(raw_attr__tells_size_base_and_key),
+SUITE_CASES(raw_keys, TEST(raw_attr__returns_size_base_and_key),
             TEST(map_raw__key_works_at_the_peer_until_unmapped),
             TEST(map_raw__wrong_arguments__refused));

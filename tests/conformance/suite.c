@@ -12,9 +12,9 @@
 
 /* ---- the matrix ------------------------------------------------------------------------- */
 
-enum status { PASSED, SUPPLIED, IMPOSSIBLE, NOT_ASKED, STATUSES };
+enum status { PASSED, SUPPLIED, IMPOSSIBLE, NOT_APPLICABLE, STATUSES };
 
-static const char *const names[] = {"passed", "supplied", "impossible", "not asked"};
+static const char *const names[] = {"passed", "supplied", "impossible", "n/a"};
 
 /* A line of the matrix: in how many modes the case had which status, and the first reason. */
 static struct row {
@@ -27,7 +27,7 @@ static struct row {
 } rows[MAX_CASES];
 static unsigned row_count;
 
-/* Of the mode under way. */
+/* Of the variant that runs. */
 static enum status status;
 static char why[240];
 
@@ -54,9 +54,9 @@ void suite_supplied(const char *format, ...)
     va_end(args);
 }
 
-void suite_not_asked(void)
+void suite_not_applicable(void)
 {
-    status = NOT_ASKED;
+    status = NOT_APPLICABLE;
 }
 
 void suite_impossible(const char *format, ...)
@@ -68,10 +68,10 @@ void suite_impossible(const char *format, ...)
     va_end(args);
 }
 
-/* What the fabric keeps where it can, with our help if it needs that in some mode. */
+/* The row's result: supplied if hmreg had to in some mode, else the best of the others. */
 static const char *verdict(const struct row *row)
 {
-    static const enum status order[] = {SUPPLIED, PASSED, IMPOSSIBLE, NOT_ASKED};
+    static const enum status order[] = {SUPPLIED, PASSED, IMPOSSIBLE, NOT_APPLICABLE};
 
     if (!row->over)
         return "FAILED";
@@ -206,12 +206,12 @@ void suite_ready(struct suite_fixture *fixture, struct hmreg_domain *domain, str
         assert_ok(hmreg_mr_enable(mr));
         return;
     }
-    while (i < SUITE_OBJECTS && fixture->tied[i].mr)
+    while (i < SUITE_OBJECTS && fixture->bound[i].mr)
         i++;
     assert_true(i < SUITE_OBJECTS);
-    fixture->tied[i].ep = fixture->fabric->ep_open(domain);
-    fixture->tied[i].mr = mr;
-    assert_ok(hmreg_mr_bind(mr, fixture->tied[i].ep, 0));
+    fixture->bound[i].ep = fixture->fabric->ep_open(domain);
+    fixture->bound[i].mr = mr;
+    assert_ok(hmreg_mr_bind(mr, fixture->bound[i].ep, 0));
     assert_ok(hmreg_mr_enable(mr));
 }
 
@@ -229,9 +229,9 @@ struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len
 void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     for (unsigned i = 0; i < SUITE_OBJECTS; i++)
-        if (mr && fixture->tied[i].mr == mr) {
-            fixture->fabric->ep_close(fixture->tied[i].ep);
-            fixture->tied[i].mr = NULL;
+        if (mr && fixture->bound[i].mr == mr) {
+            fixture->fabric->ep_close(fixture->bound[i].ep);
+            fixture->bound[i].mr = NULL;
         }
     assert_ok(hmreg_mr_close(mr));
 }
@@ -342,25 +342,25 @@ void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bo
 
     memset(fixture->local, 0xdb, len);
     memcpy(before, fixture->memory, SUITE_BYTES);
-    fixture->hurry = true;
+    fixture->expects_denial = true;
     rc = suite_rma(fixture, remote, write, addr, key, len);
-    fixture->hurry = false;
+    fixture->expects_denial = false;
     fixture->fabric->recover(fixture);
     assert_memory_equal(fixture->memory, before, SUITE_BYTES);
     for (size_t i = 0; i < len && !write; i++)
         assert_int_equal(fixture->local[i], 0xdb);
     free(before);
-    suite_told(fixture, rc, code);
+    suite_check_report(fixture, rc, code);
 }
 
-void suite_told(struct suite_fixture *fixture, int rc, int code)
+void suite_check_report(struct suite_fixture *fixture, int rc, int code)
 {
-    if (fixture->fabric->thorough)
+    if (fixture->fabric->exact_errors)
         assert_int_equal(rc, code);
-    else if (fixture->fabric->tells)
+    else if (fixture->fabric->reports_denials)
         assert_int_not_equal(rc, 0);
     else
-        suite_impossible("no byte moves, but the peer is not told: its operation %s",
+        suite_impossible("no byte moves, but the initiator gets no error: its operation %s",
                          rc ? "never ends" : "succeeds");
 }
 

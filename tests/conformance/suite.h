@@ -2,12 +2,13 @@
  *
  * The conformance suite: the same cases on every fabric, in every mr_mode it can be had in. A case
  * gets a fixture: two domains of one fabric in this process, some memory behind the first, and RMA
- * from the second. It says what the manual promises and asserts it; where the fabric does not
- * keep the promise by itself the case notes so, and why:
+ * from the second. A case asserts a rule of the manual; where the fabric does not follow the rule
+ * by itself the case notes so, and why:
  *
- *     passed       the fabric keeps it
- *     supplied     the fabric does not, and hmreg makes up for it
- *     impossible   neither can; what was asserted is the error that says so
+ *     passed       the fabric follows it
+ *     supplied     the fabric does not, hmreg does
+ *     impossible   neither can; the case asserts the error
+ *     n/a          the rule does not apply to this mode
  *
  * suite.sh puts the notes of all programs together as a matrix.
  */
@@ -38,19 +39,19 @@ struct suite_fixture {
     struct hmreg_domain_info info;      /* of domain */
     unsigned char *memory;              /* SUITE_BYTES, zero, whole pages, all there */
     unsigned char *local;               /* the same of the initiator */
-    bool hurry;                         /* the next RMA is to be refused: do not wait long */
+    bool expects_denial;                /* the next RMA must fail: wait only briefly */
     void *own;                          /* the fabric's */
     struct {
         struct hmreg_mr *mr; /* NULL: free */
         void *ep;
-    } tied[SUITE_OBJECTS]; /* endpoints that suite_ready() bound */
+    } bound[SUITE_OBJECTS]; /* endpoints that suite_ready() bound */
 };
 
 struct suite_fabric {
     char name[32];
-    bool thorough;     /* a refusal costs no time: try them all */
-    bool tells;        /* a peer that is refused learns it */
-    unsigned variants; /* ways to open its domains: modes, limits */
+    bool exact_errors;    /* a denial is immediate and has the error of the manual */
+    bool reports_denials; /* a denied initiator gets an error */
+    unsigned variants;    /* ways to open its domains: modes, limits */
     /* Opens both domains and sets asked_mode; false: the fabric lacks this variant. */
     bool (*open)(struct suite_fixture *fixture, unsigned variant);
     /* Opens another domain beside the target's, on the same of the fabric's. */
@@ -71,12 +72,12 @@ struct suite_fabric {
      * of this kind. */
     int (*message)(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc,
                    void *to, void *to_desc, size_t len);
-    /* Makes the way to the target usable again after a refusal; NULL: it is. */
+    /* Makes the connection to the target usable again after a denial; NULL: it is. */
     void (*recover)(struct suite_fixture *fixture);
     /* Another initiator in place of ours, the target as it is; NULL: a refusal ends the target's
      * side as well. */
     void (*replace)(struct suite_fixture *fixture);
-    /* Lets a target that needs it work; NULL: none does. */
+    /* Drives the progress of a target that needs it; NULL: none does. */
     void (*progress)(struct suite_fixture *fixture);
     /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE; NULL: always that. */
     int (*native)(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
@@ -130,11 +131,11 @@ extern const struct suite_cases arguments_cases, attributes_cases, keys_cases, r
     access_cases, operations_cases, modes_cases, segments_cases, queries_cases, close_cases,
     async_cases, forks_cases;
 
-/* What else than "passed" this mode is; the case goes on. */
+/* Notes another result than "passed"; the case goes on. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void suite_impossible(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* This mode does not ask the question. */
-void suite_not_asked(void);
+/* The rule does not apply to this mode. */
+void suite_not_applicable(void);
 
 /* Notes "supplied" if the fabric itself would have taken what we refused. */
 void suite_refused(struct suite_fixture *fixture, const char *what, const void *addr, size_t len,
@@ -143,14 +144,14 @@ void suite_refused(struct suite_fixture *fixture, const char *what, const void *
 /* ---- what cases do ---------------------------------------------------------------------- */
 
 bool suite_has(const struct suite_fixture *fixture, uint32_t mode);
-/* The key to request: 0 where the fabric chooses. */
+/* The key to request: 0 where the provider chooses. */
 uint64_t suite_key(const struct suite_fixture *fixture, uint64_t key);
 
 /* hmreg_mr_reg(), then all that the mode asks before the region can be used. */
 struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len, uint64_t access,
                            uint64_t key);
 void suite_ready(struct suite_fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr *mr);
-/* Unties what suite_ready() tied, and closes. */
+/* Closes the endpoint that suite_ready() bound, and the region. */
 void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr);
 
 /* A descriptor of so many bytes for a region, and a view of them, to be unmapped; fabric imports
@@ -173,11 +174,11 @@ void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint6
                size_t len, const unsigned char *at);
 /* Gives the fabric time until these bytes are at the target. */
 void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len);
-/* The access fails, with code where the fabric tells, and no byte moves. */
+/* The access fails, with code where the fabric has exact errors, and no byte moves. */
 void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
                   uint64_t addr, uint64_t key, size_t len, int code);
-/* How the initiator learned of a refusal: rc is what its operation came to. */
-void suite_told(struct suite_fixture *fixture, int rc, int code);
+/* Checks the result rc of an initiator's operation that was denied. */
+void suite_check_report(struct suite_fixture *fixture, int rc, int code);
 /* The same at offset 0 of the remote. */
 void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
                      int code);
