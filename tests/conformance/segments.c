@@ -2,6 +2,8 @@
  * Regions of several ranges: hmreg_mr_regv() up to the fabric's limit, hmreg_mr_regsgl() beyond. */
 #include "tests/conformance/suite.h"
 
+#include <fcntl.h>
+
 #define KEY 5
 
 static struct hmreg_segment of_memory(void *addr, size_t len)
@@ -95,6 +97,17 @@ CASE(regv__ranges_that_overlap__each_is_reached_whole)
     suite_close(fixture, mr);
 }
 
+/* One for all segments where the fabric takes that many ranges. */
+static void check_registrations(const struct suite_fixture *fixture, const struct hmreg_mr *mr)
+{
+    bool composite = fixture->info.iov_limit < 2;
+
+    if (composite)
+        suite_supplied("a registration for each segment");
+    if (!suite_has(fixture, HMREG_MR_RAW))
+        assert_int_equal(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL, composite);
+}
+
 CASE(regsgl__host_segments_form_one_region)
 {
     struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
@@ -103,8 +116,7 @@ CASE(regsgl__host_segments_form_one_region)
 
     assert_ok(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
                               suite_key(fixture, KEY), 0, &mr, NULL));
-    if (fixture->info.iov_limit < 2)
-        suite_supplied("a registration for each segment");
+    check_registrations(fixture, mr);
     check_offsets(fixture, mr);
 }
 
@@ -128,13 +140,13 @@ CASE(regattr__segments_form_one_region)
     attr.device = HMREG_DEVICE_ANY;
     assert_ok(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr));
     assert_ptr_equal(hmreg_mr_context(mr), segments);
-    if (fixture->info.iov_limit < 2)
-        suite_supplied("a registration for each segment");
+    check_registrations(fixture, mr);
     check_offsets(fixture, mr);
 }
 
 CASE(regsgl__dmabuf_segments_form_one_region)
 {
+    struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_segment segments[2];
     struct hmreg_remote *remote;
     struct hmreg_mr *mr = NULL;
@@ -155,6 +167,8 @@ CASE(regsgl__dmabuf_segments_form_one_region)
     suite_supplied("a registration for each segment");
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_null(hmreg_mr_native(mr));
+    assert_ok(hmreg_explain(mr, &why)); /* of the first piece */
+    assert_int_equal(why.path, why.refused ? HMREG_PATH_MAPPED : HMREG_PATH_DMABUF);
     suite_ready(fixture, fixture->domain, mr);
     remote = suite_peer(fixture, mr);
     suite_put(fixture, remote, 0, 10, view + 4100);
@@ -179,21 +193,31 @@ CASE(regsgl__unlike_segments__inval_with_the_reason)
     close(fd);
 }
 
+/* The second fails before any is registered, or, since it cannot be mapped for writing, after the
+ * first. */
 CASE(regsgl__a_segment_fails__nothing_stays)
 {
-    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC), read_only;
     struct hmreg_segment segments[2];
     struct hmreg_mr *mr = NULL;
+    char path[64];
 
     assert_int_equal(ftruncate(fd, 4096), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    read_only = open(path, O_RDONLY | O_CLOEXEC);
     segments[0] = of_dmabuf(fd, 0, 10);
     segments[1] = of_dmabuf(fd, 4090, 10);
     assert_fails(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
                                  suite_key(fixture, KEY), 0, &mr, NULL),
                  -EINVAL, "beyond its 4096 bytes");
+    segments[1] = of_dmabuf(read_only, 0, 10);
+    assert_int_equal(hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                                     suite_key(fixture, KEY), 0, &mr, NULL),
+                     -EOPNOTSUPP);
     assert_null(mr);
     mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
     suite_close(fixture, mr);
+    close(read_only);
     close(fd);
 }
 
