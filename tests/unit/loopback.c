@@ -50,7 +50,7 @@ static void rma__wrong_arguments__inval(void **state)
     uint64_t addr, key;
     struct fixture fixture;
 
-    open_fixture(&fixture, 0, HMREG_ACCESS_REMOTE);
+    open_fixture(&fixture, 0);
     assert_ok(hmreg_remote_addr(fixture.remote, 0, 1, &addr, &key));
     assert_fails(hmreg_loopback_write(NULL, &byte, 1, NULL, addr, key), -EINVAL, "remote is NULL");
     assert_fails(hmreg_loopback_write(fixture.remote, NULL, 1, NULL, addr, key), -EINVAL, "local");
