@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * CUDA memory's addresses used again under the cache.
+ * Addresses of CUDA's rarer sorts of memory used again under the cache.
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/reuse.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
-
-static void *alloc_on(int device, size_t len)
-{
-    return as_pointer(cu_alloc(len)); /* on the current context's */
-}
-
-static void free_it(void *addr)
-{
-    CU(cu.free((uintptr_t)addr));
-}
-
-static const struct reuse cuda = {HMREG_IFACE_CUDA, alloc_on, free_it};
-
-static void reuse__addresses__never_stale(void **state)
-{
-    struct bench bench;
-
-    driver_need_fake(); /* a real device's memory cannot be mapped for the CPU */
-    bench = bench_begin();
-    reuse_addresses(&cuda, 60000);
-    bench_end(&bench);
-}
 
 /* ---- virtual memory: one reservation, mapped anew ---------------------------------------- */
 
@@ -102,53 +80,7 @@ static void reuse__pool__never_stale(void **state)
     unsetenv("HMREG_FAKE_CUDA_POOL_EXPORT");
 }
 
-/* Its writes take a way of some 50 us: fewer do. */
-static void reuse__peer_in_another_process__never_stale(void **state)
-{
-    struct bench bench;
-
-    driver_need_fake();
-    test_forks_with_threads();
-    bench = bench_begin();
-    reuse_from_a_process(&cuda, 5000);
-    bench_end(&bench);
-}
-
-static void reuse__while_a_region_is_held__never_stale(void **state)
-{
-    struct bench bench;
-
-    driver_need_fake();
-    bench = bench_begin();
-    reuse_held(&cuda, 200);
-    bench_end(&bench);
-}
-
 /* ---- host memory ------------------------------------------------------------------------- */
-
-static void *alloc_on_the_host(int device, size_t len)
-{
-    void *made = NULL;
-
-    CU(cu.alloc_host(&made, len, 0));
-    return made;
-}
-
-static void free_on_the_host(void *addr)
-{
-    CU(cu.free_host(addr));
-}
-
-static void reuse__host_memory__never_stale(void **state)
-{
-    static const struct reuse host = {HMREG_IFACE_CUDA, alloc_on_the_host, free_on_the_host};
-    struct bench bench;
-
-    driver_need_fake();
-    bench = bench_begin();
-    reuse_host_addresses(&host, 10000);
-    bench_end(&bench);
-}
 
 /* The process's own memory, registered: other pages each time, and sometimes the same. */
 #define REGISTERED 16384
@@ -190,7 +122,5 @@ static void reuse__registered_host_memory__never_stale(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(reuse__host_memory__never_stale), TEST(reuse__registered_host_memory__never_stale),
-          TEST(reuse__addresses__never_stale), TEST(reuse__mappings__never_stale),
-          TEST(reuse__pool__never_stale), TEST(reuse__peer_in_another_process__never_stale),
-          TEST(reuse__while_a_region_is_held__never_stale))
+TEST_MAIN(TEST(reuse__registered_host_memory__never_stale), TEST(reuse__mappings__never_stale),
+          TEST(reuse__pool__never_stale))

@@ -52,21 +52,6 @@ static void device__each__as_the_driver_says(void **state)
     bench_end(&bench);
 }
 
-static void open__twice__two_of_their_own(void **state)
-{
-    struct bench bench = bench_begin();
-    struct hmem *other = vendor_open();
-    unsigned long long addr = cu_alloc(100);
-    struct hmem_range range;
-
-    assert_ptr_not_equal(other, bench.hmem);
-    assert_ok(hmem_cuda_ops.resolve(other, addr, 100, &range));
-    hmem_cuda_ops.close(other);
-    assert_ok(bench_resolve(&bench, addr, 100, &range));
-    CU(cu.free(addr));
-    bench_end(&bench);
-}
-
 static void close__null__accepted(void **state)
 {
     driver_load();
@@ -169,55 +154,8 @@ static void open__in_a_child__enodev(void **state)
     bench_end(&bench);
 }
 
-/* ---- that shuts down -------------------------------------------------------------------- */
-
-static unsigned long calls_of(const struct bench *bench)
-{
-    unsigned long sum = 0;
-
-#define COUNT(member, name, parameters) sum += cu.fake->calls(#name);
-    CUDA_ENTRIES(COUNT, COUNT)
-#undef COUNT
-    return sum;
-}
-
-/* At exit the driver goes first: memory is nobody's then, and the driver is left in peace. */
-static void any_call__shut_down__not_called_again(void **state)
-{
-    struct hmreg_dmabuf dmabuf = {-7, 7, 7};
-    struct hmem_range range, other;
-    unsigned long long addr;
-    struct bench bench;
-    unsigned long before;
-    uint64_t identity;
-    void *made;
-
-    driver_need_fake();
-    bench = bench_begin();
-    addr = cu_alloc(100);
-    assert_ok(bench_resolve(&bench, addr, 100, &range));
-    hmreg_fail(-EUCLEAN, "before");
-    cu_fail("cuPointerGetAttributes", CUDA_DEINITIALIZED, 0, 1);
-    assert_int_equal(bench_resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
-    assert_string_equal(hmreg_last_error()->text, "before");
-    before = calls_of(&bench);
-    assert_int_equal(bench_resolve(&bench, addr, 100, &other), -HMEM_NOT_MINE);
-    assert_int_equal(hmem_cuda_ops.identity(bench.hmem, addr, 1, &identity), -HMEM_NOT_MINE);
-    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 1, &range, &dmabuf), -ENODEV,
-                 "shut down");
-    assert_fails(hmem_cuda_ops.copy(bench.hmem, addr, addr + 50, 1), -ENODEV, "shut down");
-    assert_fails(hmem_cuda_ops.alloc(bench.hmem, 0, HMREG_MEM_DEVICE, 1, &made), -ENODEV,
-                 "shut down");
-    assert_fails(hmem_cuda_ops.free(bench.hmem, as_pointer(addr), HMREG_MEM_DEVICE), -ENODEV,
-                 "shut down");
-    assert_int_equal(calls_of(&bench), before);
-    CU(cu.free(addr));
-    bench_end(&bench);
-}
-
 TEST_MAIN(TEST(runtime__present__version_and_path), TEST(device__each__as_the_driver_says),
-          TEST(open__twice__two_of_their_own), TEST(close__null__accepted),
-          TEST(device__parts_that_cannot_be_read__left_zero),
+          TEST(close__null__accepted), TEST(device__parts_that_cannot_be_read__left_zero),
           TEST(open__cuinit_fails__code_name_and_remedy),
           TEST(open__result_without_a_name__its_number), TEST(open__no_devices__enodev),
-          TEST(open__in_a_child__enodev), TEST(any_call__shut_down__not_called_again))
+          TEST(open__in_a_child__enodev))

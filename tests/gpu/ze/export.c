@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * dmabufs of Level Zero memory: that they name the very bytes, whatever the offset, that ours and
- * the driver's descriptors stay apart, and that what cannot be named is refused.
+ * dmabufs of Level Zero memory whose descriptor covers more or less than the allocation: large
+ * pages, pools, tiles; and what the driver may answer to an export.
  */
 #include "tests/gpu/ze/bench.h"
 
@@ -9,10 +9,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel's dmabufs tell their length by lseek alone; a simulated one's file may only know
+/* The kernel's dmabufs report their length by lseek alone; a simulated one's file may only know
  * fstat. With this on it is as in the kernel: hmem/ze/ze_export.c calls these two (see
  * CMakeLists.txt). */
 static bool as_the_kernel;
@@ -88,28 +89,6 @@ static void check_names(uint64_t base, size_t alloc_len, uint64_t addr,
     unmap(window, mapped);
 }
 
-static void export__odd_offsets__names_the_bytes(void **state)
-{
-    static const struct {
-        size_t at, len;
-    } cases[] = {{0, 40000},   {0, 1},         {39999, 1}, {4095, 2},
-                 {4097, 8191}, {12345, 20000}, {1, 39999}};
-    struct hmem *self = bench_open();
-    uint64_t base = bench_alloc(self, 0, HMREG_MEM_DEVICE, 40000);
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct hmreg_dmabuf dmabuf = {.fd = -1};
-
-        assert_ok(export(self, base + cases[i].at, cases[i].len, &dmabuf));
-        assert_int_equal(dmabuf.offset, cases[i].at);
-        assert_int_equal(dmabuf.length, cases[i].len);
-        check_names(base, 40000, base + cases[i].at, &dmabuf);
-        assert_int_equal(close(dmabuf.fd), 0);
-    }
-    bench_free(self, base, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
 static void export__dmabuf_of_the_kernel__measured_by_lseek(void **state)
 {
     struct hmem *self = bench_open();
@@ -122,30 +101,6 @@ static void export__dmabuf_of_the_kernel__measured_by_lseek(void **state)
     check_names(addr, 40000, addr + 4099, &dmabuf);
     close(dmabuf.fd);
     bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
-/* Small allocations share a page and its descriptor; the offset says which is which. */
-static void export__sub_page_allocations__each_its_own_bytes(void **state)
-{
-    struct hmem *self = bench_open();
-    uint64_t addrs[3];
-
-    for (int i = 0; i < 3; i++)
-        addrs[i] = bench_alloc(self, 0, HMREG_MEM_DEVICE, 300);
-    for (int i = 0; i < 3; i++) {
-        struct hmreg_dmabuf dmabuf = {.fd = -1};
-
-        memset(bench_peek(addrs[(i + 1) % 3]), 0xee, 300);
-        assert_ok(export(self, addrs[i] + 7, 290, &dmabuf));
-        assert_int_equal(dmabuf.offset, (addrs[i] + 7) % bench_page());
-        check_names(addrs[i], 300, addrs[i] + 7, &dmabuf);
-        assert_int_equal(bench_peek(addrs[(i + 1) % 3])[0], 0xee);
-        assert_int_equal(bench_peek(addrs[(i + 1) % 3])[299], 0xee);
-        assert_int_equal(close(dmabuf.fd), 0);
-    }
-    for (int i = 0; i < 3; i++)
-        bench_free(self, addrs[i], HMREG_MEM_DEVICE);
     ze->close(self);
 }
 
@@ -166,58 +121,6 @@ static void export__pages_of_the_device_are_large__names_the_bytes(void **state)
     assert_int_equal(close(dmabuf.fd), 0);
     bench_free(self, addr, HMREG_MEM_DEVICE);
     bench_unset("HMREG_FAKE_ZE_PAGE");
-    ze->close(self);
-}
-
-/* The driver's descriptor is the driver's: the same at each export, open after ours is closed. */
-static void export__descriptors__ours_are_ours(void **state)
-{
-    struct hmem *self = bench_open();
-    struct hmreg_dmabuf first = {.fd = -1}, second = {.fd = -1};
-    int without = test_count_fds();
-    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
-    int before = test_count_fds();
-    size_t mapped;
-    unsigned char *window;
-
-    assert_ok(export(self, addr, 8192, &first));
-    assert_int_equal(test_count_fds(), before + 2); /* the driver's and ours */
-    assert_ok(export(self, addr + 4096, 4096, &second));
-    assert_int_equal(test_count_fds(), before + 3);
-    assert_int_not_equal(first.fd, second.fd);
-    assert_int_equal(fcntl(first.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-    assert_int_equal(fcntl(second.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-    assert_int_equal(close(first.fd), 0);
-    assert_int_equal(close(second.fd), 0);
-    assert_int_equal(test_count_fds(), before + 1);
-    assert_ok(export(self, addr, 8192, &first));
-    assert_int_equal(test_count_fds(), before + 2);
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    assert_int_equal(test_count_fds(), without + 1);
-    window = map(&first, &mapped); /* ours outlives the memory */
-    window[0] = 1;
-    unmap(window, mapped);
-    assert_int_equal(close(first.fd), 0);
-    ze->close(self);
-}
-
-/* 0 is a descriptor like any other. */
-static void export__descriptor_zero__is_valid(void **state)
-{
-    struct hmem *self = bench_open();
-    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4096);
-    struct hmreg_dmabuf driver = {.fd = -1}, dmabuf = {.fd = -1};
-    int kept = dup(0);
-
-    assert_ok(export(self, addr, 4096, &driver)); /* the driver has its descriptor now */
-    close(0);
-    assert_ok(export(self, addr, 4096, &dmabuf));
-    assert_int_equal(dmabuf.fd, 0);
-    check_names(addr, 4096, addr, &dmabuf);
-    assert_int_equal(dup2(kept, 0), 0);
-    close(kept);
-    close(driver.fd);
-    bench_free(self, addr, HMREG_MEM_DEVICE);
     ze->close(self);
 }
 
@@ -244,54 +147,8 @@ static void export__shared_memory__eopnotsupp(void **state)
     ze->close(self);
 }
 
-static void export__pinned_host_memory__eopnotsupp(void **state)
-{
-    struct hmem *self = bench_open();
-    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_HOST_PINNED, 4096);
-
-    expect_refused(self, addr, 4096, -EOPNOTSUPP, "registered by its address");
-    bench_free(self, addr, HMREG_MEM_HOST_PINNED);
-    ze->close(self);
-}
-
-/* A driver that wants the export descriptor at allocation has it from us, not from others. */
-static void export__not_allocated_for_export__eopnotsupp_with_remedy(void **state)
-{
-    struct hmem *self = bench_open();
-    struct hmreg_dmabuf dmabuf = {.fd = -1};
-    struct app app;
-    uint64_t ours, theirs;
-
-    bench_set("HMREG_FAKE_ZE_INSIST", 1);
-    app_open(&app, 0);
-    theirs = app_alloc(&app, app.devices[0], 8192);
-    ours = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
-    expect_refused(self, theirs, 8192, -EOPNOTSUPP, "ze_external_memory_export_desc_t");
-    assert_ok(export(self, ours, 8192, &dmabuf));
-    close(dmabuf.fd);
-    bench_free(self, ours, HMREG_MEM_DEVICE);
-    app_free(&app, theirs);
-    app_close(&app);
-    bench_unset("HMREG_FAKE_ZE_INSIST");
-    ze->close(self);
-}
-
-static void export__memory_over_tiles__exdev(void **state)
-{
-    struct hmem *self;
-    uint64_t addr;
-
-    bench_set("HMREG_FAKE_ZE_TILES", 2);
-    self = bench_open();
-    addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 4 * bench_page());
-    expect_refused(self, addr, 4 * bench_page(), -EXDEV, "lies on 2 tiles");
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-    bench_unset("HMREG_FAKE_ZE_TILES");
-}
-
-/* An older driver does not tell of tiles: its descriptor is too short for the memory. */
-static void export__untold_tiles__eproto(void **state)
+/* An older driver does not report tiles: its descriptor is too short for the memory. */
+static void export__unreported_tiles__eproto(void **state)
 {
     struct hmem *self;
     char words[64];
@@ -307,27 +164,6 @@ static void export__untold_tiles__eproto(void **state)
     ze->close(self);
     bench_unset("HMREG_FAKE_ZE_TILES");
     bench_unset("HMREG_FAKE_ZE_MISSING");
-}
-
-/* Memory of an application from a driver's pool: the descriptor is the pool's. Where the pieces
- * have ids of their own nothing says where in the pool they lie. */
-static void export__piece_of_a_pool__eproto(void **state)
-{
-    struct hmem *self = bench_open();
-    struct app app;
-    uint64_t addrs[3];
-
-    bench_set("HMREG_FAKE_ZE_POOL", 16 * (long)bench_page());
-    app_open(&app, 0);
-    for (int i = 0; i < 3; i++)
-        addrs[i] = app_alloc(&app, app.devices[0], 8192);
-    for (int i = 0; i < 3; i++)
-        expect_refused(self, addrs[i], 8192, -EPROTO, "does not say where in it that lies");
-    for (int i = 0; i < 3; i++)
-        app_free(&app, addrs[i]);
-    app_close(&app);
-    bench_unset("HMREG_FAKE_ZE_POOL");
-    ze->close(self);
 }
 
 /* A piece that begins at a page looks like memory of its own; the descriptor is too long for it. */
@@ -351,7 +187,8 @@ static void export__piece_of_a_pool_at_a_page__eproto(void **state)
     ze->close(self);
 }
 
-/* One id over more memory than the descriptor has: a pool over tiles that are not told of. */
+/* One id over more memory than the descriptor has: a pool over tiles that the driver does not
+ * report. */
 static void export__piece_of_a_pool_over_tiles__eproto(void **state)
 {
     size_t page = bench_page();
@@ -452,15 +289,72 @@ static void export__memory_changed_since_resolve__efault(void **state)
     ze->close(self);
 }
 
-TEST_MAIN(TEST(export__odd_offsets__names_the_bytes),
+/* ---- what drivers may answer ------------------------------------------------------------ */
+
+/* The second call for properties asks for the descriptor. */
+static void export__driver_gives_no_descriptor__code_and_sentence(void **state)
+{
+    static const struct {
+        ze_result_t result;
+        int code;
+        const char *words;
+    } cases[] = {
+        {ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, -EIO, "gave no descriptor"},
+        {ZE_RESULT_SUCCESS, -EIO, "gave no descriptor"},
+        {ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, -EOPNOTSUPP, "does not export"},
+        {ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, -EOPNOTSUPP, "does not export"},
+    };
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    struct hmem_range range = {0};
+
+    assert_ok(ze->resolve(self, addr, 4096, &range));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bench_fail(bench_control(0), "zeMemGetAllocProperties", cases[i].result, 1, 1);
+        assert_fails(ze->export_dmabuf(self, addr, 4096, &range, &dmabuf), cases[i].code,
+                     cases[i].words);
+        assert_int_equal(hmreg_last_error()->vendor_code, cases[i].result);
+        assert_int_equal(dmabuf.fd, -7);
+        bench_control(0)->reset();
+    }
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+/* The process's limit is not the driver's fault. */
+static void export__no_descriptor_left__emfile(void **state)
+{
+    struct hmem *self = bench_open();
+    uint64_t addr = bench_alloc(self, 0, HMREG_MEM_DEVICE, 8192);
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    struct rlimit limit, less;
+    int next, rc;
+
+    assert_ok(export(self, addr, 4096, &dmabuf)); /* the driver has its descriptor now */
+    close(dmabuf.fd);
+    dmabuf.fd = -7;
+    next = dup(1);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    less = (struct rlimit){(rlim_t)next, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    rc = export(self, addr, 4096, &dmabuf);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(rc, -EMFILE);
+    assert_int_equal(hmreg_last_error()->code, -EMFILE);
+    assert_string_equal(hmreg_last_error()->source, "os");
+    assert_int_equal(dmabuf.fd, -7);
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    ze->close(self);
+}
+
+TEST_MAIN(TEST(export__driver_gives_no_descriptor__code_and_sentence),
+          TEST(export__no_descriptor_left__emfile),
           TEST(export__dmabuf_of_the_kernel__measured_by_lseek),
-          TEST(export__sub_page_allocations__each_its_own_bytes),
           TEST(export__pages_of_the_device_are_large__names_the_bytes),
-          TEST(export__descriptors__ours_are_ours), TEST(export__descriptor_zero__is_valid),
-          TEST(export__shared_memory__eopnotsupp), TEST(export__pinned_host_memory__eopnotsupp),
-          TEST(export__not_allocated_for_export__eopnotsupp_with_remedy),
-          TEST(export__memory_over_tiles__exdev), TEST(export__untold_tiles__eproto),
-          TEST(export__piece_of_a_pool__eproto), TEST(export__piece_of_a_pool_at_a_page__eproto),
+          TEST(export__shared_memory__eopnotsupp), TEST(export__unreported_tiles__eproto),
+          TEST(export__piece_of_a_pool_at_a_page__eproto),
           TEST(export__piece_of_a_pool_over_tiles__eproto),
           TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
           TEST(export__our_own_memory__is_in_no_pool),

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * CUDA for the cases that all vendors have (../gpu.h).
+ */
+#include "tests/gpu/gpu.h"
+#include "tests/gpu/cuda/driver.h"
+
+#include <unistd.h>
+
+static struct bench bench;
+static struct cuda_context *contexts[2];
+static int device_count;
+
+static struct hmem *begin(void)
+{
+    bench = bench_begin();
+    contexts[0] = bench.context;
+    CU(cu.device_count(&device_count));
+    if (device_count > 1)
+        CU(cu.primary_retain(&contexts[1], 1));
+    return bench.hmem;
+}
+
+static void end(struct hmem *self)
+{
+    if (device_count > 1)
+        CU(cu.primary_release(1));
+    bench_end(&bench);
+}
+
+static int devices(void)
+{
+    return device_count > 1 ? 2 : 1;
+}
+
+static const struct fake_control *fake(void)
+{
+    return cu.fake;
+}
+
+static uint64_t alloc(int device, enum hmreg_mem_kind kind, size_t len)
+{
+    unsigned long long addr = 0;
+    void *host = NULL;
+
+    CU(cu.context_push(contexts[device]));
+    if (kind == HMREG_MEM_DEVICE)
+        CU(cu.alloc(&addr, len));
+    else if (kind == HMREG_MEM_MANAGED)
+        CU(cu.alloc_managed(&addr, len, CUDA_ATTACH_GLOBAL));
+    else
+        CU(cu.alloc_host(&host, len, CUDA_HOSTALLOC_PORTABLE));
+    CU(cu.context_pop(NULL));
+    return host ? (uintptr_t)host : addr;
+}
+
+static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
+{
+    if (kind == HMREG_MEM_HOST_PINNED)
+        CU(cu.free_host(as_pointer(addr)));
+    else
+        CU(cu.free(addr));
+}
+
+/* ---- memory of rarer sorts, for calls that fail ----------------------------------------- */
+
+static unsigned long long pool, pieces;
+static size_t granule;
+static struct hmem_range range_of_pieces;
+
+static void prepare(struct hmem *self)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+
+    granule = cu_granule();
+    CU(cu.alloc_async(&pool, MIB, NULL));
+    pieces = cu_reserve(2 * granule);
+    cu_map(pieces, granule, &prop);
+    cu_map(pieces + granule, granule, &prop);
+    range_of_pieces = gpu_resolve(self, pieces, 2 * granule);
+}
+
+static void clean_up(void)
+{
+    CU(cu.free_async(pool, NULL));
+    CU(cu.unmap(pieces, 2 * granule));
+    CU(cu.unreserve(pieces, 2 * granule));
+}
+
+/* Releases what the driver was not allowed to. */
+static void after_clean_up(struct hmem *self)
+{
+    for (int i = 0; i < 2; i++) {
+        unsigned long long handle = 0;
+
+        CU(cu.handle_retain(&handle, as_pointer(pieces + i * granule)));
+        while (cu.handle_release(handle) == CUDA_OK)
+            continue;
+    }
+    clean_up();
+    CU(cu.context_pop(NULL));
+    for (int device = 0; device < 2; device++)
+        while (cu.primary_release(device) == CUDA_OK)
+            continue;
+    assert_int_equal(cu.fake->allocations(), 0);
+    assert_int_equal(cu.virtuals(), 0);
+    assert_int_equal(cu.contexts(), 0);
+    hmem_cuda_ops.close(self);
+}
+
+static unsigned long objects(void)
+{
+    return cu.virtuals() + cu.contexts();
+}
+
+static int run_resolve_pool(struct hmem *self, union gpu_output *out)
+{
+    return hmem_cuda_ops.resolve(self, pool, MIB, &out->range);
+}
+
+static int run_resolve_pieces(struct hmem *self, union gpu_output *out)
+{
+    return hmem_cuda_ops.resolve(self, pieces, 2 * granule, &out->range);
+}
+
+static int run_identity_pieces(struct hmem *self, union gpu_output *out)
+{
+    return hmem_cuda_ops.identity(self, pieces, 2 * granule, &out->identity);
+}
+
+static int run_export_pieces(struct hmem *self, union gpu_output *out)
+{
+    return hmem_cuda_ops.export_dmabuf(self, pieces, 2 * granule, &range_of_pieces, &out->dmabuf);
+}
+
+static void undo_export_pieces(struct hmem *self, union gpu_output *out)
+{
+    close(out->dmabuf.fd);
+}
+
+static int run_copy_pieces(struct hmem *self, union gpu_output *out)
+{
+    char byte = 1;
+
+    return hmem_cuda_ops.copy(self, (uintptr_t)&byte, pieces, 1);
+}
+
+static const struct gpu_operation operations[] = {
+    {"resolve pool", run_resolve_pool, NULL},
+    {"resolve pieces", run_resolve_pieces, NULL},
+    {"identity of pieces", run_identity_pieces, NULL},
+    {"export pieces", run_export_pieces, undo_export_pieces},
+    {"copy pieces", run_copy_pieces, NULL},
+    {0},
+};
+
+static const struct gpu_survival survives[] = {
+    {"open", "cuDriverGetVersion cuDeviceGetName cuDeviceGetAttribute cuDeviceTotalMem_v2", NULL},
+    {0},
+};
+
+static const char *const calls[] = {
+#define NAME(member, name, parameters) #name,
+    CUDA_ENTRIES(NAME, NAME)
+#undef NAME
+        NULL,
+};
+
+const struct gpu gpu = {
+    .ops = &hmem_cuda_ops,
+    .kinds = 3,
+    .begin = begin,
+    .end = end,
+    .devices = devices,
+    .alloc = alloc,
+    .free = free_it,
+    .fake = fake,
+    .version = "13.0",
+    .device_name = "simulated CUDA device 1",
+    .copy_fails = "CUDA cannot copy",
+    .calls = calls,
+    .uncalled = "cuGetErrorName cuMemFreeHost cuMemGetAccess",
+    .cleans_up = "cuCtxPopCurrent_v2 cuDevicePrimaryCtxRelease_v2 cuMemRelease",
+    .after_clean_up = after_clean_up,
+    .failure = CUDA_UNKNOWN_ERROR,
+    .failure_name = "CUDA_ERROR_UNKNOWN",
+    .shut_down = CUDA_DEINITIALIZED,
+    .objects = objects,
+    .operations = operations,
+    .survives = survives,
+    .prepare = prepare,
+    .clean_up = clean_up,
+};

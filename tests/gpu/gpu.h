@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The cases that are the same for each vendor: cache.c, export.c, fault.c, memory.c, public.c,
+ * resolve.c and threads.c of this folder. Each is built once for each vendor (cuda_gpu_export,
+ * rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c defines. What only one vendor
+ * has is tested in that vendor's folder.
+ */
+#ifndef TESTS_GPU_H
+#define TESTS_GPU_H
+
+#include "core/base/error.h"
+#include "hmem/hmem.h"
+#include "tests/support/fake/fake.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Every output of every operation; those of a failed one must not change. */
+union gpu_output {
+    struct hmem_range range;
+    uint64_t identity;
+    struct hmreg_dmabuf dmabuf;
+    void *addr;
+    struct hmem *hmem;
+};
+
+/* An operation of fault.c. undo releases what a success made; NULL: nothing. */
+struct gpu_operation {
+    const char *name;
+    int (*run)(struct hmem *self, union gpu_output *out);
+    void (*undo)(struct hmem *self, union gpu_output *out);
+};
+
+/* The calls whose failure an operation survives, separated by spaces: each of its calls of that
+ * name; "NAME:1" the second, "NAME:1+" the second and later ones. leaks: those of them after which
+ * memory is left. */
+struct gpu_survival {
+    const char *operation, *calls, *leaks;
+};
+
+/* A vendor, and the application's own calls of its runtime. */
+struct gpu {
+    const struct hmem_ops *ops;
+    unsigned kinds;    /* how many of gpu_kinds[] it allocates */
+    int pinned_device; /* of pinned memory that device 0 allocated */
+
+    /* Opens the vendor beside an application that uses the runtime; and the end, which fails the
+     * case if memory is left. */
+    struct hmem *(*begin)(void);
+    void (*end)(struct hmem *self);
+    int (*devices)(void); /* 1 or 2 to allocate on */
+    uint64_t (*alloc)(int device, enum hmreg_mem_kind kind, size_t len);
+    void (*free)(uint64_t addr, enum hmreg_mem_kind kind);
+    const struct fake_control *(*fake)(void); /* NULL: a real runtime; after begin() */
+
+    const char *version, *device_name; /* of device 1 */
+    const char *copy_fails;            /* words of the error */
+
+    /* fault.c: every call of the runtime that the vendor makes, ended by NULL, and those that no
+     * operation needs; those whose failure changes no result but may leave memory behind, which
+     * after_clean_up() ends begin() with (NULL: there are none). */
+    const char *const *calls;
+    const char *uncalled, *cleans_up;
+    void (*after_clean_up)(struct hmem *self);
+    long failure; /* a code of no special meaning, and its name */
+    const char *failure_name;
+    long shut_down;                 /* the code of a runtime that has shut down, */
+    const char *learns;             /* the calls by which the vendor learns it (NULL: each), */
+    void (*after_shut_down)(void);  /* and what the application then releases; NULL: nothing */
+    unsigned long (*objects)(void); /* what may leak besides memory; NULL: nothing */
+    /* Operations that this vendor alone has, with memory that lives from prepare() to
+     * clean_up(); all NULL: none. */
+    const struct gpu_operation *operations; /* ended by a NULL name */
+    const struct gpu_survival *survives;    /* the same */
+    void (*prepare)(struct hmem *self);
+    void (*clean_up)(void);
+};
+extern const struct gpu gpu;
+
+extern unsigned long gpu_leaked; /* allocations that survivals left behind so far */
+
+extern const enum hmreg_mem_kind gpu_kinds[3]; /* device, pinned, managed */
+
+#define MIB (1ul << 20)
+
+/* The case needs calls that fail or are counted, or addresses that come again. */
+void gpu_need_fake(void);
+void gpu_fail(const char *call, long code, int skip, int times);
+
+/* Bytes by formula, so that any piece can be checked where it arrives; written and read without the
+ * library where the runtime is simulated. */
+unsigned char gpu_byte(size_t i, unsigned seed);
+void gpu_fill(struct hmem *self, uint64_t addr, size_t len, unsigned seed);
+/* The memory has the formula's bytes, but [from, from+count) has the byte `other`. */
+void gpu_check(struct hmem *self, uint64_t addr, size_t len, unsigned seed, size_t from,
+               size_t count, unsigned char other);
+
+/* The vendor's operations, which must succeed. */
+struct hmem_range gpu_resolve(struct hmem *self, uint64_t addr, size_t len);
+uint64_t gpu_identity(struct hmem *self, uint64_t addr, size_t len);
+struct hmreg_dmabuf gpu_export(struct hmem *self, uint64_t addr, size_t len);
+
+/* The addresses are not this vendor's, for resolve and identity; outputs and last error stay. */
+void gpu_check_not_mine(struct hmem *self, uint64_t addr, size_t len);
+/* Both operations fail so, and name the address; outputs stay. */
+void gpu_check_leaves(struct hmem *self, uint64_t addr, size_t len, uint64_t end);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A vendor's memory through the public interface: what a program sees of it, and regions that a
+ * peer reaches. kinds.c has each kind of memory from its query to its last reuse.
+ */
+#include "tests/gpu/gpu.h"
+
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LEN   100000
+#define SKIP  4097
+#define PIECE 12345
+
+static struct hmreg *open_library(void)
+{
+    struct hmreg_config config = {.size = sizeof(config),
+                                  .ifaces = HMREG_IFACE_BIT(gpu.ops->iface)};
+    struct hmreg *lib = NULL;
+
+    assert_ok(hmreg_open(&config, &lib));
+    return lib;
+}
+
+static char *alloc(struct hmreg *lib, int device, enum hmreg_mem_kind kind)
+{
+    void *made = NULL;
+
+    assert_ok(hmreg_mem_alloc(lib, gpu.ops->iface, device, kind, LEN, &made));
+    return made;
+}
+
+static void runtime_and_devices__opened__described(void **state)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct hmreg_device_info device = {.size = sizeof(device)};
+    struct hmem *self = gpu.begin();
+    struct hmreg *lib = open_library();
+
+    assert_ok(hmreg_runtime_query(lib, gpu.ops->iface, &runtime));
+    assert_int_equal(runtime.present, 1);
+    assert_ok(hmreg_device_query(lib, gpu.ops->iface, runtime.devices - 1, &device));
+    assert_true(device.pci.valid);
+    if (gpu.fake()) {
+        assert_int_equal(runtime.devices, 2);
+        assert_string_equal(runtime.version, gpu.version);
+        assert_string_equal(runtime.why, "");
+        assert_string_equal(device.name, gpu.device_name);
+        assert_int_equal(device.flags, HMREG_DEVICE_SIMULATED | HMREG_DEVICE_DMABUF);
+    }
+    assert_fails(hmreg_device_query(lib, gpu.ops->iface, runtime.devices, &device), -ENODEV,
+                 "no device");
+    assert_ok(hmreg_close(lib));
+    gpu.end(self);
+}
+
+static void query__each_kind__described(void **state)
+{
+    struct hmem *self = gpu.begin();
+    struct hmreg *lib = open_library();
+
+    for (unsigned k = 0; k < gpu.kinds; k++) {
+        struct hmreg_mem_info info = {.size = sizeof(info)};
+        struct hmreg_device_info device = {.size = sizeof(device)};
+        uint64_t addr = gpu.alloc(gpu.devices() - 1, gpu_kinds[k], LEN);
+        char *memory = (char *)(uintptr_t)addr;
+        bool by_cpu = gpu_kinds[k] != HMREG_MEM_DEVICE;
+
+        assert_ok(hmreg_query(lib, memory + SKIP, PIECE, &info));
+        assert_int_equal(info.iface, gpu.ops->iface);
+        assert_int_equal(info.kind, gpu_kinds[k]);
+        assert_int_equal(info.alloc_base, addr);
+        assert_int_equal(info.alloc_len, LEN);
+        assert_int_equal(info.segments, 1);
+        assert_int_not_equal(info.identity, 0);
+        assert_int_equal(info.host_addr, by_cpu ? addr + SKIP : 0);
+        assert_int_equal(!!(info.flags & HMREG_MEM_CPU_ACCESS), by_cpu);
+        if (gpu.fake() && !by_cpu) {
+            assert_int_equal(info.flags, HMREG_MEM_EXPORTABLE | HMREG_MEM_SIMULATED);
+            assert_int_equal(info.device, 1);
+            assert_ok(hmreg_device_query(lib, gpu.ops->iface, 1, &device));
+            assert_memory_equal(&info.pci, &device.pci, sizeof(info.pci));
+        }
+        assert_fails(hmreg_query(lib, memory + 1, LEN, &info), -ERANGE, "leaves");
+        assert_ok(hmreg_query(lib, &info, sizeof(info), &info));
+        assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+        gpu.free(addr, gpu_kinds[k]);
+    }
+    assert_ok(hmreg_close(lib));
+    gpu.end(self);
+}
+
+/* The simulation keeps its addresses reserved, so the system knows them; nobody can touch them. */
+static void query__freed_device_memory__the_systems_without_access(void **state)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct hmreg *lib;
+    char *memory;
+
+    gpu_need_fake();
+    lib = open_library();
+    memory = alloc(lib, 0, HMREG_MEM_DEVICE);
+    assert_ok(hmreg_mem_free(lib, memory));
+    assert_ok(hmreg_query(lib, memory, 64, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
+    assert_int_equal(info.flags & HMREG_MEM_CPU_ACCESS, 0);
+    assert_ok(hmreg_close(lib));
+}
+
+static void export_and_copy__odd_offset__the_same_bytes(void **state)
+{
+    struct hmem *self = gpu.begin();
+    struct hmreg *lib = open_library();
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+    char *memory = alloc(lib, 0, HMREG_MEM_DEVICE);
+    unsigned char out[PIECE], in[PIECE] = {0}, *view;
+
+    for (size_t i = 0; i < PIECE; i++)
+        out[i] = gpu_byte(i, 1);
+    assert_ok(hmreg_copy(lib, memory + SKIP, out, PIECE));
+    assert_ok(hmreg_copy(lib, in, memory + SKIP, PIECE));
+    assert_memory_equal(in, out, PIECE);
+    assert_ok(hmreg_export_dmabuf(lib, memory + SKIP, PIECE, 0, &dmabuf));
+    assert_int_equal(dmabuf.length, PIECE);
+    view = mmap(NULL, dmabuf.offset + PIECE, PROT_READ, MAP_SHARED, dmabuf.fd, 0);
+    if (view != MAP_FAILED) {
+        assert_memory_equal(view + dmabuf.offset, out, PIECE);
+        munmap(view, dmabuf.offset + PIECE);
+    } else {
+        assert_null(gpu.fake());
+    }
+    close(dmabuf.fd);
+    assert_ok(hmreg_mem_free(lib, memory));
+    assert_ok(hmreg_close(lib));
+    gpu.end(self);
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+/* As a peer does: writes a piece, and reads it back. */
+static void check_peer(struct hmreg_domain *domain, const struct hmreg_mr *mr)
+{
+    struct hmreg_remote *remote = NULL;
+    unsigned char out[PIECE], in[PIECE] = {0};
+    char token[4096];
+    size_t size = sizeof(token);
+    uint64_t addr, key;
+
+    memset(out, 0xab, PIECE);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, SKIP - 1, PIECE, &addr, &key));
+    assert_ok(hmreg_loopback_write(remote, out, PIECE, NULL, addr, key));
+    assert_ok(hmreg_loopback_read(remote, in, PIECE, NULL, addr, key));
+    assert_memory_equal(in, out, PIECE);
+    hmreg_remote_close(remote);
+}
+
+static void check_region(struct hmem *self, struct hmreg *lib, unsigned k, enum hmreg_path order)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {order}};
+    int device = gpu.devices() - 1;
+    char *memory = alloc(lib, device, gpu_kinds[k]);
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+
+    gpu_fill(self, (uintptr_t)memory, LEN, 1);
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, &config, &domain));
+    assert_ok(hmreg_mr_reg(domain, memory + 1, LEN - 1, HMREG_ACCESS_REMOTE, 0, 5, 0, &mr, NULL));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, k ? HMREG_PATH_SYSTEM : order);
+    assert_int_equal(info.iface, gpu.ops->iface);
+    if (gpu_kinds[k] == HMREG_MEM_DEVICE)
+        assert_int_equal(info.device, device);
+    check_peer(domain, mr);
+    gpu_check(self, (uintptr_t)memory, LEN, 1, SKIP, PIECE, 0xab);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_mem_free(lib, memory));
+}
+
+static void region__of_each_kind__is_reached_by_a_peer(void **state)
+{
+    struct hmem *self;
+    struct hmreg *lib;
+
+    gpu_need_fake(); /* a real device's memory may not be mapped for the CPU */
+    self = gpu.begin();
+    lib = open_library();
+    for (unsigned k = 0; k < gpu.kinds; k++) {
+        check_region(self, lib, k, HMREG_PATH_MAPPED);
+        check_region(self, lib, k, HMREG_PATH_PEERMEM);
+    }
+    assert_ok(hmreg_close(lib));
+    gpu.end(self);
+}
+
+TEST_MAIN(TEST(runtime_and_devices__opened__described), TEST(query__each_kind__described),
+          TEST(query__freed_device_memory__the_systems_without_access),
+          TEST(export_and_copy__odd_offset__the_same_bytes),
+          TEST(region__of_each_kind__is_reached_by_a_peer))

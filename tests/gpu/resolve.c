@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a range is: every field of it, where its allocation ends, addresses of other memory, and
+ * the identity, which is another whenever the memory is.
+ */
+#include "tests/gpu/gpu.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A real runtime lets go of the addresses of a large allocation only. */
+static size_t large(void)
+{
+    return gpu.fake() ? MIB : 64 * MIB;
+}
+
+/* ---- fields ----------------------------------------------------------------------------- */
+
+static void check_inside(struct hmem *self, const struct hmem_range *whole)
+{
+    const size_t cuts[][2] = {{0, 1}, {1, 1}, {4095, 2}, {12345, 54321}, {whole->alloc_len - 1, 1}};
+
+    for (size_t i = 0; i < COUNT(cuts); i++) {
+        struct hmem_range part = gpu_resolve(self, whole->alloc_base + cuts[i][0], cuts[i][1]);
+
+        if (part.host_addr)
+            part.host_addr -= cuts[i][0];
+        assert_memory_equal(&part, whole, sizeof(part));
+        assert_int_equal(gpu_identity(self, whole->alloc_base + cuts[i][0], cuts[i][1]),
+                         whole->identity);
+    }
+}
+
+static void resolve__device_memory__every_field(void **state)
+{
+    struct hmem *self = gpu.begin();
+
+    for (int i = 0; i < gpu.devices(); i++) {
+        uint64_t addr = gpu.alloc(i, HMREG_MEM_DEVICE, 3 * MIB + 7);
+        struct hmem_range range = gpu_resolve(self, addr, 3 * MIB + 7);
+        struct hmem_device device;
+
+        gpu.ops->device(self, i, &device);
+        assert_int_equal(range.device, i);
+        assert_int_equal(range.kind, HMREG_MEM_DEVICE);
+        assert_int_equal(range.alloc_base, addr);
+        assert_int_equal(range.alloc_len, 3 * MIB + 7);
+        assert_int_equal(range.segments, 1);
+        assert_int_equal(range.host_addr, 0);
+        assert_int_equal(range.exportable, device.dmabuf);
+        assert_true(device.dmabuf || !gpu.fake());
+        check_inside(self, &range);
+        gpu.free(addr, HMREG_MEM_DEVICE);
+    }
+    gpu.end(self);
+}
+
+/* Pinned and managed memory: the CPU reaches it. */
+static void resolve__memory_of_the_host__at_its_address(void **state)
+{
+    struct hmem *self = gpu.begin();
+
+    for (unsigned k = 1; k < gpu.kinds; k++) {
+        uint64_t addr = gpu.alloc(0, gpu_kinds[k], MIB);
+        struct hmem_range range = gpu_resolve(self, addr, MIB);
+
+        assert_int_equal(range.device, gpu_kinds[k] == HMREG_MEM_MANAGED ? 0 : gpu.pinned_device);
+        assert_int_equal(range.kind, gpu_kinds[k]);
+        assert_int_equal(range.alloc_base, addr);
+        assert_int_equal(range.alloc_len, MIB);
+        assert_int_equal(range.host_addr, addr);
+        assert_false(range.exportable);
+        check_inside(self, &range);
+        gpu_check_leaves(self, addr + 1, MIB, addr + MIB);
+        memset((void *)(uintptr_t)addr, 1, MIB);
+        gpu.free(addr, gpu_kinds[k]);
+    }
+    gpu.end(self);
+}
+
+/* They share a page; each is itself, and what lies between them is no memory. */
+static void resolve__small_neighbours__each_its_own(void **state)
+{
+    struct hmem *self = gpu.begin();
+    struct hmem_range ranges[3];
+    uint64_t addrs[3];
+
+    for (int i = 0; i < 3; i++) {
+        addrs[i] = gpu.alloc(0, HMREG_MEM_DEVICE, 300);
+        ranges[i] = gpu_resolve(self, addrs[i] + 7, 290);
+        assert_int_equal(ranges[i].alloc_base, addrs[i]);
+        assert_int_equal(ranges[i].alloc_len, 300);
+        gpu_check_leaves(self, addrs[i], 301, addrs[i] + 300);
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal(ranges[i].identity, ranges[j].identity);
+    }
+    if (gpu.fake()) {
+        assert_int_equal(addrs[0] / 4096, addrs[2] / 4096);
+        gpu_check_not_mine(self, addrs[0] + 300, 1);
+    }
+    for (int i = 0; i < 3; i++)
+        gpu.free(addrs[i], HMREG_MEM_DEVICE);
+    gpu.end(self);
+}
+
+/* ---- bounds ----------------------------------------------------------------------------- */
+
+static void resolve__beyond_the_end__erange_names_the_address(void **state)
+{
+    struct hmem *self = gpu.begin();
+    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, MIB), end = addr + MIB;
+
+    gpu_check_leaves(self, addr, MIB + 1, end);
+    gpu_check_leaves(self, addr + 100, MIB - 99, end);
+    gpu_check_leaves(self, end - 1, 2, end);
+    gpu_check_leaves(self, addr, SIZE_MAX - addr, end);
+    gpu_resolve(self, addr + 100, MIB - 100);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    gpu.end(self);
+}
+
+static void resolve__over_two_allocations__erange(void **state)
+{
+    struct hmem *self = gpu.begin();
+    uint64_t a = gpu.alloc(0, HMREG_MEM_DEVICE, 2 * MIB);
+    uint64_t b = gpu.alloc(0, HMREG_MEM_DEVICE, 2 * MIB);
+    uint64_t low = a < b ? a : b, high = a < b ? b : a;
+
+    if (gpu.fake())
+        assert_int_equal(high, low + 2 * MIB);
+    gpu_check_leaves(self, low, high - low + 1, low + 2 * MIB);
+    gpu_check_leaves(self, low + 2 * MIB - 4, 8, low + 2 * MIB);
+    gpu.free(a, HMREG_MEM_DEVICE);
+    gpu.free(b, HMREG_MEM_DEVICE);
+    gpu.end(self);
+}
+
+static void resolve__memory_of_the_process__not_mine(void **state)
+{
+    static char data[64];
+    struct hmem *self = gpu.begin();
+    char *heap = malloc(64), stack[64];
+    void *unmapped = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const uint64_t addrs[] = {(uintptr_t)data,     (uintptr_t)heap, (uintptr_t)stack,
+                              (uintptr_t)unmapped, (uintptr_t)&gpu, 1,
+                              UINT64_MAX - 64};
+
+    munmap(unmapped, 4096);
+    for (size_t i = 0; i < COUNT(addrs); i++)
+        gpu_check_not_mine(self, addrs[i], 64);
+    free(heap);
+    gpu.end(self);
+}
+
+static void resolve__freed_memory__not_mine(void **state)
+{
+    struct hmem *self = gpu.begin();
+
+    for (unsigned k = 0; k < gpu.kinds; k++) {
+        uint64_t addr = gpu.alloc(0, gpu_kinds[k], large());
+
+        gpu_identity(self, addr, 64);
+        gpu.free(addr, gpu_kinds[k]);
+        gpu_check_not_mine(self, addr, 64);
+    }
+    gpu.end(self);
+}
+
+/* ---- identity --------------------------------------------------------------------------- */
+
+static void identity__address_used_again__another(void **state)
+{
+    struct hmem *self = gpu.begin();
+
+    for (unsigned k = 0; k < gpu.kinds; k++) {
+        uint64_t addr = gpu.alloc(0, gpu_kinds[k], MIB), seen[20];
+
+        for (size_t i = 0; i < COUNT(seen); i++) {
+            uint64_t before = addr;
+
+            seen[i] = gpu_identity(self, addr, MIB);
+            assert_int_equal(gpu_resolve(self, addr, MIB).identity, seen[i]);
+            for (size_t j = 0; j < i; j++)
+                assert_int_not_equal(seen[i], seen[j]);
+            gpu.free(addr, gpu_kinds[k]);
+            addr = gpu.alloc(0, gpu_kinds[k], MIB);
+            if (gpu.fake())
+                assert_int_equal(addr, before);
+        }
+        gpu.free(addr, gpu_kinds[k]);
+    }
+    gpu.end(self);
+}
+
+/* Two allocations become one and two again at the same addresses: no identity survives. */
+static void identity__merged_and_split__others(void **state)
+{
+    uint64_t low, high, seen[5], found = 77;
+    struct hmem *self;
+
+    gpu_need_fake();
+    self = gpu.begin();
+    for (int i = 0; i < 4; i += 3) {
+        low = gpu.alloc(0, HMREG_MEM_DEVICE, MIB);
+        high = gpu.alloc(0, HMREG_MEM_DEVICE, MIB);
+        assert_int_equal(high, low + MIB);
+        seen[i] = gpu_identity(self, low, MIB);
+        seen[i + 1] = gpu_identity(self, high, MIB);
+        assert_fails(gpu.ops->identity(self, low, 2 * MIB, &found), -ERANGE, "leaves");
+        gpu.free(low, HMREG_MEM_DEVICE);
+        gpu.free(high, HMREG_MEM_DEVICE);
+        if (i)
+            break;
+        assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, 2 * MIB), low);
+        seen[2] = gpu_identity(self, low, 2 * MIB);
+        assert_int_equal(gpu_identity(self, high, 1), seen[2]);
+        gpu.free(low, HMREG_MEM_DEVICE);
+    }
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal(seen[i], seen[j]);
+    gpu.end(self);
+}
+
+static void identity__many_allocations__all_differ(void **state)
+{
+    struct hmem *self = gpu.begin();
+    uint64_t addrs[300], seen[300];
+
+    for (size_t i = 0; i < COUNT(addrs); i++) {
+        addrs[i] = gpu.alloc((int)i % gpu.devices(), HMREG_MEM_DEVICE, 4096);
+        seen[i] = gpu_identity(self, addrs[i], 4096);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(seen[i], seen[j]);
+    }
+    for (size_t i = 0; i < COUNT(addrs); i++)
+        assert_int_equal(gpu_identity(self, addrs[i] + 4095, 1), seen[i]);
+    for (size_t i = 0; i < COUNT(addrs); i++)
+        gpu.free(addrs[i], HMREG_MEM_DEVICE);
+    gpu.end(self);
+}
+
+/* ---- the vendor opened twice ------------------------------------------------------------ */
+
+static void open__twice__both_answer(void **state)
+{
+    struct hmem *first = gpu.begin(), *second = NULL;
+    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, large()), identity;
+
+    assert_ok(gpu.ops->open(&second));
+    assert_ptr_not_equal(first, second);
+    identity = gpu_identity(first, addr, 4096);
+    assert_int_equal(gpu_identity(second, addr, 4096), identity);
+    gpu.ops->close(second);
+    assert_int_equal(gpu_identity(first, addr, 4096), identity);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    gpu_check_not_mine(first, addr, 64);
+    addr = gpu.alloc(0, HMREG_MEM_DEVICE, large());
+    assert_int_not_equal(gpu_identity(first, addr, 4096), identity);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    gpu.end(first);
+}
+
+/* ---- the CPU ---------------------------------------------------------------------------- */
+
+static void touch(uint64_t addr)
+{
+    struct rlimit none = {0};
+
+    setrlimit(RLIMIT_CORE, &none);
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit instead */
+    signal(SIGBUS, SIG_DFL);
+    *(volatile char *)(uintptr_t)addr = 1;
+    _exit(0);
+}
+
+/* What makes a simulated device worth testing with. */
+static void device_memory__touched_by_the_cpu__faults(void **state)
+{
+    struct hmem *self = gpu.begin();
+    uint64_t addr = gpu.alloc(0, HMREG_MEM_DEVICE, MIB);
+    int status = 0;
+    pid_t child = fork();
+
+    if (!child)
+        touch(addr);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_true(WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
+    gpu.free(addr, HMREG_MEM_DEVICE);
+    gpu.end(self);
+}
+
+TEST_MAIN(TEST(resolve__device_memory__every_field),
+          TEST(resolve__memory_of_the_host__at_its_address),
+          TEST(resolve__small_neighbours__each_its_own),
+          TEST(resolve__beyond_the_end__erange_names_the_address),
+          TEST(resolve__over_two_allocations__erange),
+          TEST(resolve__memory_of_the_process__not_mine), TEST(resolve__freed_memory__not_mine),
+          TEST(identity__address_used_again__another), TEST(identity__merged_and_split__others),
+          TEST(identity__many_allocations__all_differ), TEST(open__twice__both_answer),
+          TEST(device_memory__touched_by_the_cpu__faults))

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Level Zero for the cases that all vendors have (../gpu.h).
+ */
+#include "tests/gpu/gpu.h"
+#include "tests/gpu/ze/bench.h"
+
+static struct app app;
+
+static struct hmem *begin(void)
+{
+    struct hmem *self = bench_open();
+
+    app_open(&app, 0);
+    assert_int_equal(bench_control(0)->allocations(), gpu_leaked);
+    return self;
+}
+
+static void end(struct hmem *self)
+{
+    assert_int_equal(bench_control(0)->allocations(), gpu_leaked);
+    bench_control(0)->reset();
+    app_close(&app);
+    ze->close(self);
+}
+
+static int devices(void)
+{
+    return 2;
+}
+
+static const struct fake_control *fake(void)
+{
+    return bench_control(0);
+}
+
+static uint64_t alloc(int device, enum hmreg_mem_kind kind, size_t len)
+{
+    ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    ze_host_mem_alloc_desc_t host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    void *made = NULL;
+    ze_result_t result;
+
+    if (kind == HMREG_MEM_DEVICE)
+        return app_alloc(&app, app.devices[device], len);
+    if (kind == HMREG_MEM_HOST_PINNED)
+        result = zeMemAllocHost(app.context, &host, len, 0, &made);
+    else
+        result = zeMemAllocShared(app.context, &local, &host, len, 0, app.devices[device], &made);
+    assert_int_equal(result, ZE_RESULT_SUCCESS);
+    return (uintptr_t)made;
+}
+
+static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
+{
+    app_free(&app, addr);
+}
+
+/* What open tries contexts with is the driver's if it does not take it back. */
+static const struct gpu_survival survives[] = {
+    {"open",
+     "zeDriverGetApiVersion zeDriverGetProperties zeDriverGetExtensionProperties "
+     "zeDeviceGetProperties zeDeviceGetMemoryProperties zeDeviceGetExternalMemoryProperties "
+     "zeDevicePciGetPropertiesExt zeContextCreate:1 zeContextDestroy zeMemAllocHost zeMemFree "
+     "zeMemGetAllocProperties",
+     "zeMemFree"},
+    {"resolve", "zeMemGetAllocProperties:1", NULL},
+    {"resolve new memory", "zeMemGetAllocProperties:1", NULL},
+    {0},
+};
+
+static const char *const calls[] = {
+    "zeDriverGet",
+    "zeDriverGetApiVersion",
+    "zeDriverGetProperties",
+    "zeDriverGetExtensionProperties",
+    "zeDeviceGet",
+    "zeDeviceGetProperties",
+    "zeDeviceGetMemoryProperties",
+    "zeDeviceGetExternalMemoryProperties",
+    "zeDeviceGetCommandQueueGroupProperties",
+    "zeDevicePciGetPropertiesExt",
+    "zeContextCreate",
+    "zeContextDestroy",
+    "zeMemAllocDevice",
+    "zeMemAllocHost",
+    "zeMemAllocShared",
+    "zeMemFree",
+    "zeMemGetAllocProperties",
+    "zeMemGetAddressRange",
+    "zeCommandListCreateImmediate",
+    "zeCommandListDestroy",
+    "zeCommandListAppendMemoryCopy",
+    NULL,
+};
+
+const struct gpu gpu = {
+    .ops = &hmem_ze_ops,
+    .kinds = 3,
+    .pinned_device = -1,
+    .begin = begin,
+    .end = end,
+    .devices = devices,
+    .alloc = alloc,
+    .free = free_it,
+    .fake = fake,
+    .version = "1.4, driver 100",
+    .device_name = "simulated Level Zero device 1",
+    .copy_fails = "the copy of",
+    .calls = calls,
+    .failure = ZE_RESULT_ERROR_DEVICE_LOST,
+    .failure_name = "ZE_RESULT_ERROR_DEVICE_LOST",
+    .shut_down = ZE_RESULT_ERROR_UNINITIALIZED,
+    .learns = "zeMemGetAllocProperties zeMemAllocDevice zeMemAllocHost zeMemAllocShared",
+    .survives = survives,
+};
