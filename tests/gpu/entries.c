@@ -263,7 +263,7 @@ void entries_open_on_threads(const struct entry *entry)
     in_a_program(open_on_threads, entry);
 }
 
-/* A child of these either came before the first start, or is told of its parent's. */
+/* A child of these was forked before the first start, or is refused because its parent used it. */
 static bool answers_or_is_refused(const struct entry *entry)
 {
     struct hmreg_runtime_info info;

@@ -92,7 +92,7 @@ static void export__any_place_and_length__names_the_bytes(void **state)
     gpu.end(self);
 }
 
-/* Small allocations share a page, and so a descriptor: the offset tells them apart. */
+/* Small allocations share a page, and so a descriptor: the offset distinguishes them. */
 static void export__small_neighbours__each_its_own_bytes(void **state)
 {
     struct hmem *self = begin();

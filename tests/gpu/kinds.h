@@ -29,7 +29,7 @@ struct kind {
     const char *refusal;  /* words of it */
     unsigned pieces;      /* registrations it takes; 0: one */
     uint64_t local_addr;  /* where the fabric reaches it; 0: not compared */
-    bool uncached;        /* nobody can tell whether it is still the same memory */
+    bool uncached;        /* no identity: a change of the memory cannot be detected */
 };
 
 extern bool kind_is_real; /* the runtime is no fake */

@@ -92,7 +92,7 @@ static void query__each_kind__described(void **state)
     gpu.end(self);
 }
 
-/* The simulation keeps its addresses reserved, so the system knows them; nobody can touch them. */
+/* The simulation keeps its addresses reserved, so the system knows them; the CPU has no access. */
 static void query__freed_device_memory__the_systems_without_access(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};

@@ -361,8 +361,8 @@ static void ask_there(void *arg)
     asked->copy = hmem_cuda_ops.copy(asked->hmem, asked->addr, (uintptr_t)&byte, 1);
 }
 
-/* In a stream's host function CUDA permits no call: that is told, and the memory is never taken
- * for the system's. */
+/* In a stream's host function CUDA permits no call: the error says so, and the memory never counts
+ * as the system's. */
 static void any_call__in_a_host_function__eio_in_words(void **state)
 {
     struct bench bench = bench_begin();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Memory of another process, imported by CUDA's IPC. The owner is this executable anew (fork and
- * exec: a child has no CUDA of its parent's); it allocates, says where, and reads its memory when
- * it is told to.
+ * exec: a child has no CUDA of its parent's); it allocates, reports the address, and reads its
+ * memory on request.
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/kinds.h"
@@ -92,7 +92,7 @@ static void owner_end(const struct owner *owner)
     assert_int_equal(status, 0);
 }
 
-static void tell(const struct owner *owner, char what, uint32_t offset, void *answer, size_t len)
+static void order(const struct owner *owner, char what, uint32_t offset, void *answer, size_t len)
 {
     struct command command;
 
@@ -109,7 +109,7 @@ static unsigned long long import(const struct owner *owner)
     struct cuda_ipc handle;
     unsigned result;
 
-    tell(owner, 'n', 0, &handle, sizeof(handle));
+    order(owner, 'n', 0, &handle, sizeof(handle));
     result = cu.ipc_open(&addr, handle, CUDA_IPC_LAZY_PEER_ACCESS);
     if (result == CUDA_NOT_SUPPORTED || (cu.fake && result == CUDA_OUT_OF_MEMORY)) {
         close(owner->socket);
@@ -140,7 +140,7 @@ static void check_peer(struct hmreg *lib, const struct owner *owner, unsigned lo
     hmreg_remote_close(remote);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(domain));
-    tell(owner, 'r', 4321, &byte, 1);
+    order(owner, 'r', 4321, &byte, 1);
     assert_int_equal(byte, 'x');
 }
 

@@ -96,7 +96,7 @@ static void get__piece_exchanged_at_the_tail__fresh(void **state)
     exchange_tail(HMREG_PATH_MAPPED);
 }
 
-/* A driver that does not name physical memory: what nobody can check is not remembered. */
+/* A driver that does not name physical memory: memory that cannot be checked is not cached. */
 static void get__memory_without_identity__registered_each_time(void **state)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};

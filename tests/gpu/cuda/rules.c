@@ -25,7 +25,7 @@ static void pool__handle_types__of_its_memory(void **state)
         struct cuda_pool_prop prop = pool_prop(types);
         struct bench bench = bench_begin();
         struct cuda_pool *pool = NULL, *found = NULL;
-        unsigned long long addr = 0, told = 99;
+        unsigned long long addr = 0, types_found = 99;
         int fd = -1;
 
         CU(cu.pool_create(&pool, &prop));
@@ -33,8 +33,8 @@ static void pool__handle_types__of_its_memory(void **state)
         CU(cu.stream_wait(NULL));
         CU(cu.pointer_attribute(&found, CUDA_PTR_MEMPOOL, addr));
         assert_ptr_equal(found, pool);
-        CU(cu.pointer_attribute(&told, CUDA_PTR_HANDLE_TYPES, addr));
-        assert_int_equal(told, types);
+        CU(cu.pointer_attribute(&types_found, CUDA_PTR_HANDLE_TYPES, addr));
+        assert_int_equal(types_found, types);
         assert_int_equal(cu.pool_export(&fd, pool, CUDA_HANDLE_POSIX_FD, 0) == CUDA_OK, types);
         assert_int_equal(fd >= 0, types);
         if (fd >= 0)
@@ -192,7 +192,7 @@ static void primary_context__reset__loses_its_memory(void **state)
     bench_end(&bench);
 }
 
-/* The library never asks for it; whoever does gets a descriptor or an error, nothing between. */
+/* The library never asks for it; a call that does gets a descriptor or an error. */
 static void export__pcie_mapping__answered(void **state)
 {
     struct bench bench = bench_begin();

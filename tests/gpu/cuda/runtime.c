@@ -137,7 +137,7 @@ static void open__no_devices__enodev(void **state)
     cu.fake->reset();
 }
 
-/* CUDA does not survive fork(): a child that opens it is told so, not crashed. */
+/* CUDA does not survive fork(): a child that opens it gets an error and does not crash. */
 static void open__in_a_child__enodev(void **state)
 {
     struct bench bench = bench_begin();

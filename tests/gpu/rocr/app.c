@@ -108,14 +108,6 @@ static void *alloc_from(hsa_agent_t agent, uint32_t flags, size_t len)
     return made;
 }
 
-hsa_amd_memory_pool_t app_pool(unsigned gpu)
-{
-    struct search search = {.flags = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED};
-
-    assert_int_equal(app.hsa_amd_agent_iterate_memory_pools(app.gpus[gpu], consider, &search), 0);
-    return search.found;
-}
-
 void *app_alloc(unsigned gpu, size_t len)
 {
     return alloc_from(app.gpus[gpu], HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, len);

@@ -45,8 +45,6 @@ extern const struct hmem_ops hmem_rocr_ops;
     DO(hsa_amd_vmem_handle_release)                                                                \
     DO(hsa_amd_vmem_map)                                                                           \
     DO(hsa_amd_vmem_unmap)                                                                         \
-    DO(hsa_amd_vmem_retain_alloc_handle)                                                           \
-    DO(hsa_amd_vmem_export_shareable_handle)                                                       \
     DO(hsa_amd_vmem_set_access)                                                                    \
     DO(hsa_amd_vmem_get_access)
 
@@ -75,7 +73,6 @@ void app_close(struct hmem *rocr);
 /* Pool memory of a GPU, or of the CPU. */
 void *app_alloc(unsigned gpu, size_t len);
 void *app_alloc_host(size_t len);
-hsa_amd_memory_pool_t app_pool(unsigned gpu);
 void app_free(void *addr);
 
 /* What the vendor says of a range, which must succeed. */

@@ -509,8 +509,8 @@ static void mapping__each_call_failing__its_descriptor_or_none(void **state)
 }
 
 /* Runtimes that call mapped memory reserved: mapped it is, and its bounds stay unknown. Their mere
- * reservations cannot be told from addresses set aside for managed memory: those are the system's,
- * which finds nothing there to pin. */
+ * reservations cannot be distinguished from addresses set aside for managed memory: those are the
+ * system's, which finds nothing there to pin. */
 static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};

@@ -150,8 +150,8 @@ static void resolve__host_memory__by_its_address(void **state)
     ops->close(rocr);
 }
 
-/* Small allocations share one buffer object: each descriptor is of all of it, and the offset tells
- * them apart. */
+/* Small allocations share one buffer object: each descriptor is of all of it, and the
+ * offset distinguishes them. */
 static void export__two_allocations_of_one_block__each_its_offset(void **state)
 {
     struct hmreg_dmabuf dmabufs[2] = {{.fd = -1}, {.fd = -1}};

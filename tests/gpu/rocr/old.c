@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * ROCm as Debian 12 has it (5.2.3): everything but dmabufs, and a reason for those. Runs on the
- * fake without the newer entry points.
+ * fake without the newer entry points, as rocr_gpu_memory_old and rocr_gpu_resolve_old do.
  */
 #include "tests/gpu/rocr/app.h"
-
-#include <stdlib.h>
 
 #define LEN 8192u
 
@@ -51,37 +49,5 @@ static void export__old__not_supported_in_words(void **state)
     app_close(rocr);
 }
 
-static void identity__old__changes_with_the_memory(void **state)
-{
-    struct hmem *rocr = app_open();
-    char *memory = app_alloc(0, LEN), *again;
-    uint64_t before = app_resolve(rocr, memory, LEN).identity, after = 0;
-
-    assert_int_not_equal(before, 0);
-    app_free(memory);
-    again = app_alloc(0, LEN);
-    assert_ptr_equal(again, memory);
-    assert_ok(ops->identity(rocr, at(again), LEN, &after));
-    assert_int_not_equal(after, before);
-    app_free(again);
-    app_close(rocr);
-}
-
-static void copy__old__same_bytes(void **state)
-{
-    struct hmem *rocr = app_open();
-    char *memory = app_alloc(0, LEN);
-    unsigned char *host = calloc(1, LEN);
-
-    for (size_t i = 0; i < LEN; i++)
-        host[i] = pattern(i, 1);
-    assert_ok(ops->copy(rocr, at(memory), at(host), LEN));
-    app_check(memory, LEN, 1);
-    free(host);
-    app_free(memory);
-    app_close(rocr);
-}
-
 TEST_MAIN(TEST(runtime__old__says_what_it_lacks), TEST(device__old__no_dmabuf),
-          TEST(export__old__not_supported_in_words), TEST(identity__old__changes_with_the_memory),
-          TEST(copy__old__same_bytes))
+          TEST(export__old__not_supported_in_words))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The ROCm of this machine, if it has one: without an AMD GPU the reason is told, with one the
+ * The ROCm of this machine, if it has one: without an AMD GPU the reason is reported, with one the
  * way of a buffer is walked once.
  */
 #include "tests/gpu/rocr/app.h"

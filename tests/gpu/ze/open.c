@@ -37,7 +37,7 @@ static void open__runtime__tells_version_and_file(void **state)
     ze->close(self);
 }
 
-/* Whoever opens destroys the contexts it made: the driver has none left. */
+/* The close destroys every context that the open created. */
 static void close__destroys_its_contexts(void **state)
 {
     struct hmem *self = bench_open();

@@ -8,7 +8,7 @@
  *   HMREG_FAKE_DEVICES=n            devices, 2 if not set
  *   HMREG_FAKE_CUDA_NO_DMABUF=mask  these devices export no dmabuf
  *   HMREG_FAKE_CUDA_INTEGRATED=mask these devices share the host's memory, and have no GPUDirect
- *   HMREG_FAKE_CUDA_FORBID=mask     whoever brings a context to life on one of these dies
+ *   HMREG_FAKE_CUDA_FORBID=mask     a call that creates a context on one of these aborts
  *   HMREG_FAKE_CUDA_POOL_EXPORT=1   memory of pools is exported, which no driver promises
  *   HMREG_FAKE_CUDA_EXPORT_ONE=1    no descriptor is given for several allocations
  *   HMREG_FAKE_CUDA_EXPORT_CONTEXT=1  the export, too, needs a current context

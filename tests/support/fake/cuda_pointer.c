@@ -310,7 +310,7 @@ static unsigned export_range(uint64_t addr, size_t size, int *fd)
     return fake_cuda_export_virtual(addr, size, fd);
 }
 
-/* The descriptor is given without close-on-exec: whoever wants that must see to it. */
+/* The descriptor is given without close-on-exec: the caller must set it. */
 unsigned cuMemGetHandleForAddressRange(void *handle, unsigned long long addr, size_t size,
                                        unsigned type, unsigned long long flags)
 {

@@ -3,7 +3,7 @@
  * The fake libcuda.so.1: virtual memory management. A reservation has addresses, a physical
  * allocation has bytes, a mapping joins them; the memory lives until its last handle and its
  * last mapping are gone. All mappings of a reservation have the reservation's buffer id, so
- * that only MEMORY_BLOCK_ID tells one physical allocation from the next.
+ * that only MEMORY_BLOCK_ID distinguishes one physical allocation from the next.
  *
  * A descriptor begins with the range it was made for. One of several allocations needs their
  * bytes in one file: they are moved there at the first export, which works while no other

@@ -95,7 +95,7 @@ size_t fake_page(void);
 
 /* Every entry point of a fake begins with
  *     long code; if (fake_fails("cuMemAlloc_v2", &code)) return code;
- * It counts the call and tells whether it was asked to fail. */
+ * It counts the call and returns whether a test asked it to fail. */
 bool fake_fails(const char *call, long *code);
 
 /* A number from the environment, e.g. fake_env("HMREG_FAKE_DEVICES", 2). */

@@ -10,8 +10,8 @@
  *    pointer: this one aborts;
  *  - a GPU that copies from host memory it has no access to faults: this one says MEMORY_FAULT;
  *  - each export makes a descriptor of the whole block; small allocations share blocks;
- *  - deallocation callbacks run when the memory is gone from the books and its address is not yet
- *    anybody else's, with no lock held; withdrawing one takes all of that address and function.
+ *  - deallocation callbacks run when the runtime no longer lists the memory and has not yet reused
+ *    its address, with no lock held; withdrawing one takes all of that address and function.
  * FAKE_HSA_5_2: without what came after Debian 12's version.
  *
  * Environment: HMREG_FAKE_DEVICES, HMREG_FAKE_MEMORY, HMREG_FAKE_FAIL as for every fake.

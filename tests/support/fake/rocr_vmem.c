@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The simulated HSA runtime's virtual memory. Physical memory is a handle, here its block; it is
- * mapped from its beginning, reached by nobody before access is set, and lives until its last
+ * mapped from its beginning, reached by no agent before access is set, and lives until its last
  * handle and mapping are gone. A handle is retained at the start of a mapping only.
  */
 #include "tests/support/fake/rocr_fake.h"

@@ -276,7 +276,7 @@ static ze_result_t device_get_external(ze_device_handle_t device,
     return ZE_RESULT_SUCCESS;
 }
 
-/* The first group of queues cannot copy: whoever takes ordinal 0 without a look is refused. */
+/* The first group of queues cannot copy: a command list of ordinal 0 is refused. */
 static ze_result_t device_get_queue_groups(ze_device_handle_t device, uint32_t *count,
                                            ze_command_queue_group_properties_t *out)
 {

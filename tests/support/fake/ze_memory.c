@@ -4,8 +4,8 @@
  *
  * Memory lies in objects, as a GPU's buffer objects: an object has the descriptor. An allocation
  * has an object of its own, or (HMREG_FAKE_ZE_POOL) is a piece of a pool's object, as small ones
- * are in Intel's driver: pieces begin 512 bytes into the pool, at multiples of 512, and nothing
- * the interface tells says where in the object they lie. Memory of a device of several tiles
+ * are in Intel's driver: pieces begin 512 bytes into the pool, at multiples of 512, and the
+ * interface does not report where in the object they lie. Memory of a device of several tiles
  * (HMREG_FAKE_ZE_TILES) has one object a tile, side by side.
  */
 #include "tests/support/fake/ze.h"
