@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cases that are the same for each vendor: cache.c, export.c, fault.c, memory.c, public.c,
- * resolve.c and threads.c of this folder. Each is built once for each vendor (cuda_gpu_export,
- * rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c defines. What only one vendor
- * has is tested in that vendor's folder.
+ * The cases that are the same for each vendor: cache.c, export.c, fault.c, memory.c, open.c,
+ * public.c, resolve.c and threads.c of this folder. Each is built once for each vendor
+ * (cuda_gpu_export, rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c defines.
+ * What only one vendor has is tested in that vendor's folder.
  */
 #ifndef TESTS_GPU_H
 #define TESTS_GPU_H
@@ -55,8 +55,9 @@ struct gpu {
     void (*free)(uint64_t addr, enum hmreg_mem_kind kind);
     const struct fake_control *(*fake)(void); /* NULL: a real runtime; after begin() */
 
-    const char *version, *device_name; /* of device 1 */
-    const char *copy_fails;            /* words of the error */
+    /* What a simulated runtime reports; library: of a real one, too. */
+    const char *version, *library, *device_names[2], *pci[2];
+    const char *no_device, *copy_fails; /* words of these errors */
 
     /* fault.c: every call of the runtime that the vendor makes, ended by NULL, and those that no
      * operation needs; those whose failure changes no result but may leave memory behind, which

@@ -47,7 +47,7 @@ static void runtime_and_devices__opened__described(void **state)
         assert_int_equal(runtime.devices, 2);
         assert_string_equal(runtime.version, gpu.version);
         assert_string_equal(runtime.why, "");
-        assert_string_equal(device.name, gpu.device_name);
+        assert_string_equal(device.name, gpu.device_names[1]);
         assert_int_equal(device.flags, HMREG_DEVICE_SIMULATED | HMREG_DEVICE_DMABUF);
     }
     assert_fails(hmreg_device_query(lib, gpu.ops->iface, runtime.devices, &device), -ENODEV,

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opening the runtime: what is said of it and its devices, and what is said when it does not
- * start, or shuts down while it is in use.
+ * Opening the driver: its devices as the driver reports them, and the error where it does not start.
  */
 #include "tests/gpu/cuda/driver.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void runtime__present__version_and_path(void **state)
-{
-    struct bench bench = bench_begin();
-    struct hmem_runtime runtime;
-    int version = 0;
-    char expected[48];
-
-    CU(cu.driver_version(&version));
-    snprintf(expected, sizeof(expected), "%d.%d", version / 1000, version % 1000 / 10);
-    hmem_cuda_ops.runtime(bench.hmem, &runtime);
-    assert_string_equal(runtime.version, expected);
-    assert_non_null(strstr(runtime.library, "/libcuda.so"));
-    if (cu.range_handle)
-        assert_string_equal(runtime.lacks, "");
-    bench_end(&bench);
-}
 
 static void device__each__as_the_driver_says(void **state)
 {
@@ -122,14 +104,11 @@ static void open__result_without_a_name__its_number(void **state)
     cu.fake->reset();
 }
 
-static void open__no_devices__enodev(void **state)
+static void open__devices_cannot_be_counted__code_and_sentence(void **state)
 {
     struct hmem *hmem;
 
     driver_need_fake();
-    setenv("HMREG_FAKE_DEVICES", "0", 1);
-    assert_fails(hmem_cuda_ops.open(&hmem), -ENODEV, "no device");
-    unsetenv("HMREG_FAKE_DEVICES");
     cu_fail("cuDeviceGetCount", CUDA_NO_DEVICE, 0, 1);
     assert_fails(hmem_cuda_ops.open(&hmem), -ENODEV, "CUDA_ERROR_NO_DEVICE");
     cu_fail("cuDeviceGet", CUDA_UNKNOWN_ERROR, 1, 1);
@@ -154,8 +133,8 @@ static void open__in_a_child__enodev(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(runtime__present__version_and_path), TEST(device__each__as_the_driver_says),
-          TEST(close__null__accepted), TEST(device__parts_that_cannot_be_read__left_zero),
+TEST_MAIN(TEST(device__each__as_the_driver_says), TEST(close__null__accepted),
+          TEST(device__parts_that_cannot_be_read__left_zero),
           TEST(open__cuinit_fails__code_name_and_remedy),
-          TEST(open__result_without_a_name__its_number), TEST(open__no_devices__enodev),
-          TEST(open__in_a_child__enodev))
+          TEST(open__result_without_a_name__its_number),
+          TEST(open__devices_cannot_be_counted__code_and_sentence), TEST(open__in_a_child__enodev))

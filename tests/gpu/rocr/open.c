@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opening ROCm: what is found, what is said of it, and what is said when there is nothing.
+ * Opening ROCm where something cannot be read, is too old, or does not start.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -9,62 +9,6 @@
 #include <unistd.h>
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;
-
-static void open__two_gpus__two_devices(void **state)
-{
-    struct hmem *rocr = app_open();
-
-    assert_int_equal(ops->device_count(rocr), 2);
-    app_close(rocr);
-}
-
-static void runtime__today__lacks_nothing(void **state)
-{
-    struct hmem *rocr = app_open();
-    struct hmem_runtime runtime;
-
-    ops->runtime(rocr, &runtime);
-    assert_string_equal(runtime.version, "HSA 1.1, build simulated");
-    assert_non_null(strstr(runtime.library, "/libhsa-runtime64.so.1"));
-    assert_string_equal(runtime.lacks, "");
-    app_close(rocr);
-}
-
-static void device__each__name_memory_and_flags(void **state)
-{
-    struct hmem *rocr = app_open();
-
-    for (int i = 0; i < 2; i++) {
-        struct hmem_device device;
-
-        ops->device(rocr, i, &device);
-        assert_string_equal(device.name, "AMD GPU (simulated)");
-        assert_int_equal(device.memory, 16ull << 30);
-        assert_true(device.simulated);
-        assert_true(device.dmabuf);
-    }
-    app_close(rocr);
-}
-
-static void device__pci__every_field(void **state)
-{
-    struct hmem *rocr = app_open();
-    struct hmem_device device;
-
-    ops->device(rocr, 0, &device);
-    assert_int_equal(device.pci.valid, 1);
-    assert_int_equal(device.pci.domain, 0);
-    assert_int_equal(device.pci.bus, 0x23);
-    assert_int_equal(device.pci.device, 0);
-    assert_int_equal(device.pci.function, 0);
-    ops->device(rocr, 1, &device);
-    assert_int_equal(device.pci.valid, 1);
-    assert_int_equal(device.pci.domain, 1);
-    assert_int_equal(device.pci.bus, 0x63);
-    assert_int_equal(device.pci.device, 0x1f);
-    assert_int_equal(device.pci.function, 1);
-    app_close(rocr);
-}
 
 static void device__no_product_name__agent_name(void **state)
 {
@@ -94,29 +38,6 @@ static void device__pci_unreadable__not_valid(void **state)
     assert_int_equal(device.pci.valid, 0);
     assert_int_equal(device.pci.bus, 0);
     app_close(rocr);
-}
-
-static void open__four_gpus__four_devices(void **state)
-{
-    struct hmem *rocr;
-
-    setenv("HMREG_FAKE_DEVICES", "4", 1);
-    rocr = app_open();
-    assert_int_equal(ops->device_count(rocr), 4);
-    app_close(rocr);
-    unsetenv("HMREG_FAKE_DEVICES");
-}
-
-static void open__no_gpu__nodev(void **state)
-{
-    struct hmem *rocr = NULL;
-
-    setenv("HMREG_FAKE_DEVICES", "0", 1);
-    app_start();
-    assert_fails(ops->open(&rocr), -ENODEV, "lists no GPU");
-    assert_null(rocr);
-    app_stop();
-    unsetenv("HMREG_FAKE_DEVICES");
 }
 
 static void open__no_driver__nodev_in_words(void **state)
@@ -214,10 +135,7 @@ static void open__in_a_child__nodev(void **state)
     app_close(rocr);
 }
 
-TEST_MAIN(TEST(open__two_gpus__two_devices), TEST(runtime__today__lacks_nothing),
-          TEST(device__each__name_memory_and_flags), TEST(device__pci__every_field),
-          TEST(device__no_product_name__agent_name), TEST(device__pci_unreadable__not_valid),
-          TEST(open__four_gpus__four_devices), TEST(open__no_gpu__nodev),
+TEST_MAIN(TEST(device__no_product_name__agent_name), TEST(device__pci_unreadable__not_valid),
           TEST(open__no_driver__nodev_in_words), TEST(open__status_has_no_words__io),
           TEST(open__application_not_using_it__starts_and_stops_it),
           TEST(runtime__driver_without_dmabuf__says_so),
