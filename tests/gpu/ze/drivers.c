@@ -7,8 +7,6 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static void devices__of_both_drivers__one_list_in_order(void **state)
 {
@@ -97,45 +95,6 @@ static void identity__of_two_drivers__differ(void **state)
     ze->close(self);
 }
 
-static void query__memory_of_applications_contexts__both_drivers(void **state)
-{
-    struct hmem *self = bench_open();
-
-    for (int d = 0; d < 2; d++) {
-        struct hmem_range range = {0};
-        struct app app;
-        uint64_t addr;
-
-        app_open(&app, d);
-        addr = app_alloc(&app, app.devices[1], 4096);
-        assert_ok(ze->resolve(self, addr, 4096, &range));
-        assert_int_equal(range.device, 2 * d + 1);
-        app_free(&app, addr);
-        app_close(&app);
-    }
-    ze->close(self);
-}
-
-static void export__of_the_second_driver__names_the_bytes(void **state)
-{
-    struct hmem *self = bench_open();
-    uint64_t addr = bench_alloc(self, 3, HMREG_MEM_DEVICE, 8192);
-    struct hmreg_dmabuf dmabuf = {.fd = -1};
-    struct hmem_range range = {0};
-    unsigned char *bytes;
-
-    assert_ok(ze->resolve(self, addr + 4100, 50, &range));
-    assert_ok(ze->export_dmabuf(self, addr + 4100, 50, &range, &dmabuf));
-    bytes = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf.fd, 0);
-    assert_ptr_not_equal(bytes, MAP_FAILED);
-    bytes[dmabuf.offset] = 0x42;
-    assert_int_equal(bench_control(1)->peek(addr + 4100)[0], 0x42);
-    munmap(bytes, 8192);
-    close(dmabuf.fd);
-    bench_free(self, addr, HMREG_MEM_DEVICE);
-    ze->close(self);
-}
-
 /* No engine reaches the memory of another driver. */
 static void copy__between_drivers__by_way_of_the_host(void **state)
 {
@@ -209,8 +168,5 @@ TEST_MAIN(TEST(kind__memory_of_the_second_driver__dmabuf),
           TEST(devices__of_both_drivers__one_list_in_order),
           TEST(query__memory_of_each_device__its_device),
           TEST(query__tile_of_a_card_both_drivers_know__its_drivers_device),
-          TEST(identity__of_two_drivers__differ),
-          TEST(query__memory_of_applications_contexts__both_drivers),
-          TEST(export__of_the_second_driver__names_the_bytes),
-          TEST(copy__between_drivers__by_way_of_the_host), TEST(query__one_driver_fails__eio),
-          TEST(open__second_driver_fails__eio_and_nothing_left))
+          TEST(identity__of_two_drivers__differ), TEST(copy__between_drivers__by_way_of_the_host),
+          TEST(query__one_driver_fails__eio), TEST(open__second_driver_fails__eio_and_nothing_left))
