@@ -225,7 +225,7 @@ static void make_spare(struct hmem *self, const struct gpu_operation *operation)
         assert_ok(gpu.ops->alloc(self, 1, HMREG_MEM_DEVICE, LEN, &spare));
 }
 
-/* Memory that was not freed can still be, when the runtime is well again. */
+/* Memory that was not freed can still be, once the runtime no longer fails. */
 static void free_spare(struct hmem *self)
 {
     if (spare)
@@ -257,7 +257,7 @@ static void check_result(const struct trial *trial)
     check_unchanged(trial);
 }
 
-static void run_well(struct hmem *self, const struct gpu_operation *operation)
+static void run_without_failure(struct hmem *self, const struct gpu_operation *operation)
 {
     struct trial trial = {.self = self, .operation = operation};
 
@@ -297,7 +297,7 @@ static bool run_trial(struct hmem *self, const struct gpu_operation *operation, 
     else
         expect(&trial, names(gpu.cleans_up, call, turn) || objects() == before);
     if (trial.reached)
-        run_well(self, operation);
+        run_without_failure(self, operation);
     return trial.reached;
 }
 

@@ -10,30 +10,30 @@
 
 /* ---- virtual memory: one reservation, mapped anew ---------------------------------------- */
 
-#define ROOM 8
+#define RESERVED 8
 
 static struct {
     uint64_t addr;
     size_t granule;
-    bool mapped[ROOM];
-} room;
+    bool mapped[RESERVED];
+} reserved;
 
 static void *map_somewhere(int device, size_t len)
 {
     struct cuda_memory_prop prop = prop_on(0);
     unsigned at = 0;
 
-    while (room.mapped[at])
+    while (reserved.mapped[at])
         at++;
-    room.mapped[at] = true;
-    cu_map(room.addr + at * room.granule, room.granule, &prop);
-    return as_pointer(room.addr + at * room.granule);
+    reserved.mapped[at] = true;
+    cu_map(reserved.addr + at * reserved.granule, reserved.granule, &prop);
+    return as_pointer(reserved.addr + at * reserved.granule);
 }
 
 static void unmap_it(void *addr)
 {
-    CU(cu.unmap((uintptr_t)addr, room.granule));
-    room.mapped[((uintptr_t)addr - room.addr) / room.granule] = false;
+    CU(cu.unmap((uintptr_t)addr, reserved.granule));
+    reserved.mapped[((uintptr_t)addr - reserved.addr) / reserved.granule] = false;
 }
 
 static void reuse__mappings__never_stale(void **state)
@@ -43,10 +43,10 @@ static void reuse__mappings__never_stale(void **state)
 
     driver_need_fake();
     bench = bench_begin();
-    room.granule = cu_granule();
-    room.addr = cu_reserve(ROOM * room.granule);
+    reserved.granule = cu_granule();
+    reserved.addr = cu_reserve(RESERVED * reserved.granule);
     reuse_addresses(&mappings, 30000);
-    CU(cu.unreserve(room.addr, ROOM * room.granule));
+    CU(cu.unreserve(reserved.addr, RESERVED * reserved.granule));
     bench_end(&bench);
 }
 

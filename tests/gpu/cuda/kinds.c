@@ -203,77 +203,77 @@ static void kind__pool_of_a_driver_that_exports_it__dmabuf(void **state)
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
-#define ROOM 4
+#define RESERVED 4
 
 /* Reserved addresses, where each granule has memory of its own. */
-struct room {
+struct reserved {
     unsigned long long addr;
     size_t granule;
-    struct cuda_memory_prop prop[ROOM];
+    struct cuda_memory_prop prop[RESERVED];
     unsigned mapped;
     bool cpu; /* the CPU gets access to what is on the host */
 };
 
-static struct room room_begin(void)
+static struct reserved reserved_begin(void)
 {
-    struct room room = {.granule = cu_granule()};
+    struct reserved reserved = {.granule = cu_granule()};
 
-    room.addr = cu_reserve(ROOM * room.granule);
-    for (int i = 0; i < ROOM; i++)
-        room.prop[i] = prop_on(0);
-    return room;
+    reserved.addr = cu_reserve(RESERVED * reserved.granule);
+    for (int i = 0; i < RESERVED; i++)
+        reserved.prop[i] = prop_on(0);
+    return reserved;
 }
 
-static void map_one(const struct room *room, unsigned i)
+static void map_one(const struct reserved *reserved, unsigned i)
 {
     struct cuda_access access = {{CUDA_LOCATION_HOST_NUMA, 0}, CUDA_ACCESS_READWRITE};
-    unsigned long long at = room->addr + i * room->granule;
+    unsigned long long at = reserved->addr + i * reserved->granule;
 
-    cu_map(at, room->granule, &room->prop[i]);
-    if (room->cpu && room->prop[i].location.type == CUDA_LOCATION_HOST_NUMA)
-        CU(cu.set_access(at, room->granule, &access, 1));
+    cu_map(at, reserved->granule, &reserved->prop[i]);
+    if (reserved->cpu && reserved->prop[i].location.type == CUDA_LOCATION_HOST_NUMA)
+        CU(cu.set_access(at, reserved->granule, &access, 1));
 }
 
-static void grow(struct room *room, unsigned count)
+static void grow(struct reserved *reserved, unsigned count)
 {
-    while (room->mapped < count)
-        map_one(room, room->mapped++);
+    while (reserved->mapped < count)
+        map_one(reserved, reserved->mapped++);
 }
 
-static void room_end(struct room *room)
+static void reserved_end(struct reserved *reserved)
 {
-    CU(cu.unmap(room->addr, room->mapped * room->granule));
-    CU(cu.unreserve(room->addr, ROOM * room->granule));
+    CU(cu.unmap(reserved->addr, reserved->mapped * reserved->granule));
+    CU(cu.unreserve(reserved->addr, RESERVED * reserved->granule));
 }
 
 /* The last piece is replaced, under the same addresses. */
 static void *renew_last(void *arg)
 {
-    struct room *room = arg;
+    struct reserved *reserved = arg;
 
-    CU(cu.unmap(room->addr + (room->mapped - 1) * room->granule, room->granule));
-    map_one(room, room->mapped - 1);
-    return as_pointer(room->addr + 5);
+    CU(cu.unmap(reserved->addr + (reserved->mapped - 1) * reserved->granule, reserved->granule));
+    map_one(reserved, reserved->mapped - 1);
+    return as_pointer(reserved->addr + 5);
 }
 
-static struct kind room_kind(const struct room *room)
+static struct kind reserved_kind(const struct reserved *reserved)
 {
-    struct kind kind = device_kind(room->addr + 5, room->mapped * room->granule - 9);
+    struct kind kind = device_kind(reserved->addr + 5, reserved->mapped * reserved->granule - 9);
 
-    kind.segments = room->mapped;
+    kind.segments = reserved->mapped;
     return kind;
 }
 
 static void kind__one_mapping__dmabuf(void **state)
 {
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    grow(&room, 1);
-    kind = room_kind(&room);
-    check_reuse(&kind, renew_last, &room);
-    room_end(&room);
+    grow(&reserved, 1);
+    kind = reserved_kind(&reserved);
+    check_reuse(&kind, renew_last, &reserved);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
@@ -282,24 +282,24 @@ static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
 {
     struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, CUDA_ACCESS_READWRITE};
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     unsigned long long made = 0, imported = 0;
     struct kind kind;
     int fd = -1;
 
-    room.prop[0].handle_types = CUDA_HANDLE_POSIX_FD;
-    CU(cu.create(&made, room.granule, &room.prop[0], 0));
+    reserved.prop[0].handle_types = CUDA_HANDLE_POSIX_FD;
+    CU(cu.create(&made, reserved.granule, &reserved.prop[0], 0));
     CU(cu.handle_export(&fd, made, CUDA_HANDLE_POSIX_FD, 0));
     CU(cu.handle_import(&imported, as_pointer((uint64_t)fd), CUDA_HANDLE_POSIX_FD));
     close(fd);
-    CU(cu.map(room.addr, room.granule, 0, imported, 0));
+    CU(cu.map(reserved.addr, reserved.granule, 0, imported, 0));
     CU(cu.handle_release(imported));
     CU(cu.handle_release(made));
-    CU(cu.set_access(room.addr, room.granule, &access, 1));
-    room.mapped = 1;
-    kind = room_kind(&room);
+    CU(cu.set_access(reserved.addr, reserved.granule, &access, 1));
+    reserved.mapped = 1;
+    kind = reserved_kind(&reserved);
     check(&kind);
-    room_end(&room);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
@@ -307,70 +307,70 @@ static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
 static void kind__several_mappings__one_dmabuf(void **state)
 {
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    grow(&room, 3);
-    kind = room_kind(&room);
-    check_reuse(&kind, renew_last, &room);
-    room_end(&room);
+    grow(&reserved, 3);
+    kind = reserved_kind(&reserved);
+    check_reuse(&kind, renew_last, &reserved);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
 /* What no single descriptor names: a piece for each allocation, exactly. */
-static struct kind composite_kind(const struct room *room, const char *why)
+static struct kind composite_kind(const struct reserved *reserved, const char *why)
 {
-    struct kind kind = room_kind(room);
+    struct kind kind = reserved_kind(reserved);
 
     kind.export_code = -EXDEV;
     kind.export_says = why;
-    kind.pieces = room->mapped;
+    kind.pieces = reserved->mapped;
     return kind;
 }
 
 static void kind__several_mappings_exported_one_by_one__composite(void **state)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_EXPORT_ONE");
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    grow(&room, 3);
-    kind = composite_kind(&room, "3 segments");
-    check_reuse(&kind, renew_last, &room);
-    room_end(&room);
+    grow(&reserved, 3);
+    kind = composite_kind(&reserved, "3 segments");
+    check_reuse(&kind, renew_last, &reserved);
+    reserved_end(&reserved);
     end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
 }
 
 static void kind__mappings_of_two_devices__composite(void **state)
 {
     struct bench bench;
-    struct room room;
+    struct reserved reserved;
     struct kind kind;
 
     driver_need_devices(2);
     bench = begin();
-    room = room_begin();
-    room.prop[1] = prop_on(1);
-    grow(&room, 3);
-    kind = composite_kind(&room, "not all of one device");
+    reserved = reserved_begin();
+    reserved.prop[1] = prop_on(1);
+    grow(&reserved, 3);
+    kind = composite_kind(&reserved, "not all of one device");
     kind.exportable = false;
-    check_reuse(&kind, renew_last, &room);
-    room_end(&room);
+    check_reuse(&kind, renew_last, &reserved);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
 static void kind__mappings_of_two_makes__composite(void **state)
 {
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    room.prop[1].handle_types = 1;
-    grow(&room, 2);
-    kind = composite_kind(&room, "same properties");
+    reserved.prop[1].handle_types = 1;
+    grow(&reserved, 2);
+    kind = composite_kind(&reserved, "same properties");
     kind.exportable = false;
-    check_reuse(&kind, renew_last, &room);
-    room_end(&room);
+    check_reuse(&kind, renew_last, &reserved);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
@@ -378,36 +378,36 @@ static void kind__mappings_of_two_makes__composite(void **state)
 static void kind__a_mapping_without_gpudirect_among_others__refused(void **state)
 {
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    room.prop[1].gpudirect = 0;
-    grow(&room, 3);
-    kind = composite_kind(&room, "same properties");
+    reserved.prop[1].gpudirect = 0;
+    grow(&reserved, 3);
+    kind = composite_kind(&reserved, "same properties");
     kind.exportable = false;
     kind.path = HMREG_PATH_NONE;
     kind.refusal = "gpuDirectRDMACapable";
     check(&kind);
-    room_end(&room);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
 static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **state)
 {
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    room.prop[0].gpudirect = 0;
-    grow(&room, 1);
-    kind = room_kind(&room);
+    reserved.prop[0].gpudirect = 0;
+    grow(&reserved, 1);
+    kind = reserved_kind(&reserved);
     kind.exportable = false;
     kind.export_code = -EOPNOTSUPP;
     kind.export_says = "gpuDirectRDMACapable";
     kind.path = HMREG_PATH_NONE;
     kind.refusal = "set it in the properties given to cuMemCreate";
     check(&kind);
-    room_end(&room);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
@@ -416,19 +416,19 @@ static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **stat
 static void kind__growing_mappings__each_length_its_region(void **state)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_EXPORT_ONE");
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
 
-    grow(&room, 1);
-    for (unsigned count = 2; count <= ROOM; count++) {
+    grow(&reserved, 1);
+    for (unsigned count = 2; count <= RESERVED; count++) {
         struct kind kind;
 
-        grow(&room, count);
-        kind = composite_kind(&room, "segments");
+        grow(&reserved, count);
+        kind = composite_kind(&reserved, "segments");
         kind_check(lib, &kind);
     }
     assert_ok(hmreg_close(lib));
-    room_end(&room);
+    reserved_end(&reserved);
     end_with("HMREG_FAKE_CUDA_EXPORT_ONE", &bench);
 }
 
@@ -436,20 +436,20 @@ static void kind__mappings_with_a_hole__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct bench bench = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct hmreg *lib = kind_open(HMREG_IFACE_CUDA);
-    unsigned long long hole = room.addr + room.granule;
+    unsigned long long hole = reserved.addr + reserved.granule;
     struct kind kind;
 
-    grow(&room, 3);
-    kind = room_kind(&room);
-    CU(cu.unmap(hole, room.granule));
+    grow(&reserved, 3);
+    kind = reserved_kind(&reserved);
+    CU(cu.unmap(hole, reserved.granule));
     assert_fails(hmreg_query(lib, kind.addr, kind.len, &info), -ERANGE, "nothing is mapped there");
     assert_fails(hmreg_query(lib, as_pointer(hole), 10, &info), -EFAULT, "reserved");
-    map_one(&room, 1); /* it is whole again */
+    map_one(&reserved, 1); /* it is whole again */
     kind_check(lib, &kind);
     assert_ok(hmreg_close(lib));
-    room_end(&room);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
@@ -462,15 +462,15 @@ static struct bench begin_on_the_host(void)
     return begin();
 }
 
-static struct kind host_room(struct room *room, unsigned count, bool cpu)
+static struct kind host_reserved(struct reserved *reserved, unsigned count, bool cpu)
 {
     struct kind kind;
 
     for (unsigned i = 0; i < count; i++)
-        room->prop[i].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
-    room->cpu = cpu;
-    grow(room, count);
-    kind = room_kind(room);
+        reserved->prop[i].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
+    reserved->cpu = cpu;
+    grow(reserved, count);
+    kind = reserved_kind(reserved);
     kind.kind = HMREG_MEM_HOST_PINNED;
     kind.device = -1;
     kind.exportable = false;
@@ -483,25 +483,25 @@ static struct kind host_room(struct room *room, unsigned count, bool cpu)
 static void kind__mapping_on_the_host__by_its_address(void **state)
 {
     struct bench bench = begin_on_the_host();
-    struct room room = room_begin();
-    struct kind kind = host_room(&room, 2, true);
+    struct reserved reserved = reserved_begin();
+    struct kind kind = host_reserved(&reserved, 2, true);
 
-    kind.local_addr = room.addr + 5;
-    check_reuse(&kind, renew_last, &room);
-    room_end(&room);
+    kind.local_addr = reserved.addr + 5;
+    check_reuse(&kind, renew_last, &reserved);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
 static void kind__mapping_on_the_host_for_devices_only__refused(void **state)
 {
     struct bench bench = begin_on_the_host();
-    struct room room = room_begin();
-    struct kind kind = host_room(&room, 1, false);
+    struct reserved reserved = reserved_begin();
+    struct kind kind = host_reserved(&reserved, 1, false);
 
     kind.path = HMREG_PATH_NONE;
     kind.refusal = "mapped for devices only";
     check(&kind);
-    room_end(&room);
+    reserved_end(&reserved);
     bench_end(&bench);
 }
 
@@ -511,17 +511,17 @@ static void kind__mappings_half_on_the_host__composite(void **state)
     struct bench bench = begin_on_the_host();
 
     for (unsigned host = 0; host < 2; host++) {
-        struct room room = room_begin();
+        struct reserved reserved = reserved_begin();
         struct kind kind;
 
-        room.prop[host].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
-        room.cpu = true;
-        grow(&room, 2);
-        kind = composite_kind(&room, "not all of one device");
+        reserved.prop[host].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
+        reserved.cpu = true;
+        grow(&reserved, 2);
+        kind = composite_kind(&reserved, "not all of one device");
         kind.exportable = false;
         kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
-        check_reuse(&kind, renew_last, &room);
-        room_end(&room);
+        check_reuse(&kind, renew_last, &reserved);
+        reserved_end(&reserved);
     }
     bench_end(&bench);
 }

@@ -272,47 +272,47 @@ static void kind__imported_from_graphics__exported_by_its_owner_only(void **stat
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
-#define MIB  (1ul << 20)
-#define ROOM (4 * MIB)
+#define MIB      (1ul << 20)
+#define RESERVED (4 * MIB)
 
 /* Reserved addresses; pieces are mapped into them. */
-struct room {
+struct reserved {
     char *addr;
     hsa_agent_t owner;
 };
 
-static void map_piece(const struct room *room, size_t offset, size_t len, size_t physical)
+static void map_piece(const struct reserved *reserved, size_t offset, size_t len, size_t physical)
 {
-    bool host = room->owner.handle == app.cpu.handle;
-    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_RW, room->owner};
+    bool host = reserved->owner.handle == app.cpu.handle;
+    hsa_amd_memory_access_desc_t access = {HSA_ACCESS_PERMISSION_RW, reserved->owner};
     hsa_amd_vmem_alloc_handle_t handle;
     uint32_t grain = host ? HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED
                           : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
 
-    assert_int_equal(app.hsa_amd_vmem_handle_create(pool_of(room->owner, grain), physical,
+    assert_int_equal(app.hsa_amd_vmem_handle_create(pool_of(reserved->owner, grain), physical,
                                                     MEMORY_TYPE_NONE, 0, &handle),
                      0);
-    assert_int_equal(app.hsa_amd_vmem_map(room->addr + offset, len, 0, handle, 0), 0);
+    assert_int_equal(app.hsa_amd_vmem_map(reserved->addr + offset, len, 0, handle, 0), 0);
     assert_int_equal(app.hsa_amd_vmem_handle_release(handle), 0);
-    assert_int_equal(app.hsa_amd_vmem_set_access(room->addr + offset, len, &access, 1), 0);
+    assert_int_equal(app.hsa_amd_vmem_set_access(reserved->addr + offset, len, &access, 1), 0);
 }
 
-static struct room room_begin(void)
+static struct reserved reserved_begin(void)
 {
-    struct room room = {.owner = app.gpus[0]};
+    struct reserved reserved = {.owner = app.gpus[0]};
 
-    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&room.addr, ROOM, 0, 0), 0);
-    return room;
+    assert_int_equal(app.hsa_amd_vmem_address_reserve((void **)&reserved.addr, RESERVED, 0, 0), 0);
+    return reserved;
 }
 
-static void unmap_piece(const struct room *room, size_t offset, size_t len)
+static void unmap_piece(const struct reserved *reserved, size_t offset, size_t len)
 {
-    assert_int_equal(app.hsa_amd_vmem_unmap(room->addr + offset, len), 0);
+    assert_int_equal(app.hsa_amd_vmem_unmap(reserved->addr + offset, len), 0);
 }
 
-static void room_end(const struct room *room)
+static void reserved_end(const struct reserved *reserved)
 {
-    assert_int_equal(app.hsa_amd_vmem_address_free(room->addr, ROOM), 0);
+    assert_int_equal(app.hsa_amd_vmem_address_free(reserved->addr, RESERVED), 0);
 }
 
 static struct kind vmem_kind(void *addr, size_t len)
@@ -325,27 +325,27 @@ static struct kind vmem_kind(void *addr, size_t len)
 
 static void *renew_mapping(void *arg)
 {
-    struct room *room = arg;
+    struct reserved *reserved = arg;
 
-    unmap_piece(room, MIB, MIB);
-    map_piece(room, MIB, MIB, MIB);
-    return room->addr + MIB + 12345;
+    unmap_piece(reserved, MIB, MIB);
+    map_piece(reserved, MIB, MIB, MIB);
+    return reserved->addr + MIB + 12345;
 }
 
 /* From its start, and from anywhere in it: where it begins is found out and proven. */
 static void kind__one_mapping__dmabuf(void **state)
 {
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&room, MIB, MIB, MIB);
-    kind = vmem_kind(room.addr + MIB, MIB);
+    map_piece(&reserved, MIB, MIB, MIB);
+    kind = vmem_kind(reserved.addr + MIB, MIB);
     kind_check(lib, &kind);
-    kind = vmem_kind(room.addr + MIB + 12345, 100000);
-    kind_reuse(lib, &kind, renew_mapping, &room);
-    unmap_piece(&room, MIB, MIB);
-    room_end(&room);
+    kind = vmem_kind(reserved.addr + MIB + 12345, 100000);
+    kind_reuse(lib, &kind, renew_mapping, &reserved);
+    unmap_piece(&reserved, MIB, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
@@ -355,21 +355,21 @@ static void kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping(void **
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&room, 0, MIB, 2 * MIB);
-    kind = vmem_kind(room.addr + 5, MIB - 5);
+    map_piece(&reserved, 0, MIB, 2 * MIB);
+    kind = vmem_kind(reserved.addr + 5, MIB - 5);
     kind_check(lib, &kind);
-    assert_fails(hmreg_query(lib, room.addr, MIB + 1, &info), -ERANGE, "leaves");
-    unmap_piece(&room, 0, MIB);
-    room_end(&room);
+    assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "leaves");
+    unmap_piece(&reserved, 0, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
-static struct kind several(const struct room *room, size_t from, size_t to, unsigned count)
+static struct kind several(const struct reserved *reserved, size_t from, size_t to, unsigned count)
 {
-    struct kind kind = vmem_kind(room->addr + from, to - from);
+    struct kind kind = vmem_kind(reserved->addr + from, to - from);
 
     kind.segments = count;
     kind.pieces = count;
@@ -382,20 +382,20 @@ static struct kind several(const struct room *room, size_t from, size_t to, unsi
 static void kind__several_mappings__composite(void **state)
 {
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&room, 0, MIB, MIB);
-    map_piece(&room, MIB, MIB / 2, MIB);
-    map_piece(&room, 3 * MIB / 2, MIB, MIB);
-    kind = several(&room, 99, 2 * MIB + 99, 3);
+    map_piece(&reserved, 0, MIB, MIB);
+    map_piece(&reserved, MIB, MIB / 2, MIB);
+    map_piece(&reserved, 3 * MIB / 2, MIB, MIB);
+    kind = several(&reserved, 99, 2 * MIB + 99, 3);
     kind_check(lib, &kind);
-    kind = several(&room, MIB + 5, 2 * MIB, 2);
+    kind = several(&reserved, MIB + 5, 2 * MIB, 2);
     kind_check(lib, &kind);
-    unmap_piece(&room, 0, MIB);
-    unmap_piece(&room, MIB, MIB / 2);
-    unmap_piece(&room, 3 * MIB / 2, MIB);
-    room_end(&room);
+    unmap_piece(&reserved, 0, MIB);
+    unmap_piece(&reserved, MIB, MIB / 2);
+    unmap_piece(&reserved, 3 * MIB / 2, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
@@ -403,32 +403,32 @@ static void kind__mappings_with_a_hole__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
 
-    map_piece(&room, 0, MIB, MIB);
-    map_piece(&room, 2 * MIB, MIB, MIB);
-    assert_fails(hmreg_query(lib, room.addr, 3 * MIB, &info), -ERANGE, "leaves");
-    assert_fails(hmreg_query(lib, room.addr + MIB, 10, &info), -EFAULT, "only reserved");
-    unmap_piece(&room, 0, MIB);
-    unmap_piece(&room, 2 * MIB, MIB);
-    room_end(&room);
+    map_piece(&reserved, 0, MIB, MIB);
+    map_piece(&reserved, 2 * MIB, MIB, MIB);
+    assert_fails(hmreg_query(lib, reserved.addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
+    unmap_piece(&reserved, 0, MIB);
+    unmap_piece(&reserved, 2 * MIB, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
 static void kind__mappings_of_two_devices__composite(void **state)
 {
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    map_piece(&room, 0, MIB, MIB);
-    room.owner = app.gpus[1];
-    map_piece(&room, MIB, MIB, MIB);
-    kind = several(&room, 7, 2 * MIB - 7, 2);
+    map_piece(&reserved, 0, MIB, MIB);
+    reserved.owner = app.gpus[1];
+    map_piece(&reserved, MIB, MIB, MIB);
+    kind = several(&reserved, 7, 2 * MIB - 7, 2);
     kind_check(lib, &kind);
-    unmap_piece(&room, 0, MIB);
-    unmap_piece(&room, MIB, MIB);
-    room_end(&room);
+    unmap_piece(&reserved, 0, MIB);
+    unmap_piece(&reserved, MIB, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
@@ -436,20 +436,20 @@ static void kind__mapping_on_the_host__by_its_address(void **state)
 {
     hsa_amd_memory_access_desc_t access = {ROCR_ACCESS_NONE, app.cpu};
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     struct kind kind;
 
-    room.owner = access.agent_handle = app.cpu;
-    map_piece(&room, 0, MIB, MIB);
-    kind = host_kind(room.addr + 5, room.addr + 5);
+    reserved.owner = access.agent_handle = app.cpu;
+    map_piece(&reserved, 0, MIB, MIB);
+    kind = host_kind(reserved.addr + 5, reserved.addr + 5);
     kind.uncached = true;
     kind_check(lib, &kind);
-    assert_int_equal(app.hsa_amd_vmem_set_access(room.addr, MIB, &access, 1), 0);
+    assert_int_equal(app.hsa_amd_vmem_set_access(reserved.addr, MIB, &access, 1), 0);
     kind.path = HMREG_PATH_NONE;
     kind.refusal = "mapped for devices only";
     kind_check(lib, &kind);
-    unmap_piece(&room, 0, MIB);
-    room_end(&room);
+    unmap_piece(&reserved, 0, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
@@ -458,19 +458,19 @@ static void kind__mappings_half_on_the_host__composite(void **state)
     struct hmreg *lib = begin();
 
     for (unsigned host = 0; host < 2; host++) {
-        struct room room = room_begin();
+        struct reserved reserved = reserved_begin();
         struct kind kind;
 
         for (unsigned i = 0; i < 2; i++) {
-            room.owner = i == host ? app.cpu : app.gpus[0];
-            map_piece(&room, i * MIB, MIB, MIB);
+            reserved.owner = i == host ? app.cpu : app.gpus[0];
+            map_piece(&reserved, i * MIB, MIB, MIB);
         }
-        kind = several(&room, 7, 2 * MIB - 7, 2);
+        kind = several(&reserved, 7, 2 * MIB - 7, 2);
         kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
         kind_check(lib, &kind);
-        unmap_piece(&room, 0, MIB);
-        unmap_piece(&room, MIB, MIB);
-        room_end(&room);
+        unmap_piece(&reserved, 0, MIB);
+        unmap_piece(&reserved, MIB, MIB);
+        reserved_end(&reserved);
     }
     end(lib);
 }
@@ -481,11 +481,11 @@ static void mapping__each_call_failing__its_descriptor_or_none(void **state)
     static const char *const calls[] = {"hsa_amd_vmem_retain_alloc_handle", "hsa_amd_pointer_info",
                                         "hsa_amd_vmem_export_shareable_handle"};
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
     unsigned refused = 0;
 
-    map_piece(&room, MIB, MIB, MIB);
-    app_fill(room.addr + MIB, MIB, 3);
+    map_piece(&reserved, MIB, MIB, MIB);
+    app_fill(reserved.addr + MIB, MIB, 3);
     for (unsigned i = 0; i < 3; i++)
         for (int skip = 0; skip < 8; skip++) {
             struct hmreg_dmabuf dmabuf = {.fd = -1};
@@ -493,7 +493,7 @@ static void mapping__each_call_failing__its_descriptor_or_none(void **state)
 
             app.fake->reset();
             app_fail(calls[i], HSA_STATUS_ERROR_INVALID_ALLOCATION, skip, 1);
-            rc = hmreg_export_dmabuf(lib, room.addr + MIB + 77, 1000, 0, &dmabuf);
+            rc = hmreg_export_dmabuf(lib, reserved.addr + MIB + 77, 1000, 0, &dmabuf);
             assert_int_equal(rc == 0, dmabuf.fd >= 0);
             refused += rc != 0;
             if (!rc) {
@@ -503,8 +503,8 @@ static void mapping__each_call_failing__its_descriptor_or_none(void **state)
         }
     assert_true(refused >= 5);
     app.fake->reset();
-    unmap_piece(&room, MIB, MIB);
-    room_end(&room);
+    unmap_piece(&reserved, MIB, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 
@@ -515,17 +515,17 @@ static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct hmreg *lib = begin();
-    struct room room = room_begin();
+    struct reserved reserved = reserved_begin();
 
-    map_piece(&room, 0, MIB, MIB);
+    map_piece(&reserved, 0, MIB, MIB);
     setenv("HMREG_FAKE_HSA_VMEM_UNTOLD", "1", 1);
-    assert_fails(hmreg_query(lib, room.addr, MIB, &info), -EOPNOTSUPP, "a newer one does");
-    assert_ok(hmreg_query(lib, room.addr + MIB, 10, &info));
+    assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "a newer one does");
+    assert_ok(hmreg_query(lib, reserved.addr + MIB, 10, &info));
     assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
     unsetenv("HMREG_FAKE_HSA_VMEM_UNTOLD");
-    assert_fails(hmreg_query(lib, room.addr + MIB, 10, &info), -EFAULT, "only reserved");
-    unmap_piece(&room, 0, MIB);
-    room_end(&room);
+    assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
+    unmap_piece(&reserved, 0, MIB);
+    reserved_end(&reserved);
     end(lib);
 }
 

@@ -282,93 +282,93 @@ static void kind__shared__by_its_address_where_the_cpu_moves_the_bytes(void **st
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
-#define ROOM (4 * MIB)
+#define RESERVED (4 * MIB)
 
-struct room {
+struct reserved {
     struct fixture *fixture;
     uint64_t addr;
     int device;
     ze_physical_mem_handle_t physical[4];
 };
 
-static struct room room_begin(struct fixture *fixture)
+static struct reserved reserved_begin(struct fixture *fixture)
 {
-    struct room room = {.fixture = fixture};
+    struct reserved reserved = {.fixture = fixture};
     void *addr = NULL;
 
-    assert_int_equal(zeVirtualMemReserve(fixture->app.context, NULL, ROOM, &addr),
+    assert_int_equal(zeVirtualMemReserve(fixture->app.context, NULL, RESERVED, &addr),
                      ZE_RESULT_SUCCESS);
-    room.addr = (uintptr_t)addr;
-    return room;
+    reserved.addr = (uintptr_t)addr;
+    return reserved;
 }
 
 /* One of four places; the physical memory may be longer than what is mapped. */
-static void map_part(struct room *room, unsigned i, size_t physical, size_t offset)
+static void map_part(struct reserved *reserved, unsigned i, size_t physical, size_t offset)
 {
     ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC, .size = physical};
-    struct app *app = &room->fixture->app;
+    struct app *app = &reserved->fixture->app;
 
-    assert_int_equal(
-        zePhysicalMemCreate(app->context, app->devices[room->device], &desc, &room->physical[i]),
-        ZE_RESULT_SUCCESS);
-    assert_int_equal(zeVirtualMemMap(app->context, (void *)(uintptr_t)(room->addr + i * MIB), MIB,
-                                     room->physical[i], offset,
+    assert_int_equal(zePhysicalMemCreate(app->context, app->devices[reserved->device], &desc,
+                                         &reserved->physical[i]),
+                     ZE_RESULT_SUCCESS);
+    assert_int_equal(zeVirtualMemMap(app->context, (void *)(uintptr_t)(reserved->addr + i * MIB),
+                                     MIB, reserved->physical[i], offset,
                                      ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE),
                      ZE_RESULT_SUCCESS);
 }
 
-static void map_one(struct room *room, unsigned i)
+static void map_one(struct reserved *reserved, unsigned i)
 {
-    map_part(room, i, MIB, 0);
+    map_part(reserved, i, MIB, 0);
 }
 
-static void unmap_one(struct room *room, unsigned i)
+static void unmap_one(struct reserved *reserved, unsigned i)
 {
-    struct app *app = &room->fixture->app;
+    struct app *app = &reserved->fixture->app;
 
     assert_int_equal(
-        zeVirtualMemUnmap(app->context, (void *)(uintptr_t)(room->addr + i * MIB), MIB),
+        zeVirtualMemUnmap(app->context, (void *)(uintptr_t)(reserved->addr + i * MIB), MIB),
         ZE_RESULT_SUCCESS);
-    assert_int_equal(zePhysicalMemDestroy(app->context, room->physical[i]), ZE_RESULT_SUCCESS);
-    room->physical[i] = NULL;
+    assert_int_equal(zePhysicalMemDestroy(app->context, reserved->physical[i]), ZE_RESULT_SUCCESS);
+    reserved->physical[i] = NULL;
 }
 
-static void room_end(struct room *room)
+static void reserved_end(struct reserved *reserved)
 {
     for (unsigned i = 0; i < 4; i++)
-        if (room->physical[i])
-            unmap_one(room, i);
-    assert_int_equal(
-        zeVirtualMemFree(room->fixture->app.context, (void *)(uintptr_t)room->addr, ROOM),
-        ZE_RESULT_SUCCESS);
+        if (reserved->physical[i])
+            unmap_one(reserved, i);
+    assert_int_equal(zeVirtualMemFree(reserved->fixture->app.context,
+                                      (void *)(uintptr_t)reserved->addr, RESERVED),
+                     ZE_RESULT_SUCCESS);
 }
 
 static void *renew_second(void *arg)
 {
-    struct room *room = arg;
+    struct reserved *reserved = arg;
 
-    unmap_one(room, 1);
-    map_one(room, 1);
-    return (void *)(uintptr_t)(room->addr + MIB + 777);
+    unmap_one(reserved, 1);
+    map_one(reserved, 1);
+    return (void *)(uintptr_t)(reserved->addr + MIB + 777);
 }
 
 static void kind__one_mapping__dmabuf(void **state)
 {
     struct fixture fixture = begin();
-    struct room room = room_begin(&fixture);
+    struct reserved reserved = reserved_begin(&fixture);
     struct kind kind;
 
-    map_one(&room, 1);
-    kind = device_kind(room.addr + MIB + 777, BYTES);
-    kind_reuse(fixture.lib, &kind, renew_second, &room);
-    room_end(&room);
+    map_one(&reserved, 1);
+    kind = device_kind(reserved.addr + MIB + 777, BYTES);
+    kind_reuse(fixture.lib, &kind, renew_second, &reserved);
+    reserved_end(&reserved);
     end(&fixture);
 }
 
 /* From the first, past the last but for a few bytes. */
-static struct kind several(const struct room *room, unsigned first, unsigned count)
+static struct kind several(const struct reserved *reserved, unsigned first, unsigned count)
 {
-    struct kind kind = device_kind(room->addr + first * MIB + 777, count * MIB - 1000);
+    struct kind kind = device_kind(reserved->addr + first * MIB + 777, count * MIB - 1000);
 
     kind.segments = count;
     kind.pieces = count;
@@ -380,40 +380,40 @@ static struct kind several(const struct room *room, unsigned first, unsigned cou
 
 static void *renew_behind(void *arg)
 {
-    struct room *room = arg;
+    struct reserved *reserved = arg;
 
-    unmap_one(room, 1);
-    map_one(room, 1);
-    return (void *)(uintptr_t)(room->addr + 777);
+    unmap_one(reserved, 1);
+    map_one(reserved, 1);
+    return (void *)(uintptr_t)(reserved->addr + 777);
 }
 
 static void kind__several_mappings__composite(void **state)
 {
     struct fixture fixture = begin();
-    struct room room = room_begin(&fixture);
+    struct reserved reserved = reserved_begin(&fixture);
     struct kind kind;
 
     for (unsigned i = 0; i < 3; i++)
-        map_one(&room, i);
-    kind = several(&room, 0, 3);
-    kind_reuse(fixture.lib, &kind, renew_behind, &room);
-    room_end(&room);
+        map_one(&reserved, i);
+    kind = several(&reserved, 0, 3);
+    kind_reuse(fixture.lib, &kind, renew_behind, &reserved);
+    reserved_end(&reserved);
     end(&fixture);
 }
 
 static void kind__mappings_of_two_devices__composite(void **state)
 {
     struct fixture fixture = begin();
-    struct room room = room_begin(&fixture);
+    struct reserved reserved = reserved_begin(&fixture);
     struct kind kind;
 
-    map_one(&room, 0);
-    room.device = 1;
-    map_one(&room, 1);
-    room.device = 0;
-    kind = several(&room, 0, 2);
+    map_one(&reserved, 0);
+    reserved.device = 1;
+    map_one(&reserved, 1);
+    reserved.device = 0;
+    kind = several(&reserved, 0, 2);
     kind_check(fixture.lib, &kind);
-    room_end(&room);
+    reserved_end(&reserved);
     end(&fixture);
 }
 
@@ -421,16 +421,16 @@ static void kind__mappings_with_a_hole__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct fixture fixture = begin();
-    struct room room = room_begin(&fixture);
-    void *addr = (void *)(uintptr_t)room.addr;
+    struct reserved reserved = reserved_begin(&fixture);
+    void *addr = (void *)(uintptr_t)reserved.addr;
 
-    map_one(&room, 0);
-    map_one(&room, 2);
+    map_one(&reserved, 0);
+    map_one(&reserved, 2);
     assert_fails(hmreg_query(fixture.lib, addr, 3 * MIB, &info), -ERANGE, "leaves");
-    map_one(&room, 1);
+    map_one(&reserved, 1);
     assert_ok(hmreg_query(fixture.lib, addr, 3 * MIB, &info));
     assert_int_equal(info.segments, 3);
-    room_end(&room);
+    reserved_end(&reserved);
     end(&fixture);
 }
 
@@ -439,15 +439,15 @@ static void kind__mappings_of_two_reservations__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
     struct fixture fixture = begin();
-    struct room first = room_begin(&fixture), second = room_begin(&fixture);
+    struct reserved first = reserved_begin(&fixture), second = reserved_begin(&fixture);
 
-    assert_int_equal(second.addr, first.addr + ROOM);
+    assert_int_equal(second.addr, first.addr + RESERVED);
     map_one(&first, 3);
     map_one(&second, 0);
     assert_fails(hmreg_query(fixture.lib, (void *)(uintptr_t)(second.addr - 1), 2, &info), -ERANGE,
                  "leaves");
-    room_end(&first);
-    room_end(&second);
+    reserved_end(&first);
+    reserved_end(&second);
     end(&fixture);
 }
 
@@ -455,17 +455,17 @@ static void kind__mappings_of_two_reservations__erange(void **state)
 static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
 {
     struct fixture fixture = begin();
-    struct room room = room_begin(&fixture);
+    struct reserved reserved = reserved_begin(&fixture);
 
     for (unsigned i = 0; i < 2; i++) {
         struct kind kind;
 
-        map_part(&room, i, 2 * MIB, i * MIB);
-        kind = device_kind(room.addr + i * MIB, MIB);
+        map_part(&reserved, i, 2 * MIB, i * MIB);
+        kind = device_kind(reserved.addr + i * MIB, MIB);
         refuse(&kind, -EPROTO, "does not say where in it that lies");
         kind_check(fixture.lib, &kind);
     }
-    room_end(&room);
+    reserved_end(&reserved);
     end(&fixture);
 }
 
