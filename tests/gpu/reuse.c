@@ -68,7 +68,7 @@ static int serve(struct hmreg_domain *domain, struct hmreg_remote **remote,
 }
 
 /* With host memory alone: the application's runtime is of the parent only. */
-static int live_as_peer(int fd)
+static int run_peer(int fd)
 {
     struct hmreg_config config = {.size = sizeof(config),
                                   .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
@@ -102,14 +102,14 @@ static void start_peer(struct fixture *fixture)
     fixture->peer = fork();
     if (fixture->peer == 0) {
         close(ends[0]);
-        _exit(live_as_peer(ends[1]));
+        _exit(run_peer(ends[1]));
     }
     assert_true(fixture->peer > 0);
     close(ends[1]);
     fixture->peer_fd = ends[0];
 }
 
-static void tell_peer(struct fixture *fixture, const struct order *order)
+static void command_peer(struct fixture *fixture, const struct order *order)
 {
     int rc = -EPIPE;
 
@@ -142,7 +142,7 @@ static void open_way(struct fixture *fixture)
                            NULL));
     assert_ok(hmreg_mr_pack(mr, order.token, &order.size));
     if (fixture->peer)
-        tell_peer(fixture, &order);
+        command_peer(fixture, &order);
     else
         assert_ok(hmreg_remote_open(fixture->domain, order.token, order.size, &fixture->remote));
     assert_ok(hmreg_mr_close(mr));
@@ -179,8 +179,8 @@ static struct hmreg_stats close_fixture(struct fixture *fixture)
 }
 
 /* Writes through the region as a peer does, and looks for the bytes by the vendor's own copy. */
-static void write_and_look(struct fixture *fixture, struct hmreg_mr *mr, char *memory,
-                           size_t offset)
+static void write_and_check(struct fixture *fixture, struct hmreg_mr *mr, char *memory,
+                            size_t offset)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct order order = {.key = hmreg_mr_key(mr)};
@@ -190,7 +190,7 @@ static void write_and_look(struct fixture *fixture, struct hmreg_mr *mr, char *m
     order.addr = (uintptr_t)memory + offset - info.addr;
     snprintf(order.text, sizeof(order.text), "allocation %u", fixture->allocated);
     if (fixture->peer)
-        tell_peer(fixture, &order);
+        command_peer(fixture, &order);
     else
         assert_ok(
             hmreg_loopback_write(fixture->remote, order.text, TEXT, NULL, order.addr, order.key));
@@ -248,8 +248,8 @@ static void go_through(const struct reuse *reuse, unsigned times, bool another_p
         renew(&fixture, slot);
         hmreg_mr_put(get_region(&fixture, slot)); /* a miss; and a hit on the same */
         mr = get_region(&fixture, slot);
-        write_and_look(&fixture, mr, fixture.memory[slot],
-                       draw(&fixture, (unsigned)fixture.len[slot] - TEXT));
+        write_and_check(&fixture, mr, fixture.memory[slot],
+                        draw(&fixture, (unsigned)fixture.len[slot] - TEXT));
         hmreg_mr_put(mr);
     }
     stats = close_fixture(&fixture);
@@ -275,19 +275,19 @@ void reuse_held(const struct reuse *reuse, unsigned times)
 
     open_fixture(&fixture, reuse, false);
     for (unsigned i = 0; i < times; i++) {
-        struct hmreg_mr *old, *anew;
+        struct hmreg_mr *old, *fresh;
         size_t len = 16384;
 
         allocate(&fixture, 0, len);
         old = get_region(&fixture, 0);
         reuse->free(fixture.memory[0]);
         allocate(&fixture, 0, len);
-        anew = get_region(&fixture, 0);
-        assert_ptr_not_equal(anew, old);
-        write_and_look(&fixture, anew, fixture.memory[0], 77);
+        fresh = get_region(&fixture, 0);
+        assert_ptr_not_equal(fresh, old);
+        write_and_check(&fixture, fresh, fixture.memory[0], 77);
         hmreg_mr_put(old);
-        write_and_look(&fixture, anew, fixture.memory[0], 78);
-        hmreg_mr_put(anew);
+        write_and_check(&fixture, fresh, fixture.memory[0], 78);
+        hmreg_mr_put(fresh);
         reuse->free(fixture.memory[0]);
         fixture.memory[0] = NULL;
     }
