@@ -88,11 +88,12 @@ static void copy__between_devices__of_several_mebibytes(void **state)
 
 static void copy__beyond_the_end_or_from_nowhere__eio(void **state)
 {
-    char *bytes = calloc(1, 2 * LEN);
     struct hmem *self;
     uint64_t addr;
+    char *bytes;
 
     gpu_need_fake(); /* what lies beyond is not known on a real device */
+    bytes = calloc(1, 2 * LEN);
     self = gpu.begin();
     addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
     assert_fails(gpu.ops->copy(self, addr, (uintptr_t)bytes, LEN + 1), -EIO, gpu.copy_fails);
