@@ -140,10 +140,10 @@ static void *ask_first(void *arg)
 {
     struct worker *worker = arg;
 
-    pthread_barrier_wait(&start);
     for (unsigned i = 0; i < BLOCKS; i++) {
         struct hmem_range range = {0};
 
+        pthread_barrier_wait(&start);
         worker->wrong += gpu.ops->resolve(self, worker->blocks[i], LEN, &range) != 0;
         worker->wrong += gpu.ops->identity(self, worker->blocks[i] + 1, 1, &worker->seen[i]) != 0;
         worker->wrong += range.identity != worker->seen[i];
