@@ -18,7 +18,7 @@
 
 struct entry {
     _Atomic uint64_t base;
-    _Atomic(struct serial *) slot;
+    _Atomic(struct alloc_id *) slot;
 };
 
 struct alloc_ids_index {
@@ -57,7 +57,7 @@ static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, u
     return low;
 }
 
-static bool covers(const struct serial *slot, uint64_t addr, size_t len)
+static bool covers(const struct alloc_id *slot, uint64_t addr, size_t len)
 {
     uint64_t base = load(&slot->base), whole = load(&slot->len);
 
@@ -68,7 +68,7 @@ static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
 {
     const struct alloc_ids_index *index = atomic_load_explicit(&table->index, memory_order_acquire);
     size_t count = atomic_load_explicit(&table->count, memory_order_acquire);
-    const struct serial *slot;
+    const struct alloc_id *slot;
 
     if (!index)
         return 0;
@@ -81,7 +81,7 @@ static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
 }
 
 /* Lookup under the writers' lock, after writers made every lock-free attempt fail. */
-static uint64_t find_patiently(struct alloc_ids *table, uint64_t addr, size_t len)
+static uint64_t find_locked(struct alloc_ids *table, uint64_t addr, size_t len)
 {
     uint64_t found;
 
@@ -101,7 +101,7 @@ uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
         if (turn % 2 == 0 && atomic_load_explicit(&table->turn, memory_order_relaxed) == turn)
             return found;
     }
-    return find_patiently(table, addr, len);
+    return find_locked(table, addr, len);
 }
 
 /* ---- changing the index, under the lock ---------------------------------------------- */
@@ -116,7 +116,7 @@ static void end_change(struct alloc_ids *table)
     store(&table->turn, table->turn + 1);
 }
 
-static void set_entry(struct entry *entry, struct serial *slot)
+static void set_entry(struct entry *entry, struct alloc_id *slot)
 {
     store(&entry->base, load(&slot->base));
     atomic_store_explicit(&entry->slot, slot, memory_order_release);
@@ -127,7 +127,7 @@ static void set_count(struct alloc_ids *table, size_t count)
     atomic_store_explicit(&table->count, count, memory_order_release);
 }
 
-static bool ended(const struct serial *slot)
+static bool ended(const struct alloc_id *slot)
 {
     return load(&slot->number) == 0;
 }
@@ -140,7 +140,7 @@ static void purge(struct alloc_ids *table)
 
     begin_change(table);
     for (size_t i = 0; i < table->count; i++) {
-        struct serial *slot = index->entries[i].slot;
+        struct alloc_id *slot = index->entries[i].slot;
 
         if (ended(slot))
             slot->indexed = false;
@@ -182,7 +182,7 @@ static bool make_room(struct alloc_ids *table)
     return (index && table->count <= index->room / 2) || grow(table);
 }
 
-static void insert(struct alloc_ids *table, size_t at, struct serial *slot)
+static void insert(struct alloc_ids *table, size_t at, struct alloc_id *slot)
 {
     struct entry *entries = table->index->entries;
 
@@ -195,13 +195,13 @@ static void insert(struct alloc_ids *table, size_t at, struct serial *slot)
     end_change(table);
 }
 
-static bool overlap(const struct serial *a, const struct serial *b)
+static bool overlap(const struct alloc_id *a, const struct alloc_id *b)
 {
     return a->base < b->base + b->len && b->base < a->base + a->len;
 }
 
 /* Entries are disjoint, so only the neighbours of the slot's position can overlap it. */
-static struct serial *overlapped(struct alloc_ids *table, const struct serial *slot)
+static struct alloc_id *overlapped(struct alloc_ids *table, const struct alloc_id *slot)
 {
     const struct alloc_ids_index *index = table->index;
     size_t at = index ? entries_up_to(index, table->count, slot->base) : 0;
@@ -213,9 +213,9 @@ static struct serial *overlapped(struct alloc_ids *table, const struct serial *s
     return NULL;
 }
 
-static uint64_t enter(struct alloc_ids *table, struct serial *slot)
+static uint64_t enter(struct alloc_ids *table, struct alloc_id *slot)
 {
-    struct serial *other = overlapped(table, slot);
+    struct alloc_id *other = overlapped(table, slot);
 
     if (other && ended(other)) {
         purge(table);
@@ -229,7 +229,7 @@ static uint64_t enter(struct alloc_ids *table, struct serial *slot)
     return load(&slot->number);
 }
 
-uint64_t alloc_ids_enter(struct alloc_ids *table, struct serial *slot)
+uint64_t alloc_ids_enter(struct alloc_ids *table, struct alloc_id *slot)
 {
     uint64_t number;
 
@@ -244,12 +244,12 @@ uint64_t alloc_ids_enter(struct alloc_ids *table, struct serial *slot)
 /* Moves ended slots to the spare list. */
 static void collect(struct alloc_ids *table)
 {
-    struct serial **link = &table->drawn;
+    struct alloc_id **link = &table->drawn;
 
     if (table->index)
         purge(table);
     while (*link) {
-        struct serial *slot = *link;
+        struct alloc_id *slot = *link;
 
         /* A slot that ended after the purge is still in the index. */
         if (!ended(slot) || slot->indexed) {
@@ -264,9 +264,9 @@ static void collect(struct alloc_ids *table)
     table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
 }
 
-static struct serial *take_slot(struct alloc_ids *table)
+static struct alloc_id *take_slot(struct alloc_ids *table)
 {
-    struct serial *slot;
+    struct alloc_id *slot;
 
     if (!table->spare && table->drawn_count >= table->collect_at)
         collect(table);
@@ -277,9 +277,9 @@ static struct serial *take_slot(struct alloc_ids *table)
     return slot;
 }
 
-struct serial *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len)
+struct alloc_id *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len)
 {
-    struct serial *slot;
+    struct alloc_id *slot;
 
     pthread_mutex_lock(&table->lock);
     slot = take_slot(table);
@@ -295,7 +295,7 @@ struct serial *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len
     return slot;
 }
 
-void alloc_ids_end(struct serial *slot)
+void alloc_ids_end(struct alloc_id *slot)
 {
     store(&slot->number, 0);
 }
@@ -321,7 +321,7 @@ static void free_indexes(struct alloc_ids *table)
 void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_t base), void *arg)
 {
     free_indexes(table);
-    for (struct serial *slot = table->drawn; slot; slot = slot->next) {
+    for (struct alloc_id *slot = table->drawn; slot; slot = slot->next) {
         slot->indexed = false;
         if (!ended(slot))
             revoke(arg, slot->base);

@@ -25,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct serial {
-    struct serial *next; /* in one of the table's lists */
+struct alloc_id {
+    struct alloc_id *next; /* in one of the table's lists */
     bool indexed;
     _Atomic uint64_t number; /* the id; 0: the allocation has ended */
     _Atomic uint64_t base, len;
@@ -35,15 +35,15 @@ struct serial {
 struct alloc_ids_index;
 
 struct alloc_ids {
-    pthread_mutex_t lock; /* serializes writers; never held across a runtime call */
-    struct serial *drawn; /* callback outstanding, or it ran and the slot is not collected yet */
-    struct serial *spare; /* free slots */
+    pthread_mutex_t lock;   /* serializes writers; never held across a runtime call */
+    struct alloc_id *drawn; /* callback outstanding, or it ran and the slot is not collected yet */
+    struct alloc_id *spare; /* free slots */
     size_t drawn_count, collect_at;
     _Atomic uint64_t turn; /* the seqlock's counter: odd while a writer changes the index */
     _Atomic(struct alloc_ids_index *) index;
     _Atomic size_t count; /* entries in the index */
 };
-#define SERIALS_INITIALIZER                                                                        \
+#define ALLOC_IDS_INITIALIZER                                                                      \
     {                                                                                              \
         .lock = PTHREAD_MUTEX_INITIALIZER                                                          \
     }
@@ -53,16 +53,16 @@ struct alloc_ids {
 uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len);
 
 /* A slot with an id never used before; NULL: no memory. */
-struct serial *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len);
+struct alloc_id *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len);
 
 /* Publishes the slot, after the runtime accepted the callback. Returns the allocation's id: the
  * slot's, or the one that another thread published first. 0: the allocation has ended, or it
  * overlaps a live one (so one of the two is wrong), or there is no memory. */
-uint64_t alloc_ids_enter(struct alloc_ids *table, struct serial *slot);
+uint64_t alloc_ids_enter(struct alloc_ids *table, struct alloc_id *slot);
 
 /* Ends the slot: the callback ran, or the runtime refused it. The caller must not use the slot
  * afterwards. */
-void alloc_ids_end(struct serial *slot);
+void alloc_ids_end(struct alloc_id *slot);
 
 /* Forgets all allocations. Of the functions here, only alloc_ids_end() may run concurrently.
  * revoke deregisters the runtime's callbacks for base, if any remain. */

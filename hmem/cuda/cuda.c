@@ -93,7 +93,7 @@ static int read_device(struct hmem *self, int ordinal, struct cuda_device *out)
     return 0;
 }
 
-static int read_devices(struct hmem *self)
+static int list_devices(struct hmem *self)
 {
     unsigned result = self->api.device_count(&self->count);
     int rc = 0;
@@ -119,10 +119,10 @@ static int start(struct hmem *self)
                          remedy(result));
     if (self->api.driver_version(&self->version))
         self->version = 0;
-    return read_devices(self);
+    return list_devices(self);
 }
 
-static void close_cuda(struct hmem *self)
+static void cuda_close(struct hmem *self)
 {
     if (!self)
         return;
@@ -131,7 +131,7 @@ static void close_cuda(struct hmem *self)
     free(self);
 }
 
-static int open_cuda(struct hmem **out)
+static int cuda_open(struct hmem **out)
 {
     static const struct loader_symbol symbols[] = {CUDA_SYMBOLS};
     struct hmem *self = calloc(1, sizeof(*self));
@@ -145,7 +145,7 @@ static int open_cuda(struct hmem **out)
     if (!rc)
         rc = start(self);
     if (rc) {
-        close_cuda(self);
+        cuda_close(self);
         return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
     }
     *out = self;
@@ -187,8 +187,8 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
 const struct hmem_ops hmem_cuda_ops = {
     .iface = HMREG_IFACE_CUDA,
     .name = "cuda",
-    .open = open_cuda,
-    .close = close_cuda,
+    .open = cuda_open,
+    .close = cuda_close,
     .runtime = runtime,
     .device_count = device_count,
     .device = device,

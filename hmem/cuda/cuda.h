@@ -30,14 +30,14 @@ struct hmem {
     int count;
     struct cuda_device *devices; /* by ordinal */
     size_t page;                 /* the host's page size */
-    atomic_bool gone;            /* the runtime has shut down and must not be called again */
+    atomic_bool shut_down;       /* the runtime has shut down and must not be called again */
 };
 
 /* ---- calls of the driver (cuda_call.c) -------------------------------------------------- */
 
 /* Records the failure of a driver call: `code`, the driver's name for result and the formatted
- * text. If result means that the runtime has shut down, sets `gone`, records nothing and returns
- * -ESHUTDOWN. */
+ * text. If result means that the runtime has shut down, sets `shut_down`, records nothing and
+ * returns -ESHUTDOWN. */
 int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -60,9 +60,9 @@ enum cuda_sort {
     CUDA_RESERVED, /* reserved by CUDA, no memory mapped */
     CUDA_HOST,
     CUDA_MANAGED,
-    CUDA_PLAIN,   /* device memory of cuMemAlloc: one piece, exported as a whole */
+    CUDA_PLAIN,   /* device memory of cuMemAlloc: one segment, exported as a whole */
     CUDA_POOL,    /* device memory of a stream-ordered pool */
-    CUDA_VIRTUAL, /* device memory mapped into reserved addresses in one or more pieces */
+    CUDA_VIRTUAL, /* device memory mapped into reserved addresses in one or more segments */
 };
 
 /* The driver's description of one address. */
@@ -80,7 +80,7 @@ struct cuda_lookup {
 int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out);
 
 /* Memory that one call mapped or allocated: one segment of a range. */
-struct cuda_piece {
+struct cuda_segment {
     uint64_t base, size; /* size 0: the driver does not report it */
     uint64_t block;      /* id of the physical memory (virtual memory only), 0: none */
     bool has_prop;
@@ -88,34 +88,35 @@ struct cuda_piece {
     bool cpu;                     /* on the host, and the CPU was given access */
 };
 
-/* Describes the piece at addr. at: cuda_lookup()'s result for addr. prop: read its properties
+/* Describes the segment at addr. at: cuda_lookup()'s result for addr. prop: read its properties
  * too. */
-int cuda_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-               struct cuda_piece *out);
+int cuda_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
+                 struct cuda_segment *out);
 
 /* ---- ranges (cuda_span.c) --------------------------------------------------------------- */
 
 /* The driver's description of a range. */
-struct cuda_span {
+struct cuda_range {
     struct cuda_lookup first; /* at the range's start */
-    uint64_t base, end;       /* the allocation, or the mapped pieces under the range */
+    uint64_t base, end;       /* the allocation, or the mapped segments under the range */
     uint32_t segments;
     uint64_t identity;
-    struct cuda_piece piece; /* the first */
-    int device;              /* of the first piece that is on a device, -1: none */
-    bool mixed;              /* the pieces differ in device or properties */
-    bool on_host;            /* all pieces of virtual memory are on the host */
-    bool cpu;                /* the CPU has access to all pieces */
+    struct cuda_segment segment; /* the first */
+    int device;                  /* of the first segment that is on a device, -1: none */
+    bool mixed;                  /* the segments differ in device or properties */
+    bool on_host;                /* all segments of virtual memory are on the host */
+    bool cpu;                    /* the CPU has access to all segments */
 };
 
 /* prop: read the properties too. -HMEM_NOT_MINE, -ERANGE, -EIO, -ESHUTDOWN. */
-int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cuda_span *out);
+int cuda_lookup_range(struct hmem *self, uint64_t addr, size_t len, bool prop,
+                      struct cuda_range *out);
 
 /* ---- export (cuda_export.c) ------------------------------------------------------------- */
 
-/* Checks, without an export, whether one descriptor can cover the span: 0, or -EOPNOTSUPP, -EXDEV
+/* Checks, without an export, whether one descriptor can cover the range: 0, or -EOPNOTSUPP, -EXDEV
  * with the reason in *why. */
-int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why);
+int cuda_exportable(struct hmem *self, const struct cuda_range *range, struct hmreg_reason *why);
 
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                 struct hmreg_dmabuf *out);

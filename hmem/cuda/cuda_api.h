@@ -52,7 +52,7 @@ enum {
     CUDA_PTR_RANGE_SIZE = 12,
     CUDA_PTR_MAPPED = 13,
     CUDA_PTR_MEMPOOL = 17,
-    CUDA_PTR_MAPPING_SIZE = 18, /* of the one piece mapped at the address */
+    CUDA_PTR_MAPPING_SIZE = 18, /* of the one segment mapped at the address */
     CUDA_PTR_MAPPING_BASE = 19,
     CUDA_PTR_MEMORY_BLOCK_ID = 20, /* of the physical allocation */
 };

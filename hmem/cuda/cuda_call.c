@@ -26,7 +26,7 @@ int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, 
     va_list args;
 
     if (result == CUDA_DEINITIALIZED) {
-        atomic_store(&self->gone, true);
+        atomic_store(&self->shut_down, true);
         return -ESHUTDOWN;
     }
     if (self->api.error_name(result, &name))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Exports CUDA memory as a dmabuf. The driver exports whole host pages only, so the descriptor
- * covers the whole allocation (for virtual memory, the mapped pieces under the range), from the
+ * covers the whole allocation (for virtual memory, the mapped segments under the range), from the
  * page it begins in to the page it ends in. Allocations smaller than a page share a page with
  * their neighbours; the offset distinguishes them. Flags are 0: a descriptor with the PCIe mapping
  * flag registers through the ordinary verb and then fails in transfers.
@@ -23,30 +23,31 @@ static int refuse_version(struct hmem *self, struct hmreg_reason *why)
                         self->version / 1000, self->version % 1000 / 10);
 }
 
-static int refuse_device(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why)
+static int refuse_device(struct hmem *self, const struct cuda_range *range,
+                         struct hmreg_reason *why)
 {
-    if (span->device >= 0 && self->devices[span->device].integrated)
+    if (range->device >= 0 && self->devices[range->device].integrated)
         return hmreg_refuse(why, -EOPNOTSUPP, "integrated-device",
                             "CUDA device %d shares the host's memory and exports no dmabuf: "
                             "allocate what is to be registered with cuMemHostAlloc",
-                            span->device);
+                            range->device);
     return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
                         "CUDA device %d says it exports no dmabuf (attribute %d is 0): it needs "
                         "the driver's open kernel modules and hardware that can",
-                        span->device, CUDA_DEV_DMABUF);
+                        range->device, CUDA_DEV_DMABUF);
 }
 
-static int refuse_virtual(const struct cuda_span *span, struct hmreg_reason *why)
+static int refuse_virtual(const struct cuda_range *range, struct hmreg_reason *why)
 {
-    const struct cuda_memory_prop *prop = &span->piece.prop;
+    const struct cuda_memory_prop *prop = &range->segment.prop;
 
-    if (span->mixed)
+    if (range->mixed)
         return hmreg_refuse(why, -EXDEV, "mixed-segments",
-                            "the %u pieces of virtual memory under the range are not all of one "
+                            "the %u segments of virtual memory under the range are not all of one "
                             "device and of the same properties, so that one dmabuf cannot name "
                             "them",
-                            span->segments);
-    if (!span->piece.has_prop)
+                            range->segments);
+    if (!range->segment.has_prop)
         return 0;
     if (prop->location.type != CUDA_LOCATION_DEVICE)
         return hmreg_refuse(why, -EOPNOTSUPP, "host-memory",
@@ -58,9 +59,9 @@ static int refuse_virtual(const struct cuda_span *span, struct hmreg_reason *why
     return 0;
 }
 
-int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmreg_reason *why)
+int cuda_exportable(struct hmem *self, const struct cuda_range *range, struct hmreg_reason *why)
 {
-    switch (span->first.sort) {
+    switch (range->first.sort) {
     case CUDA_HOST:
         return hmreg_refuse(why, -EOPNOTSUPP, "host-memory",
                             "pinned host memory is registered by its address, not by a dmabuf");
@@ -70,18 +71,18 @@ int cuda_exportable(struct hmem *self, const struct cuda_span *span, struct hmre
     default:
         break;
     }
-    if (span->first.sort == CUDA_VIRTUAL && refuse_virtual(span, why))
+    if (range->first.sort == CUDA_VIRTUAL && refuse_virtual(range, why))
         return why->code;
     if (!self->api.range_handle)
         return refuse_version(self, why);
-    if (span->device < 0 || !self->devices[span->device].info.dmabuf)
-        return refuse_device(self, span, why);
+    if (range->device < 0 || !self->devices[range->device].info.dmabuf)
+        return refuse_device(self, range, why);
     return 0;
 }
 
 /* ---- the descriptor --------------------------------------------------------------------- */
 
-/* Translates the driver's refusal. With several pieces it may mean that one descriptor cannot
+/* Translates the driver's refusal. With several segments it may mean that one descriptor cannot
  * cover them, whichever of the two results the driver returns. */
 static int handle_errno(unsigned result, uint32_t segments)
 {
@@ -90,23 +91,23 @@ static int handle_errno(unsigned result, uint32_t segments)
     return segments > 1 ? -EXDEV : -EOPNOTSUPP;
 }
 
-static const char *handle_remedy(const struct cuda_span *span)
+static const char *handle_remedy(const struct cuda_range *range)
 {
-    if (span->first.sort == CUDA_POOL)
+    if (range->first.sort == CUDA_POOL)
         return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
                "cuMemCreate";
-    if (span->first.sort == CUDA_VIRTUAL)
+    if (range->first.sort == CUDA_VIRTUAL)
         return "";
     return "; memory imported by IPC is exported by the process that allocated it";
 }
 
-static int fail_handle(struct hmem *self, const struct cuda_span *span, unsigned result)
+static int fail_handle(struct hmem *self, const struct cuda_range *range, unsigned result)
 {
-    return cuda_fail(self, handle_errno(result, span->segments), result,
+    return cuda_fail(self, handle_errno(result, range->segments), result,
                      "CUDA device %d gives no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
                      " (%u segment%s)%s",
-                     span->device, span->end - span->base, span->base, span->segments,
-                     span->segments == 1 ? "" : "s", handle_remedy(span));
+                     range->device, range->end - range->base, range->base, range->segments,
+                     range->segments == 1 ? "" : "s", handle_remedy(range));
 }
 
 /* Exports [base, end), both page-aligned. Only some drivers need a context for it. */
@@ -147,17 +148,17 @@ static int make_private(int fd)
     return 0;
 }
 
-static int export_span(struct hmem *self, uint64_t addr, size_t len, const struct cuda_span *span,
-                       struct hmreg_dmabuf *out)
+static int export_range(struct hmem *self, uint64_t addr, size_t len,
+                        const struct cuda_range *range, struct hmreg_dmabuf *out)
 {
-    uint64_t base = span->base & ~(uint64_t)(self->page - 1);
-    uint64_t end = (span->end + self->page - 1) & ~(uint64_t)(self->page - 1);
+    uint64_t base = range->base & ~(uint64_t)(self->page - 1);
+    uint64_t end = (range->end + self->page - 1) & ~(uint64_t)(self->page - 1);
     int fd = -1;
-    unsigned result = handle_for(self, &span->first, base, end, &fd);
+    unsigned result = handle_for(self, &range->first, base, end, &fd);
     int rc;
 
     if (result)
-        return fail_handle(self, span, result);
+        return fail_handle(self, range, result);
     if (fd < 0)
         return hmreg_fail(-EPROTO, "CUDA reports success and gives no dmabuf descriptor");
     rc = check_size(fd, addr - base + len);
@@ -175,14 +176,14 @@ int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_
                 struct hmreg_dmabuf *out)
 {
     struct hmreg_reason why = {0};
-    struct cuda_span span;
-    int rc = cuda_span(self, addr, len, true, &span);
+    struct cuda_range found;
+    int rc = cuda_lookup_range(self, addr, len, true, &found);
 
     if (rc == -HMEM_NOT_MINE)
         return hmreg_fail(-EFAULT, "CUDA no longer knows %#" PRIx64 ": the memory was freed", addr);
-    if (!rc && cuda_exportable(self, &span, &why))
+    if (!rc && cuda_exportable(self, &found, &why))
         return hmreg_fail(why.code, "%s", why.text);
     if (!rc)
-        rc = export_span(self, addr, len, &span, out);
+        rc = export_range(self, addr, len, &found, out);
     return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
 }

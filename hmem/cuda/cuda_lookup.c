@@ -5,7 +5,7 @@
  * One batch query answers most questions; it needs no context and zeroes unknown attributes.
  * Plain device memory has a context. Device memory without one comes from a pool or is mapped into
  * reserved addresses; for the latter, RANGE_START and RANGE_SIZE describe the reservation, and only
- * the MAPPING attributes or cuMemGetAddressRange describe the mapped piece. cuMemGetAddressRange
+ * the MAPPING attributes or cuMemGetAddressRange describe the mapped segment. cuMemGetAddressRange
  * needs a current context, so it is tried second.
  */
 #include "hmem/cuda/cuda.h"
@@ -140,7 +140,7 @@ int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out)
     unsigned result;
     int rc = 0;
 
-    if (atomic_load(&self->gone))
+    if (atomic_load(&self->shut_down))
         return -ESHUTDOWN;
     result = ask(self, addr, &found);
     if (result && !says_unknown(result))
@@ -161,7 +161,7 @@ int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out)
     return 0;
 }
 
-/* ---- pieces ----------------------------------------------------------------------------- */
+/* ---- segments ----------------------------------------------------------------------------- */
 
 static bool lies_in(uint64_t addr, uint64_t base, uint64_t size)
 {
@@ -171,7 +171,7 @@ static bool lies_in(uint64_t addr, uint64_t base, uint64_t size)
 /* Tries the caller's current context first, whichever its device; then makes the memory's context
  * current, or its device's primary context if that is active. */
 static unsigned address_range(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
-                              struct cuda_piece *out)
+                              struct cuda_segment *out)
 {
     unsigned long long base = 0;
     size_t size = 0;
@@ -191,7 +191,7 @@ static unsigned address_range(struct hmem *self, uint64_t addr, const struct cud
     return result;
 }
 
-static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_piece *out)
+static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_segment *out)
 {
     unsigned long long base = 0;
     size_t size = 0;
@@ -214,7 +214,7 @@ static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_p
 }
 
 /* Reads the properties that the memory at addr was created with. Imported memory has none. */
-static int read_prop(struct hmem *self, uint64_t addr, struct cuda_piece *out)
+static int read_prop(struct hmem *self, uint64_t addr, struct cuda_segment *out)
 {
     unsigned long long handle;
     unsigned result;
@@ -232,8 +232,8 @@ static int read_prop(struct hmem *self, uint64_t addr, struct cuda_piece *out)
     return 0;
 }
 
-static int virtual_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-                         struct cuda_piece *out)
+static int virtual_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
+                           bool prop, struct cuda_segment *out)
 {
     unsigned long long block = 0;
     unsigned result = mapping(self, addr, out);
@@ -251,8 +251,8 @@ static int virtual_piece(struct hmem *self, uint64_t addr, const struct cuda_loo
 }
 
 /* Memory in one piece. Its size stays 0 if the query needs a context and none is available. */
-static int whole_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
-                       struct cuda_piece *out)
+static int whole_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
+                         struct cuda_segment *out)
 {
     unsigned result;
 
@@ -269,12 +269,12 @@ static int whole_piece(struct hmem *self, uint64_t addr, const struct cuda_looku
     return 0;
 }
 
-int cuda_piece(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-               struct cuda_piece *out)
+int cuda_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
+                 struct cuda_segment *out)
 {
-    struct cuda_piece found = {0};
-    int rc = at->sort == CUDA_VIRTUAL ? virtual_piece(self, addr, at, prop, &found)
-                                      : whole_piece(self, addr, at, &found);
+    struct cuda_segment found = {0};
+    int rc = at->sort == CUDA_VIRTUAL ? virtual_segment(self, addr, at, prop, &found)
+                                      : whole_segment(self, addr, at, &found);
 
     if (rc)
         return rc;

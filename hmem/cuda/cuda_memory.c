@@ -114,7 +114,7 @@ static int alloc_on(struct hmem *self, int device, enum hmreg_mem_kind kind, siz
     void *made = NULL;
     unsigned result;
 
-    if (atomic_load(&self->gone))
+    if (atomic_load(&self->shut_down))
         return -ESHUTDOWN;
     result = cuda_enter(self, NULL, device, true, &guard);
     if (result)

@@ -3,11 +3,11 @@
  * Queries the CUDA driver about a range of addresses.
  *
  * The buffer id, which is never reused, identifies memory in one piece. Virtual memory is walked
- * piece by piece: the application may unmap a piece and map another at the same addresses, and
- * CUDA does not document whether that changes the buffer id. So its identity is a hash of the
- * buffer id, the bounds and the physical memory's id of every piece under the range. With a driver
- * that reports no ids of physical memory, virtual memory has no identity: handles cannot serve,
- * since freed ones are reused.
+ * segment by segment: the application may unmap a segment and map another at the same addresses,
+ * and CUDA does not document whether that changes the buffer id. So its identity is a hash of the
+ * buffer id, the bounds and the physical memory's id of every segment under the range. With a
+ * driver that reports no ids of physical memory, virtual memory has no identity: handles cannot
+ * serve, since freed ones are reused.
  */
 #include "hmem/cuda/cuda.h"
 
@@ -26,9 +26,9 @@ static uint64_t spread(uint64_t x)
 
 /* Buffer ids count up from 1, so the top bit distinguishes the two kinds of identity. */
 static uint64_t blend(uint64_t identity, const struct cuda_lookup *at,
-                      const struct cuda_piece *piece)
+                      const struct cuda_segment *segment)
 {
-    const uint64_t parts[] = {at->id, piece->block, piece->base, piece->size};
+    const uint64_t parts[] = {at->id, segment->block, segment->base, segment->size};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         identity = spread(identity + parts[i] + 0x9e3779b97f4a7c15);
@@ -58,26 +58,26 @@ static int check_tail(struct hmem *self, uint64_t addr, size_t len, const struct
                        "the last byte is not of the allocation of the first");
 }
 
-static int span_whole(struct hmem *self, uint64_t addr, size_t len, struct cuda_span *span)
+static int range_whole(struct hmem *self, uint64_t addr, size_t len, struct cuda_range *range)
 {
-    int rc = cuda_piece(self, addr, &span->first, false, &span->piece);
+    int rc = cuda_segment(self, addr, &range->first, false, &range->segment);
 
     if (rc)
         return rc;
-    span->base = addr;
-    span->end = addr + len;
-    span->segments = 1;
-    span->identity = span->first.id;
-    if (!span->piece.size)
-        return check_tail(self, addr, len, &span->first);
-    span->base = span->piece.base;
-    span->end = span->piece.base + span->piece.size;
-    if (span->end - addr < len)
-        return fail_leaves(addr, len, span->end, "the allocation ends there");
+    range->base = addr;
+    range->end = addr + len;
+    range->segments = 1;
+    range->identity = range->first.id;
+    if (!range->segment.size)
+        return check_tail(self, addr, len, &range->first);
+    range->base = range->segment.base;
+    range->end = range->segment.base + range->segment.size;
+    if (range->end - addr < len)
+        return fail_leaves(addr, len, range->end, "the allocation ends there");
     return 0;
 }
 
-static bool same_make(const struct cuda_piece *a, const struct cuda_piece *b)
+static bool same_make(const struct cuda_segment *a, const struct cuda_segment *b)
 {
     const struct cuda_memory_prop *x = &a->prop, *y = &b->prop;
 
@@ -86,54 +86,55 @@ static bool same_make(const struct cuda_piece *a, const struct cuda_piece *b)
            x->compression == y->compression && x->gpudirect == y->gpudirect && x->usage == y->usage;
 }
 
-static void span_add(struct cuda_span *span, const struct cuda_lookup *at,
-                     const struct cuda_piece *piece)
+static void range_add(struct cuda_range *range, const struct cuda_lookup *at,
+                      const struct cuda_segment *segment)
 {
-    bool named = piece->block && (!span->segments || span->identity);
+    bool named = segment->block && (!range->segments || range->identity);
 
-    if (!span->segments++) {
-        span->base = piece->base;
-        span->piece = *piece;
-        span->on_host = true;
-        span->cpu = true;
+    if (!range->segments++) {
+        range->base = segment->base;
+        range->segment = *segment;
+        range->on_host = true;
+        range->cpu = true;
     }
-    if (span->device < 0)
-        span->device = at->device;
-    span->on_host &= piece->has_prop && piece->prop.location.type != CUDA_LOCATION_DEVICE;
-    span->cpu &= piece->cpu;
-    if (at->device != span->first.device || !same_make(piece, &span->piece))
-        span->mixed = true;
-    span->end = piece->base + piece->size;
-    span->identity = named ? blend(span->identity, at, piece) : 0;
+    if (range->device < 0)
+        range->device = at->device;
+    range->on_host &= segment->has_prop && segment->prop.location.type != CUDA_LOCATION_DEVICE;
+    range->cpu &= segment->cpu;
+    if (at->device != range->first.device || !same_make(segment, &range->segment))
+        range->mixed = true;
+    range->end = segment->base + segment->size;
+    range->identity = named ? blend(range->identity, at, segment) : 0;
 }
 
 /* Reservations may be adjacent; a range that spans two of them spans two allocations (-ERANGE). */
-static int span_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop,
-                        struct cuda_span *span)
+static int range_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop,
+                         struct cuda_range *range)
 {
-    struct cuda_lookup at = span->first;
-    struct cuda_piece piece;
+    struct cuda_lookup at = range->first;
+    struct cuda_segment segment;
     int rc = 0;
 
-    for (uint64_t next = addr; next < addr + len; next = span->end) {
+    for (uint64_t next = addr; next < addr + len; next = range->end) {
         if (next != addr)
             rc = cuda_lookup(self, next, &at);
-        if (!rc && (at.sort != CUDA_VIRTUAL || at.start != span->first.start))
+        if (!rc && (at.sort != CUDA_VIRTUAL || at.start != range->first.start))
             rc = fail_leaves(addr, len, next, "nothing is mapped there");
         if (!rc)
-            rc = cuda_piece(self, next, &at, prop, &piece);
-        if (!rc && !piece.size)
+            rc = cuda_segment(self, next, &at, prop, &segment);
+        if (!rc && !segment.size)
             rc = hmreg_fail(-EIO, "CUDA says the memory mapped at %#" PRIx64 " has no size", next);
         if (rc)
             return rc;
-        span_add(span, &at, &piece);
+        range_add(range, &at, &segment);
     }
     return 0;
 }
 
-int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cuda_span *out)
+int cuda_lookup_range(struct hmem *self, uint64_t addr, size_t len, bool prop,
+                      struct cuda_range *out)
 {
-    struct cuda_span found = {0};
+    struct cuda_range found = {0};
     int rc = cuda_lookup(self, addr, &found.first);
 
     if (rc)
@@ -146,10 +147,10 @@ int cuda_span(struct hmem *self, uint64_t addr, size_t len, bool prop, struct cu
         return hmreg_fail(-EFAULT, "%#" PRIx64 " is a reserved address of CUDA without memory",
                           addr);
     case CUDA_VIRTUAL:
-        rc = span_virtual(self, addr, len, prop, &found);
+        rc = range_virtual(self, addr, len, prop, &found);
         break;
     default:
-        rc = span_whole(self, addr, len, &found);
+        rc = range_whole(self, addr, len, &found);
         break;
     }
     if (!rc)

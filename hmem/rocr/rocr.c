@@ -140,7 +140,7 @@ static int load(struct hmem **out)
     return 0;
 }
 
-static int open_rocr(struct hmem **out)
+static int rocr_open(struct hmem **out)
 {
     struct hmem *self = NULL;
     int rc = check_process();
@@ -150,7 +150,7 @@ static int open_rocr(struct hmem **out)
         return rc;
     read_version(self);
     read_dmabuf_support(self);
-    rc = rocr_find_agents(self);
+    rc = rocr_list_devices(self);
     if (rc) {
         self->api.shut_down();
         release(self);
@@ -164,15 +164,15 @@ static int open_rocr(struct hmem **out)
     return 0;
 }
 
-static void close_rocr(struct hmem *self)
+static void rocr_close(struct hmem *self)
 {
     pthread_mutex_lock(&users_lock);
     if (!--users) {
-        rocr_forget_allocations(self);
+        rocr_forget(self);
         users_process = 0;
     }
     pthread_mutex_unlock(&users_lock);
-    if (!self->gone)
+    if (!self->shut_down)
         self->api.shut_down();
     release(self);
 }
@@ -195,14 +195,14 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
 const struct hmem_ops hmem_rocr_ops = {
     .iface = HMREG_IFACE_ROCR,
     .name = "rocr",
-    .open = open_rocr,
-    .close = close_rocr,
+    .open = rocr_open,
+    .close = rocr_close,
     .runtime = runtime,
     .device_count = device_count,
     .device = device,
     .resolve = rocr_resolve,
     .identity = rocr_identity,
-    .export_dmabuf = rocr_export_dmabuf,
+    .export_dmabuf = rocr_export,
     .copy = rocr_copy,
     .alloc = rocr_alloc,
     .free = rocr_free,

@@ -61,7 +61,7 @@ struct hmem {
     size_t agent_count;
     int devices;
     bool dmabuf;
-    _Atomic bool gone; /* the runtime has shut down and must not be called again */
+    _Atomic bool shut_down; /* the runtime has shut down and must not be called again */
 };
 
 static inline uint64_t rocr_address(const void *ptr)
@@ -75,12 +75,12 @@ static inline uint64_t rocr_address(const void *ptr)
 int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Records and returns the error for a call not made because the runtime has shut down. */
-int rocr_fail_gone(void);
+int rocr_fail_shut_down(void);
 
 /* ---- agents (rocr_agents.c) ----------------------------------------------------------- */
 
 /* Lists the agents with their pools, describes the GPUs. -ENODEV: no GPU. -EIO. */
-int rocr_find_agents(struct hmem *self);
+int rocr_list_devices(struct hmem *self);
 /* NULL: no such agent. */
 const struct rocr_agent *rocr_agent(const struct hmem *self, hsa_agent_t id);
 const struct rocr_agent *rocr_gpu(const struct hmem *self, int device);
@@ -92,16 +92,16 @@ const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_typ
 
 /* Retains the physical memory of the mapping that begins at start; the caller releases it with
  * api.vmem_release. */
-bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out);
+bool rocr_virtual_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out);
 /* Writes the bounds of the mapping at addr, which the runtime does not report, into its answer
  * *info. -EOPNOTSUPP: the bounds cannot be found. -EIO. */
-int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
+int rocr_virtual_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info);
 /* Is memory mapped at an address that an older runtime reports as only reserved? */
-bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr);
+bool rocr_virtual_is_mapped(struct hmem *self, uint64_t addr);
 /* Describes the mapping that begins exactly at start. False: none does. */
-bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info);
+bool rocr_virtual_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info);
 /* Does the CPU have access to the mapping at addr? */
-bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu);
+bool rocr_virtual_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu);
 
 /* ---- one address (rocr_lookup.c) -------------------------------------------------------- */
 
@@ -115,20 +115,20 @@ uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *inf
 /* The CPU address of an address in locked memory. */
 uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr);
 /* The agent, CPU or GPU, that owns the memory. -EIO, -HMEM_NOT_MINE. */
-int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
-                    const struct rocr_agent **out);
+int rocr_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
+               const struct rocr_agent **out);
 /* The agents that can access addr; the caller frees *agents. -EIO, -HMEM_NOT_MINE. */
 int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count);
 
 /* ---- operations of hmem.h (rocr_export.c, rocr_resolve.c, rocr_memory.c) ------------------ */
 
-int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                       struct hmreg_dmabuf *out);
+int rocr_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                struct hmreg_dmabuf *out);
 
 int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
 int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 /* Deregisters all deallocation callbacks. Called when the last user in this process closes. */
-void rocr_forget_allocations(struct hmem *self);
+void rocr_forget(struct hmem *self);
 
 int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
 int rocr_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);

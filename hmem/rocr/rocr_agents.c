@@ -150,7 +150,7 @@ static void describe_gpu(struct hmem *self, struct rocr_agent *gpu)
     gpu->cpu_access = cpu_reaches(self, gpu);
 }
 
-int rocr_find_agents(struct hmem *self)
+int rocr_list_devices(struct hmem *self)
 {
     hsa_status_t status = self->api.iterate_agents(add_agent, self);
 

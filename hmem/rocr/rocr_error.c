@@ -19,15 +19,15 @@ int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *form
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (status == HSA_STATUS_ERROR_NOT_INITIALIZED)
-        self->gone = true;
-    if (self->gone)
-        return rocr_fail_gone();
+        self->shut_down = true;
+    if (self->shut_down)
+        return rocr_fail_shut_down();
     if (self->api.status_string(status, &words) != HSA_STATUS_SUCCESS)
         words = NULL;
     return hmreg_fail_vendor(code, "rocr", status, words, "%s", text);
 }
 
-int rocr_fail_gone(void)
+int rocr_fail_shut_down(void)
 {
     return hmreg_fail_vendor(-ENODEV, "rocr", HSA_STATUS_ERROR_NOT_INITIALIZED,
                              "HSA_STATUS_ERROR_NOT_INITIALIZED", "the ROCm runtime has shut down");

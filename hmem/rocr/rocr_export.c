@@ -105,7 +105,7 @@ static int export_handle(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_h
     hsa_status_t status;
     int fd = -1;
 
-    if (!rocr_vmem_retain(self, start, handle))
+    if (!rocr_virtual_retain(self, start, handle))
         return hmreg_fail(-EFAULT, "the memory mapped at %#" PRIx64 " was unmapped", start);
     status = self->api.vmem_export(&fd, *handle, 0);
     self->api.vmem_release(*handle);
@@ -129,11 +129,11 @@ static bool is_still(struct hmem *self, const struct rocr_pointer_info *info,
     struct rocr_pointer_info now;
     hsa_amd_vmem_alloc_handle_t handle;
 
-    if (!rocr_vmem_retain(self, rocr_address(info->agent_base), &handle))
+    if (!rocr_virtual_retain(self, rocr_address(info->agent_base), &handle))
         return false;
     self->api.vmem_release(handle);
     return handle.handle == exported.handle &&
-           rocr_vmem_begins(self, rocr_address(info->agent_base), &now) && now.len == info->len;
+           rocr_virtual_begins(self, rocr_address(info->agent_base), &now) && now.len == info->len;
 }
 
 static int export_mapped(struct hmem *self, uint64_t addr, size_t len,
@@ -178,13 +178,13 @@ static int find_exportable(struct hmem *self, uint64_t addr, const struct hmem_r
                                        "which is registered by its address");
     rc = rocr_lookup(self, addr, info);
     if (rc == -HMEM_NOT_MINE)
-        return self->gone ? rocr_fail_gone()
-                          : hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed", addr);
+        return self->shut_down ? rocr_fail_shut_down()
+                               : hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed", addr);
     return rc;
 }
 
-int rocr_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                       struct hmreg_dmabuf *out)
+int rocr_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                struct hmreg_dmabuf *out)
 {
     struct rocr_pointer_info info;
     int rc = find_exportable(self, addr, range, &info);

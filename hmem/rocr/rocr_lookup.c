@@ -13,7 +13,7 @@
 static int check_answer(struct hmem *self, hsa_status_t status, uint64_t addr)
 {
     if (status == HSA_STATUS_ERROR_NOT_INITIALIZED) {
-        self->gone = true;
+        self->shut_down = true;
         return -HMEM_NOT_MINE;
     }
     if (status)
@@ -24,7 +24,7 @@ static int check_answer(struct hmem *self, hsa_status_t status, uint64_t addr)
 static int ask(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
 {
     *info = (struct rocr_pointer_info){.size = sizeof(*info)};
-    if (self->gone)
+    if (self->shut_down)
         return -HMEM_NOT_MINE;
     return check_answer(
         self, self->api.pointer_info((void *)(uintptr_t)addr, info, NULL, NULL, NULL), addr);
@@ -46,7 +46,7 @@ int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info
         return -HMEM_NOT_MINE;
     case ROCR_POINTER_RESERVED:
         /* Checked first: runtimes that report mappings as reserved (6.1) leave `registered` 0. */
-        if (rocr_vmem_is_mapped(self, addr))
+        if (rocr_virtual_is_mapped(self, addr))
             return hmreg_fail(-EOPNOTSUPP,
                               "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
                               "tells nothing about its mapping; a newer one does",
@@ -56,7 +56,7 @@ int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info
         return hmreg_fail(
             -EFAULT, "nothing is mapped at %#" PRIx64 ": ROCm only reserved the address", addr);
     case ROCR_POINTER_VMEM:
-        return rocr_vmem_bounds(self, addr, info);
+        return rocr_virtual_bounds(self, addr, info);
     }
     return hmreg_fail(-EIO, "ROCm says that %#" PRIx64 " is of type %u, which is unknown here",
                       addr, info->type);
@@ -106,8 +106,8 @@ static int find_stand_in(struct hmem *self, uint64_t addr, const struct rocr_age
     return 0;
 }
 
-int rocr_find_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
-                    const struct rocr_agent **out)
+int rocr_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
+               const struct rocr_agent **out)
 {
     const struct rocr_agent *owner = rocr_agent(self, info->owner);
 
@@ -141,8 +141,8 @@ uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *inf
     if (info->type == ROCR_POINTER_LOCKED)
         return rocr_host_address(info, addr);
     if (info->type == ROCR_POINTER_VMEM)
-        return owner->type == HSA_DEVICE_TYPE_CPU && rocr_vmem_cpu_may(self, addr, owner) ? addr
-                                                                                          : 0;
+        return owner->type == HSA_DEVICE_TYPE_CPU && rocr_virtual_cpu_may(self, addr, owner) ? addr
+                                                                                             : 0;
     if (owner->type == HSA_DEVICE_TYPE_CPU)
         return addr;
     return info->type == ROCR_POINTER_HSA && owner->cpu_access ? addr : 0;

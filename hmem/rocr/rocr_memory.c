@@ -21,16 +21,16 @@ struct side {
     size_t room;                  /* bytes to the end of a mapping, which a copy may not cross */
 };
 
-static int look_at_side(struct hmem *self, uint64_t addr, struct side *out)
+static int side_at(struct hmem *self, uint64_t addr, struct side *out)
 {
     const struct rocr_agent *owner = NULL;
     struct rocr_pointer_info info;
     int rc = rocr_lookup(self, addr, &info);
 
     *out = (struct side){.addr = addr, .room = SIZE_MAX};
-    if (rc == -HMEM_NOT_MINE && !self->gone)
+    if (rc == -HMEM_NOT_MINE && !self->shut_down)
         return 0;
-    rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
+    rc = rc ? rc : rocr_owner(self, addr, &info, &owner);
     if (rc)
         return rc;
     if (info.type == ROCR_POINTER_LOCKED)
@@ -101,13 +101,13 @@ static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len)
 {
     struct side to, from;
     bool bad_to = false, bad_from = false;
-    int rc = look_at_side(self, dst, &to);
+    int rc = side_at(self, dst, &to);
 
-    rc = rc ? rc : look_at_side(self, src, &from);
+    rc = rc ? rc : side_at(self, src, &from);
     rc = rc ? rc : is_unreachable(self, &to, from.gpu, &bad_to);
     rc = rc ? rc : is_unreachable(self, &from, to.gpu, &bad_from);
     if (rc)
-        return rc == -HMEM_NOT_MINE ? rocr_fail_gone() : rc;
+        return rc == -HMEM_NOT_MINE ? rocr_fail_shut_down() : rc;
     *len = *len < to.room ? *len : to.room;
     *len = *len < from.room ? *len : from.room;
     return bad_to || bad_from ? copy_bounced(self, to.addr, from.addr, *len)
@@ -166,8 +166,8 @@ int rocr_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t le
     void *made = NULL;
     int rc;
 
-    if (self->gone)
-        return rocr_fail_gone();
+    if (self->shut_down)
+        return rocr_fail_shut_down();
     switch (kind) {
     case HMREG_MEM_DEVICE:
         return allocate(self, rocr_gpu(self, index), len, out);
@@ -193,8 +193,8 @@ int rocr_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 {
     hsa_status_t status;
 
-    if (self->gone)
-        return rocr_fail_gone();
+    if (self->shut_down)
+        return rocr_fail_shut_down();
     status = self->api.pool_free(addr);
     if (status)
         return rocr_fail(self, status == HSA_STATUS_ERROR_INVALID_ALLOCATION ? -EFAULT : -EIO,

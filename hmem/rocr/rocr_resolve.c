@@ -18,7 +18,7 @@
 #include <inttypes.h>
 
 /* One per process, like the runtime: deregistering a callback removes it for every user. */
-static struct alloc_ids allocations = SERIALS_INITIALIZER;
+static struct alloc_ids allocations = ALLOC_IDS_INITIALIZER;
 
 /* ---- identity ------------------------------------------------------------------------ */
 
@@ -39,9 +39,9 @@ static bool is_still(struct hmem *self, const struct rocr_pointer_info *before)
 /* Draws an id for a new allocation. The runtime attaches the callback to whatever allocation is at
  * the base at that moment, so a query afterwards checks that it is still the same one. If not, the
  * slot is not entered, and is collected after its callback has run. */
-static uint64_t number_allocation(struct hmem *self, const struct rocr_pointer_info *info)
+static uint64_t draw_id(struct hmem *self, const struct rocr_pointer_info *info)
 {
-    struct serial *slot = alloc_ids_draw(&allocations, rocr_address(info->agent_base), info->len);
+    struct alloc_id *slot = alloc_ids_draw(&allocations, rocr_address(info->agent_base), info->len);
 
     if (!slot)
         return 0;
@@ -52,8 +52,8 @@ static uint64_t number_allocation(struct hmem *self, const struct rocr_pointer_i
     return is_still(self, info) ? alloc_ids_enter(&allocations, slot) : 0;
 }
 
-static uint64_t number_of(struct hmem *self, const struct rocr_pointer_info *info, uint64_t addr,
-                          size_t len)
+static uint64_t id_of(struct hmem *self, const struct rocr_pointer_info *info, uint64_t addr,
+                      size_t len)
 {
     uint64_t number;
 
@@ -61,20 +61,20 @@ static uint64_t number_of(struct hmem *self, const struct rocr_pointer_info *inf
     if (info->type != ROCR_POINTER_HSA)
         return 0;
     number = alloc_ids_find(&allocations, addr, len);
-    return number ? number : number_allocation(self, info);
+    return number ? number : draw_id(self, info);
 }
 
-static void withdraw(void *self, uint64_t base)
+static void revoke(void *self, uint64_t base)
 {
     struct hmem *runtime = self;
 
-    if (!runtime->gone)
+    if (!runtime->shut_down)
         runtime->api.deregister_callback((void *)(uintptr_t)base, on_end);
 }
 
-void rocr_forget_allocations(struct hmem *self)
+void rocr_forget(struct hmem *self)
 {
-    alloc_ids_forget(&allocations, withdraw, self);
+    alloc_ids_forget(&allocations, revoke, self);
 }
 
 /* ---- resolve ------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static void walk_mappings(struct hmem *self, struct hmem_range *range, uint64_t 
     struct rocr_pointer_info next;
     uint64_t end = range->alloc_base + range->alloc_len;
 
-    while (addr + len > end && rocr_vmem_begins(self, end, &next)) {
+    while (addr + len > end && rocr_virtual_begins(self, end, &next)) {
         const struct rocr_agent *agent = rocr_agent(self, next.owner);
 
         if (agent && agent->type == HSA_DEVICE_TYPE_GPU && (*owner)->type != agent->type)
@@ -123,7 +123,7 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
     struct rocr_pointer_info info;
     int rc = rocr_lookup(self, addr, &info);
 
-    rc = rc ? rc : rocr_find_owner(self, addr, &info, &owner);
+    rc = rc ? rc : rocr_owner(self, addr, &info, &owner);
     if (rc)
         return rc;
     range.alloc_base = rocr_base_of(&info, addr);
@@ -141,7 +141,7 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
                                ? self->api.vmem_export && range.segments == 1
                                : self->dmabuf && info.type == ROCR_POINTER_HSA;
     }
-    range.identity = number_of(self, &info, addr, len);
+    range.identity = id_of(self, &info, addr, len);
     *out = range;
     return 0;
 }
@@ -150,7 +150,7 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
 int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
     struct hmem_range range;
-    uint64_t number = self->gone ? 0 : alloc_ids_find(&allocations, addr, len);
+    uint64_t number = self->shut_down ? 0 : alloc_ids_find(&allocations, addr, len);
     int rc = number ? 0 : rocr_resolve(self, addr, len, &range);
 
     if (rc)

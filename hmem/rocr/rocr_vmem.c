@@ -21,19 +21,19 @@
 #define LARGE_PAGE  (2ull << 20)
 #define SMALL_PAGES 16384 /* tried at most: 64 MiB */
 
-bool rocr_vmem_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
+bool rocr_virtual_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
 {
     return self->api.vmem_retain && self->api.vmem_release &&
            !self->api.vmem_retain(out, (void *)(uintptr_t)start);
 }
 
-bool rocr_vmem_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info)
+bool rocr_virtual_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info)
 {
     struct rocr_pointer_info found = {.size = sizeof(found)};
     hsa_amd_vmem_alloc_handle_t handle;
     bool good;
 
-    if (!rocr_vmem_retain(self, start, &handle))
+    if (!rocr_virtual_retain(self, start, &handle))
         return false;
     good = !self->api.pointer_info((void *)(uintptr_t)start, &found, NULL, NULL, NULL) &&
            found.type == ROCR_POINTER_VMEM && found.len;
@@ -51,7 +51,7 @@ static bool reaches(struct hmem *self, uint64_t start, uint64_t addr,
 {
     struct rocr_pointer_info found;
 
-    if (!rocr_vmem_begins(self, start, &found) || addr - start >= found.len)
+    if (!rocr_virtual_begins(self, start, &found) || addr - start >= found.len)
         return false;
     *info = found;
     return true;
@@ -73,7 +73,7 @@ static bool search(struct hmem *self, uint64_t addr, size_t len, uint64_t step, 
     return false;
 }
 
-int rocr_vmem_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
+int rocr_virtual_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     size_t len = info->len;
@@ -96,14 +96,14 @@ static bool agent_may(struct hmem *self, uint64_t addr, const struct rocr_agent 
            !self->api.vmem_access((void *)(uintptr_t)addr, out, agent->id);
 }
 
-bool rocr_vmem_is_mapped(struct hmem *self, uint64_t addr)
+bool rocr_virtual_is_mapped(struct hmem *self, uint64_t addr)
 {
     hsa_access_permission_t access;
 
     return agent_may(self, addr, rocr_next_agent(self, HSA_DEVICE_TYPE_GPU, NULL), &access);
 }
 
-bool rocr_vmem_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu)
+bool rocr_virtual_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu)
 {
     hsa_access_permission_t access;
 

@@ -17,7 +17,7 @@ struct sub_allocations {
     void *parts; /* NULL: not requested */
 };
 
-static int device_index(struct hmem *self, const struct ze_found *found, int *out)
+static int device_index(struct hmem *self, const struct ze_lookup *found, int *out)
 {
     int index = found->device ? ze_device_index(self, found->driver, found->device) : -1;
 
@@ -31,15 +31,15 @@ static int device_index(struct hmem *self, const struct ze_found *found, int *ou
 
 /* The number of mappings; or the number of tiles that device memory spans, each with a separate
  * handle. 1 if the driver does not report it; export then checks the descriptor's size. */
-static uint32_t segments(struct hmem *self, const struct ze_found *found)
+static uint32_t count_segments(struct hmem *self, const struct ze_lookup *found)
 {
     uint32_t count = 0;
     struct sub_allocations parts = {.stype = STYPE_SUB_ALLOCATIONS, .count = &count};
     ze_memory_allocation_properties_t properties = {
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &parts};
 
-    if (found->pieces > 1)
-        return found->pieces;
+    if (found->segments > 1)
+        return found->segments;
     if (found->type != ZE_MEMORY_TYPE_DEVICE || !found->driver->counts_tiles ||
         self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL))
         return 1;
@@ -52,9 +52,9 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
                                                 [ZE_MEMORY_TYPE_DEVICE] = HMREG_MEM_DEVICE,
                                                 [ZE_MEMORY_TYPE_SHARED] = HMREG_MEM_MANAGED,
                                                 [ZE_TYPE_HOST_IMPORTED] = HMREG_MEM_HOST_PINNED};
-    struct ze_found found = {0};
+    struct ze_lookup found = {0};
     int index = -1;
-    int rc = ze_find_range(self, addr, len, &found);
+    int rc = ze_lookup_range(self, addr, len, &found);
 
     if (!rc && (unsigned)found.type > ZE_TYPE_HOST_IMPORTED)
         rc = ze_fail(-EIO, ZE_RESULT_SUCCESS,
@@ -69,7 +69,7 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
                                .alloc_base = found.base,
                                .alloc_len = found.len,
                                .identity = found.identity,
-                               .segments = segments(self, &found)};
+                               .segments = count_segments(self, &found)};
     if (found.type != ZE_MEMORY_TYPE_DEVICE)
         out->host_addr = addr;
     else
@@ -79,8 +79,8 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
 
 static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
-    struct ze_found found = {0};
-    int rc = ze_find_range(self, addr, len, &found);
+    struct ze_lookup found = {0};
+    int rc = ze_lookup_range(self, addr, len, &found);
 
     if (!rc)
         *out = found.identity;
@@ -112,7 +112,7 @@ const struct hmem_ops hmem_ze_ops = {
     .device = device,
     .resolve = resolve,
     .identity = identity,
-    .export_dmabuf = ze_export_dmabuf,
+    .export_dmabuf = ze_export,
     .copy = ze_copy,
     .alloc = ze_alloc,
     .free = ze_free,

@@ -63,12 +63,12 @@ struct hmem {
     struct ze_device *devices;
     unsigned device_count;
     struct hmem_runtime runtime;
-    atomic_bool down; /* the runtime has shut down and must not be called again */
+    atomic_bool shut_down; /* the runtime has shut down and must not be called again */
 };
 
 /* A driver's description of the allocation at an address, or of adjacent mappings in one
  * reservation. */
-struct ze_found {
+struct ze_lookup {
     struct ze_driver *driver;
     ze_memory_type_t type;
     uint64_t id;
@@ -77,7 +77,7 @@ struct ze_found {
     uint64_t base;
     size_t len;
     uint64_t identity;
-    uint32_t pieces; /* mappings of virtual memory; 1 for an allocation */
+    uint32_t segments; /* mappings of virtual memory; 1 for an allocation */
 };
 
 static inline void *ze_address(uint64_t addr)
@@ -93,10 +93,10 @@ static inline void *ze_address(uint64_t addr)
 
 const char *ze_result_name(ze_result_t result); /* NULL for success and for unknown ones */
 
-/* True if the result means that the runtime has shut down; sets `down` then. */
-bool ze_went_down(struct hmem *self, ze_result_t result);
+/* True if the result means that the runtime has shut down; sets `shut_down` then. */
+bool ze_has_shut_down(struct hmem *self, ze_result_t result);
 /* Records that the runtime has shut down and returns -ENODEV. */
-int ze_fail_down(void);
+int ze_fail_shut_down(void);
 
 /* -ENODEV, -EIO, -ENOMEM. */
 int ze_open(struct hmem **out);
@@ -109,16 +109,16 @@ unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *drive
 /* ---- what is at an address (ze_lookup.c) --------------------------------------------------- */
 
 /* The allocation at addr, from any driver. -HMEM_NOT_MINE: no driver knows it. -EIO. */
-int ze_lookup(struct hmem *self, uint64_t addr, struct ze_found *out);
+int ze_lookup(struct hmem *self, uint64_t addr, struct ze_lookup *out);
 /* The allocation or mappings under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
-int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out);
+int ze_lookup_range(struct hmem *self, uint64_t addr, size_t len, struct ze_lookup *out);
 /* Is all of [base, base+len) in one reservation of virtual memory? */
 bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len);
 
 /* ---- operations of hmem.h (ze_export.c, ze_memory.c) ------------------------------------- */
 
-int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                     struct hmreg_dmabuf *out);
+int ze_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+              struct hmreg_dmabuf *out);
 
 int ze_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
 int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out);

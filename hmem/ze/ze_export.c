@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-static int fail_export(const struct ze_found *found, ze_result_t result)
+static int fail_export(const struct ze_lookup *found, ze_result_t result)
 {
     bool unsupported = result == ZE_RESULT_ERROR_UNSUPPORTED_FEATURE ||
                        result == ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION;
@@ -35,7 +35,7 @@ static int fail_export(const struct ze_found *found, ze_result_t result)
 }
 
 /* Returns a duplicate of the descriptor that the driver keeps. */
-static int export_object(struct hmem *self, const struct ze_found *found, int *out)
+static int export_object(struct hmem *self, const struct ze_lookup *found, int *out)
 {
     ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
                                                .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
@@ -56,7 +56,7 @@ static int export_object(struct hmem *self, const struct ze_found *found, int *o
     return 0;
 }
 
-static bool has_id(struct hmem *self, const struct ze_found *found, uint64_t addr)
+static bool has_id(struct hmem *self, const struct ze_lookup *found, uint64_t addr)
 {
     ze_memory_allocation_properties_t properties = {
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
@@ -67,7 +67,7 @@ static bool has_id(struct hmem *self, const struct ze_found *found, uint64_t add
 
 /* A pool may report one id for all its addresses, used or free. If exactly `length` contiguous
  * addresses have this id, they are the object. Bisects for the lowest, from first to last. */
-static bool start_by_id(struct hmem *self, const struct ze_found *found, uint64_t length,
+static bool start_by_id(struct hmem *self, const struct ze_lookup *found, uint64_t length,
                         uint64_t page, uint64_t first, uint64_t last, uint64_t *out)
 {
     while (first < last) {
@@ -85,7 +85,7 @@ static bool start_by_id(struct hmem *self, const struct ze_found *found, uint64_
 
 /* Finds the start of the object of `length` bytes that contains the allocation. It is page-aligned
  * and the object covers the whole allocation, which often leaves one candidate. */
-static int object_start(struct hmem *self, const struct ze_found *found, uint64_t length,
+static int object_start(struct hmem *self, const struct ze_lookup *found, uint64_t length,
                         uint64_t *out)
 {
     uint64_t page = found->page >= 4096 && !(found->page & (found->page - 1)) ? found->page : 4096;
@@ -112,35 +112,36 @@ static int object_start(struct hmem *self, const struct ze_found *found, uint64_
 }
 
 /* Looks the range up again and checks that the result matches resolve's. */
-static int find_again(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                      struct ze_found *out)
+static int lookup_again(struct hmem *self, uint64_t addr, size_t len,
+                        const struct hmem_range *range, struct ze_lookup *out)
 {
-    int rc = ze_find_range(self, addr, len, out);
+    int rc = ze_lookup_range(self, addr, len, out);
 
-    if (rc == -HMEM_NOT_MINE && atomic_load(&self->down))
-        return ze_fail_down();
+    if (rc == -HMEM_NOT_MINE && atomic_load(&self->shut_down))
+        return ze_fail_shut_down();
     if (rc == -HMEM_NOT_MINE || (!rc && out->identity != range->identity))
         return hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed before its export", addr);
     return rc;
 }
 
-static int fail_several(uint64_t addr, const struct hmem_range *range, const struct ze_found *found)
+static int fail_several(uint64_t addr, const struct hmem_range *range,
+                        const struct ze_lookup *found)
 {
-    if (found->pieces > 1)
+    if (found->segments > 1)
         return hmreg_fail(-EXDEV,
                           "the range at %#" PRIx64 " lies in %u mappings of virtual memory, and a "
                           "descriptor names the memory of one",
-                          addr, found->pieces);
+                          addr, found->segments);
     return hmreg_fail(-EXDEV,
                       "the memory at %#" PRIx64 " lies on %u tiles, each with a descriptor of its "
                       "own: allocate it on one tile",
                       addr, range->segments);
 }
 
-int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                     struct hmreg_dmabuf *out)
+int ze_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+              struct hmreg_dmabuf *out)
 {
-    struct ze_found found = {0};
+    struct ze_lookup found = {0};
     uint64_t start = 0;
     int64_t length;
     int fd = -1;
@@ -150,7 +151,7 @@ int ze_export_dmabuf(struct hmem *self, uint64_t addr, size_t len, const struct 
         return hmreg_fail(-EOPNOTSUPP,
                           "host memory of Level Zero has no dmabuf: it is registered by its "
                           "address");
-    rc = find_again(self, addr, len, range, &found);
+    rc = lookup_again(self, addr, len, range, &found);
     if (!rc && range->segments > 1)
         rc = fail_several(addr, range, &found);
     if (!rc)

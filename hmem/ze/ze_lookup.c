@@ -16,7 +16,7 @@
 #include <inttypes.h>
 
 /* Queries one driver. The type is ZE_MEMORY_TYPE_UNKNOWN for memory that it does not know. */
-static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struct ze_found *out)
+static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struct ze_lookup *out)
 {
     ze_memory_allocation_properties_t properties = {
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
@@ -24,20 +24,20 @@ static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struc
     ze_result_t result =
         self->api.properties(driver->context, ze_address(addr), &properties, &handle);
 
-    if (ze_went_down(self, result))
+    if (ze_has_shut_down(self, result))
         return -HMEM_NOT_MINE;
     if (result)
         return ze_fail(-EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed", addr);
-    *out = (struct ze_found){.driver = driver,
-                             .type = properties.type,
-                             .id = properties.id,
-                             .page = properties.pageSize,
-                             .device = handle};
+    *out = (struct ze_lookup){.driver = driver,
+                              .type = properties.type,
+                              .id = properties.id,
+                              .page = properties.pageSize,
+                              .device = handle};
     return 0;
 }
 
 /* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range. */
-static int measure(struct hmem *self, uint64_t addr, struct ze_found *found)
+static int measure(struct hmem *self, uint64_t addr, struct ze_lookup *found)
 {
     void *base = NULL;
     size_t len = 0;
@@ -59,29 +59,29 @@ static int measure(struct hmem *self, uint64_t addr, struct ze_found *found)
 }
 
 /* Ids are never reused and count from 1, separately in each driver. */
-static uint64_t identity_of(const struct hmem *self, const struct ze_found *found)
+static uint64_t identity_of(const struct hmem *self, const struct ze_lookup *found)
 {
     return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
 }
 
-int ze_lookup(struct hmem *self, uint64_t addr, struct ze_found *out)
+int ze_lookup(struct hmem *self, uint64_t addr, struct ze_lookup *out)
 {
     for (unsigned i = 0; i < self->driver_count; i++) {
-        int rc =
-            atomic_load(&self->down) ? -HMEM_NOT_MINE : ask(self, &self->drivers[i], addr, out);
+        int rc = atomic_load(&self->shut_down) ? -HMEM_NOT_MINE
+                                               : ask(self, &self->drivers[i], addr, out);
 
         if (rc)
             return rc;
         if (out->type == ZE_MEMORY_TYPE_UNKNOWN)
             continue;
-        out->pieces = 1;
+        out->segments = 1;
         out->identity = identity_of(self, out);
         return measure(self, addr, out);
     }
     return -HMEM_NOT_MINE;
 }
 
-static int fail_leaves(uint64_t addr, size_t len, const struct ze_found *found)
+static int fail_leaves(uint64_t addr, size_t len, const struct ze_lookup *found)
 {
     uint64_t end = found->base + found->len;
 
@@ -102,10 +102,10 @@ bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t 
 }
 
 /* Appends the mapping that begins at the end of what was found so far. */
-static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_found *found)
+static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_lookup *found)
 {
     uint64_t end = found->base + found->len;
-    struct ze_found next = {0};
+    struct ze_lookup next = {0};
     int rc = ze_lookup(self, end, &next);
 
     if (rc && rc != -HMEM_NOT_MINE)
@@ -118,13 +118,13 @@ static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_f
         found->device = next.device;
     }
     found->len += next.len;
-    found->pieces++;
+    found->segments++;
     found->identity =
         (found->identity ^ found->identity >> 29) * 0xbf58476d1ce4e5b9 + next.identity;
     return 0;
 }
 
-int ze_find_range(struct hmem *self, uint64_t addr, size_t len, struct ze_found *out)
+int ze_lookup_range(struct hmem *self, uint64_t addr, size_t len, struct ze_lookup *out)
 {
     int rc = ze_lookup(self, addr, out);
 

@@ -32,8 +32,8 @@ static int copy_group(struct hmem *self, ze_device_handle_t handle, uint32_t *or
 }
 
 /* Runs one copy on a device's engine. */
-static int submit(struct hmem *self, const struct ze_found *by, uint64_t dst, uint64_t src,
-                  size_t len)
+static int copy_directly(struct hmem *self, const struct ze_lookup *by, uint64_t dst, uint64_t src,
+                         size_t len)
 {
     ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
                                     .mode = ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS};
@@ -58,21 +58,21 @@ static int submit(struct hmem *self, const struct ze_found *by, uint64_t dst, ui
 }
 
 /* Copies through a host buffer between devices that may lack peer access. */
-static int bounce(struct hmem *self, const struct ze_found *to, uint64_t dst,
-                  const struct ze_found *from, uint64_t src, size_t len)
+static int copy_bounced(struct hmem *self, const struct ze_lookup *to, uint64_t dst,
+                        const struct ze_lookup *from, uint64_t src, size_t len)
 {
     size_t most = len < (1u << 20) ? len : 1u << 20;
-    char *chunk = malloc(most);
-    int rc = chunk ? 0 : hmreg_fail(-ENOMEM, "no memory for a copy by way of the host");
+    char *bounce = malloc(most);
+    int rc = bounce ? 0 : hmreg_fail(-ENOMEM, "no memory for a copy by way of the host");
 
     for (size_t done = 0; !rc && done < len; done += most) {
-        size_t piece = len - done < most ? len - done : most;
+        size_t some = len - done < most ? len - done : most;
 
-        rc = submit(self, from, (uintptr_t)chunk, src + done, piece);
+        rc = copy_directly(self, from, (uintptr_t)bounce, src + done, some);
         if (!rc)
-            rc = submit(self, to, dst + done, (uintptr_t)chunk, piece);
+            rc = copy_directly(self, to, dst + done, (uintptr_t)bounce, some);
     }
-    free(chunk);
+    free(bounce);
     return rc;
 }
 
@@ -82,14 +82,14 @@ static bool is_host(ze_memory_type_t type)
 }
 
 /* Describes one side of a copy. engine: a device's engine must copy; host memory needs none. */
-static int side(struct hmem *self, uint64_t addr, struct ze_found *out, bool *engine)
+static int side_at(struct hmem *self, uint64_t addr, struct ze_lookup *out, bool *engine)
 {
     int rc = ze_lookup(self, addr, out);
 
     if (rc && rc != -HMEM_NOT_MINE)
         return rc;
-    if (atomic_load(&self->down))
-        return ze_fail_down();
+    if (atomic_load(&self->shut_down))
+        return ze_fail_shut_down();
     *engine = !rc && !is_host(out->type);
     for (unsigned i = 0; *engine && !out->device && i < self->device_count; i++)
         if (&self->drivers[self->devices[i].driver] == out->driver)
@@ -98,7 +98,7 @@ static int side(struct hmem *self, uint64_t addr, struct ze_found *out, bool *en
 }
 
 /* Limits a copy to one mapping, since the next may be on another device. */
-static size_t room_of(struct hmem *self, const struct ze_found *at, uint64_t addr, size_t len)
+static size_t room_of(struct hmem *self, const struct ze_lookup *at, uint64_t addr, size_t len)
 {
     size_t room = at->base + at->len - addr;
 
@@ -108,12 +108,12 @@ static size_t room_of(struct hmem *self, const struct ze_found *at, uint64_t add
 /* Copies as much as one engine can at once. engine: whether each side needed one so far. */
 static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len, bool engine[2])
 {
-    struct ze_found to = {0}, from = {0};
+    struct ze_lookup to = {0}, from = {0};
     bool had[2] = {engine[0], engine[1]};
-    int rc = side(self, dst, &to, &engine[0]);
+    int rc = side_at(self, dst, &to, &engine[0]);
 
     if (!rc)
-        rc = side(self, src, &from, &engine[1]);
+        rc = side_at(self, src, &from, &engine[1]);
     if (rc)
         return rc;
     if (had[0] > engine[0] || had[1] > engine[1])
@@ -127,8 +127,8 @@ static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len,
         return 0;
     }
     if (engine[0] && engine[1] && to.device != from.device)
-        return bounce(self, &to, dst, &from, src, *len);
-    return submit(self, engine[0] ? &to : &from, dst, src, *len);
+        return copy_bounced(self, &to, dst, &from, src, *len);
+    return copy_directly(self, engine[0] ? &to : &from, dst, src, *len);
 }
 
 int ze_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
@@ -150,8 +150,8 @@ static int fail_alloc(struct hmem *self, ze_result_t result, int index, enum hmr
 {
     const char *name = hmreg_mem_kind_name(kind);
 
-    if (ze_went_down(self, result))
-        return ze_fail_down();
+    if (ze_has_shut_down(self, result))
+        return ze_fail_shut_down();
     switch (result) {
     case ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY:
     case ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY:
@@ -177,8 +177,8 @@ int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len,
     ze_result_t result;
     void *made = NULL;
 
-    if (atomic_load(&self->down))
-        return ze_fail_down();
+    if (atomic_load(&self->shut_down))
+        return ze_fail_shut_down();
     if (kind == HMREG_MEM_HOST)
         return hmreg_fail(-EOPNOTSUPP, "Level Zero has no pageable host memory");
     if (kind == HMREG_MEM_DEVICE) {
@@ -197,12 +197,12 @@ int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len,
 
 int ze_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 {
-    struct ze_found found = {0};
+    struct ze_lookup found = {0};
     ze_result_t result;
     int rc = ze_lookup(self, (uintptr_t)addr, &found);
 
-    if (rc == -HMEM_NOT_MINE && atomic_load(&self->down))
-        return ze_fail_down();
+    if (rc == -HMEM_NOT_MINE && atomic_load(&self->shut_down))
+        return ze_fail_shut_down();
     if (rc == -HMEM_NOT_MINE)
         return hmreg_fail(-EFAULT, "%p is no memory of Level Zero", addr);
     if (rc)

@@ -84,15 +84,15 @@ const char *ze_result_name(ze_result_t result)
 #undef NAME
 }
 
-bool ze_went_down(struct hmem *self, ze_result_t result)
+bool ze_has_shut_down(struct hmem *self, ze_result_t result)
 {
     if (result != ZE_RESULT_ERROR_UNINITIALIZED)
         return false;
-    atomic_store(&self->down, true);
+    atomic_store(&self->shut_down, true);
     return true;
 }
 
-int ze_fail_down(void)
+int ze_fail_shut_down(void)
 {
     return ze_fail(-ENODEV, ZE_RESULT_ERROR_UNINITIALIZED, "Level Zero has shut down");
 }
@@ -371,7 +371,7 @@ static int open_runtime(struct hmem *self)
 void ze_close(struct hmem *self)
 {
     for (unsigned i = 0; i < self->driver_count; i++)
-        if (self->drivers[i].context && !atomic_load(&self->down))
+        if (self->drivers[i].context && !atomic_load(&self->shut_down))
             self->api.context_destroy(self->drivers[i].context);
     free(self->drivers);
     free(self->devices);

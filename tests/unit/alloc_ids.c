@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Serial numbers of allocations: found while their notice has not come, never after, whatever
+ * Allocation ids: found while their notice has not come, never after, whatever
  * the address is used for next.
  */
 #include "hmem/alloc_ids.h"
@@ -12,7 +12,7 @@
 #define MANY 500
 #define PAGE 4096u
 
-static void withdraw(void *arg, uint64_t base)
+static void revoke(void *arg, uint64_t base)
 {
     unsigned *count = arg;
 
@@ -21,7 +21,7 @@ static void withdraw(void *arg, uint64_t base)
 }
 
 /* What a vendor does for an allocation whose notice the runtime accepted. */
-static uint64_t number(struct alloc_ids *table, uint64_t base, size_t len, struct serial **slot)
+static uint64_t number(struct alloc_ids *table, uint64_t base, size_t len, struct alloc_id **slot)
 {
     *slot = alloc_ids_draw(table, base, len);
     assert_non_null(*slot);
@@ -30,28 +30,28 @@ static uint64_t number(struct alloc_ids *table, uint64_t base, size_t len, struc
 
 static void find__empty_table__nothing(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
 
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
 }
 
 static void find__inside__number(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slot;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slot;
     uint64_t n = number(&table, 0x1000, 0x100, &slot);
 
     assert_int_not_equal(n, 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), n);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), n);
     assert_int_equal(alloc_ids_find(&table, 0x10ff, 1), n);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void find__partly_outside__nothing(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slot;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slot;
 
     number(&table, 0x1000, 0x100, &slot);
     assert_int_equal(alloc_ids_find(&table, 0xfff, 1), 0);
@@ -59,13 +59,13 @@ static void find__partly_outside__nothing(void **state)
     assert_int_equal(alloc_ids_find(&table, 0x1001, 0x100), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1100, 1), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1080, SIZE_MAX), 0);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void end__same_address_again__another_number(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slot;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slot;
     uint64_t before = number(&table, 0x1000, 0x100, &slot);
     uint64_t after;
 
@@ -75,47 +75,47 @@ static void end__same_address_again__another_number(void **state)
     assert_int_not_equal(after, 0);
     assert_int_not_equal(after, before);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), after);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void end__before_enter__nothing(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slot = alloc_ids_draw(&table, 0x1000, 0x100);
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slot = alloc_ids_draw(&table, 0x1000, 0x100);
 
     alloc_ids_end(slot);
     assert_int_equal(alloc_ids_enter(&table, slot), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void enter__twice_for_one_allocation__first_number(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *first, *second;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *first, *second;
     uint64_t n = number(&table, 0x1000, 0x100, &first);
 
     assert_int_equal(number(&table, 0x1000, 0x100, &second), n);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void enter__overlaps_live_one__refused(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slot;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slot;
     uint64_t n = number(&table, 0x1000, 0x100, &slot);
 
     assert_int_equal(number(&table, 0x1080, 0x100, &slot), 0);
     assert_int_equal(number(&table, 0xf80, 0x100, &slot), 0);
     assert_int_equal(number(&table, 0x1000, 0x80, &slot), 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x100), n);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void enter__over_ended_ones__replaces_them(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slots[8], *large;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slots[8], *large;
     uint64_t n;
 
     for (unsigned i = 0; i < 8; i++)
@@ -126,13 +126,13 @@ static void enter__over_ended_ones__replaces_them(void **state)
     assert_int_not_equal(n, 0);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 0x800), n);
     assert_int_equal(alloc_ids_find(&table, 0x17ff, 1), n);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void many__any_order__each_found(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slots[MANY];
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slots[MANY];
     uint64_t numbers[MANY];
 
     for (unsigned i = 0; i < MANY; i++) {
@@ -146,10 +146,10 @@ static void many__any_order__each_found(void **state)
         alloc_ids_end(slots[i]);
     for (unsigned i = 0; i < MANY; i++)
         assert_int_equal(alloc_ids_find(&table, (i + 1) * PAGE, PAGE), i % 2 ? numbers[i] : 0);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
-static unsigned length(const struct serial *list)
+static unsigned length(const struct alloc_id *list)
 {
     unsigned count = 0;
 
@@ -160,31 +160,31 @@ static unsigned length(const struct serial *list)
 
 static void draw__many_short_lives__slots_are_used_again(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *slot;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *slot;
 
     for (unsigned i = 0; i < 100 * MANY; i++) {
         assert_int_not_equal(number(&table, (i % 7 + 1) * PAGE, PAGE, &slot), 0);
         alloc_ids_end(slot);
     }
     assert_true(length(table.drawn) + length(table.spare) < MANY);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 static void forget__live_ones__withdrawn_and_gone(void **state)
 {
-    static struct alloc_ids table = SERIALS_INITIALIZER;
-    struct serial *live, *ended;
-    unsigned withdrawn = 0;
+    static struct alloc_ids table = ALLOC_IDS_INITIALIZER;
+    struct alloc_id *live, *ended;
+    unsigned revoked = 0;
 
     number(&table, 0x1000, 0x100, &live);
     number(&table, 0x2000, 0x100, &ended);
     alloc_ids_end(ended);
-    alloc_ids_forget(&table, withdraw, &withdrawn);
-    assert_int_equal(withdrawn, 1);
+    alloc_ids_forget(&table, revoke, &revoked);
+    assert_int_equal(revoked, 1);
     assert_int_equal(alloc_ids_find(&table, 0x1000, 1), 0);
     assert_int_not_equal(number(&table, 0x1000, 0x100, &live), 0);
-    alloc_ids_forget(&table, withdraw, NULL);
+    alloc_ids_forget(&table, revoke, NULL);
 }
 
 /* ---- readers beside a writer ------------------------------------------------------------ */
@@ -217,8 +217,8 @@ static void *read_all(void *arg)
  * was known never gets the number of before. */
 static void find__beside_a_writer__never_an_ended_number(void **state)
 {
-    static struct shared shared = {.table = SERIALS_INITIALIZER};
-    struct serial *slots[64] = {0}, *steady;
+    static struct shared shared = {.table = ALLOC_IDS_INITIALIZER};
+    struct alloc_id *slots[64] = {0}, *steady;
     pthread_t readers[2];
     void *wrong;
 
@@ -239,7 +239,7 @@ static void find__beside_a_writer__never_an_ended_number(void **state)
         assert_int_equal(pthread_join(readers[i], &wrong), 0);
         assert_int_equal((uintptr_t)wrong, 0);
     }
-    alloc_ids_forget(&shared.table, withdraw, NULL);
+    alloc_ids_forget(&shared.table, revoke, NULL);
 }
 
 TEST_MAIN(TEST(find__empty_table__nothing), TEST(find__inside__number),

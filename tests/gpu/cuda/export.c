@@ -81,7 +81,7 @@ static void export__imported_pieces_of_two_devices__exdev(void **state)
     cu_map(addr, granule, &prop);
     cu_map(addr + granule, granule, &other);
     cu_fail("cuMemRetainAllocationHandle", CUDA_INVALID_VALUE, 0, -1);
-    expect_refused(&bench, addr + granule - 1, 2, -EXDEV, "2 pieces");
+    expect_refused(&bench, addr + granule - 1, 2, -EXDEV, "2 segments");
     cu.fake->reset();
     CU(cu.unmap(addr, 2 * granule));
     CU(cu.unreserve(addr, 2 * granule));
