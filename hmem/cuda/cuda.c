@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The CUDA vendor: loads libcuda.so.1, the driver's library, never the runtime API above it (which
- * creates contexts on its own). It queries devices once, at open, and pointer attributes on every
- * call. cuda.h lists what the other files do.
+ * creates contexts on its own). cuda.h lists what the other files do.
  */
 #include "hmem/cuda/cuda.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -35,91 +33,16 @@ static const char *remedy(unsigned result)
     }
 }
 
-static int init_errno(unsigned result)
-{
-    switch (result) {
-    case CUDA_NOT_INITIALIZED:
-    case CUDA_STUB_LIBRARY:
-    case CUDA_DEVICE_UNAVAILABLE:
-    case CUDA_NO_DEVICE:
-    case CUDA_INVALID_DEVICE:
-    case CUDA_NOT_PERMITTED:
-    case CUDA_NOT_SUPPORTED:
-    case CUDA_SYSTEM_NOT_READY:
-    case CUDA_SYSTEM_DRIVER_MISMATCH:
-    case CUDA_COMPAT_NOT_SUPPORTED:
-        return -ENODEV;
-    default:
-        return -EIO;
-    }
-}
-
-static int attribute(struct hmem *self, unsigned which, int handle)
-{
-    int value = 0;
-
-    /* A driver older than the attribute refuses it, and so lacks the feature. */
-    return self->api.device_attribute(&value, which, handle) ? 0 : value;
-}
-
-static void read_pci(struct hmem *self, int handle, struct hmreg_pci *out)
-{
-    int bus = -1, device = -1, domain = -1;
-
-    if (self->api.device_attribute(&bus, CUDA_DEV_PCI_BUS, handle) ||
-        self->api.device_attribute(&device, CUDA_DEV_PCI_DEVICE, handle) ||
-        self->api.device_attribute(&domain, CUDA_DEV_PCI_DOMAIN, handle))
-        return;
-    *out = (struct hmreg_pci){
-        .domain = (uint32_t)domain, .bus = (uint8_t)bus, .device = (uint8_t)device, .valid = 1};
-}
-
-static int read_device(struct hmem *self, int ordinal, struct cuda_device *out)
-{
-    struct hmem_device *info = &out->info;
-    size_t memory = 0;
-    unsigned result = self->api.device_get(&out->handle, ordinal);
-
-    if (result)
-        return cuda_fail(self, -EIO, result, "CUDA device %d cannot be had", ordinal);
-    if (self->api.device_name(info->name, sizeof(info->name), out->handle))
-        info->name[0] = '\0';
-    if (!self->api.device_memory(&memory, out->handle))
-        info->memory = memory;
-    read_pci(self, out->handle, &info->pci);
-    info->simulated = strstr(info->name, "simulated") != NULL;
-    info->dmabuf = attribute(self, CUDA_DEV_DMABUF, out->handle);
-    out->integrated = attribute(self, CUDA_DEV_INTEGRATED, out->handle);
-    return 0;
-}
-
-static int list_devices(struct hmem *self)
-{
-    unsigned result = self->api.device_count(&self->count);
-    int rc = 0;
-
-    if (result)
-        return cuda_fail(self, init_errno(result), result, "CUDA cannot count its devices");
-    if (self->count < 1)
-        return hmreg_fail(-ENODEV, "the CUDA driver runs, but has no device");
-    self->devices = calloc((size_t)self->count, sizeof(*self->devices));
-    if (!self->devices)
-        return hmreg_fail(-EIO, "no memory for %d CUDA devices", self->count);
-    for (int i = 0; i < self->count && !rc; i++)
-        rc = read_device(self, i, &self->devices[i]);
-    return rc;
-}
-
 static int start(struct hmem *self)
 {
     unsigned result = self->api.init(0);
 
     if (result)
-        return cuda_fail(self, init_errno(result), result, "cuInit of %s failed, %s", self->path,
-                         remedy(result));
+        return cuda_fail(self, cuda_init_errno(result), result, "cuInit of %s failed, %s",
+                         self->path, remedy(result));
     if (self->api.driver_version(&self->version))
         self->version = 0;
-    return list_devices(self);
+    return cuda_list_devices(self);
 }
 
 static void cuda_close(struct hmem *self)

@@ -33,13 +33,25 @@ struct hmem {
     atomic_bool shut_down;       /* the runtime has shut down and must not be called again */
 };
 
-/* ---- calls of the driver (cuda_call.c) -------------------------------------------------- */
+/* ---- failures (cuda_error.c) ------------------------------------------------------------ */
 
 /* Records the failure of a driver call: `code`, the driver's name for result and the formatted
  * text. If result means that the runtime has shut down, sets `shut_down`, records nothing and
  * returns -ESHUTDOWN. */
 int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* The errno value of a failure to start. */
+int cuda_init_errno(unsigned result);
+/* True if the driver, or this memory, does not have the attribute. */
+bool cuda_says_no_answer(unsigned result);
+
+/* ---- devices (cuda_devices.c) ----------------------------------------------------------- */
+
+/* -ENODEV: no device. -EIO. */
+int cuda_list_devices(struct hmem *self);
+
+/* ---- contexts (cuda_context.c) ---------------------------------------------------------- */
 
 struct cuda_guard {
     int retained; /* the device whose primary context we retain, -1: none */
@@ -53,7 +65,7 @@ void cuda_leave(struct hmem *self, struct cuda_guard *guard);
 /* True if the driver refused the call because the thread has no usable context. */
 bool cuda_wants_context(unsigned result);
 
-/* ---- one address (cuda_lookup.c) ---------------------------------------------------------- */
+/* ---- segments, virtual memory (cuda_virtual.c) ------------------------------------------- */
 
 enum cuda_sort {
     CUDA_UNKNOWN,  /* not CUDA's */
@@ -76,9 +88,6 @@ struct cuda_lookup {
     uint64_t size;                /* 0: the driver does not report the allocation's size */
 };
 
-/* 0, with CUDA_UNKNOWN for memory that is not CUDA's; -EIO, -ESHUTDOWN. */
-int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out);
-
 /* Memory that one call mapped or allocated: one segment of a range. */
 struct cuda_segment {
     uint64_t base, size; /* size 0: the driver does not report it */
@@ -88,12 +97,24 @@ struct cuda_segment {
     bool cpu;                     /* on the host, and the CPU was given access */
 };
 
-/* Describes the segment at addr. at: cuda_lookup()'s result for addr. prop: read its properties
- * too. */
-int cuda_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-                 struct cuda_segment *out);
+/* Reads the segment's bounds by a call that may need a context. */
+unsigned cuda_address_range(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
+                            struct cuda_segment *out);
+/* Retains the handle of virtual memory, which the caller releases; 0 for any other memory. */
+int cuda_virtual_retain(struct hmem *self, uint64_t addr, unsigned long long *out);
+/* Describes the segment at addr, which at describes. prop: read its properties too. */
+int cuda_virtual_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
+                         struct cuda_segment *out);
+/* Were both created with the same properties? */
+bool cuda_virtual_same(const struct cuda_segment *a, const struct cuda_segment *b);
+/* Continues the identity of a range by one more segment. */
+uint64_t cuda_virtual_identity(uint64_t identity, const struct cuda_lookup *at,
+                               const struct cuda_segment *segment);
 
-/* ---- ranges (cuda_span.c) --------------------------------------------------------------- */
+/* ---- addresses and ranges (cuda_lookup.c) ------------------------------------------------ */
+
+/* 0, with CUDA_UNKNOWN for memory that is not CUDA's; -EIO, -ESHUTDOWN. */
+int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out);
 
 /* The driver's description of a range. */
 struct cuda_range {

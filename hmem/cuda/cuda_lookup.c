@@ -46,37 +46,13 @@ static bool says_unknown(unsigned result)
            result == CUDA_INVALID_CONTEXT;
 }
 
-/* True if the driver, or this memory, does not have the attribute. */
-static bool says_no_answer(unsigned result)
-{
-    return result == CUDA_INVALID_VALUE || result == CUDA_NOT_SUPPORTED;
-}
-
-/* Retains the handle of virtual memory, which the caller releases; 0 for any other memory. */
-static int retain(struct hmem *self, uint64_t addr, unsigned long long *out)
-{
-    unsigned result;
-
-    *out = 0;
-    if (!self->api.handle_retain || !self->api.handle_prop || !self->api.handle_release)
-        return 0;
-    result = self->api.handle_retain(out, (void *)(uintptr_t)addr);
-    if (!result)
-        return 0;
-    *out = 0;
-    if (says_no_answer(result))
-        return 0;
-    return cuda_fail(self, -EIO, result, "the allocation mapped at %#" PRIx64 " cannot be retained",
-                     addr);
-}
-
 /* Virtual memory may be on the host; without a context the driver says little about other host
  * memory. */
 static int host_sort(struct hmem *self, uint64_t addr, const struct answers *found,
                      enum cuda_sort *out)
 {
     unsigned long long handle = 0;
-    int rc = found->context ? 0 : retain(self, addr, &handle);
+    int rc = found->context ? 0 : cuda_virtual_retain(self, addr, &handle);
 
     if (rc)
         return rc;
@@ -97,7 +73,7 @@ static int device_sort(struct hmem *self, uint64_t addr, const struct answers *f
         return 0;
     }
     result = self->api.pointer_attribute(&pool, CUDA_PTR_MEMPOOL, addr);
-    if (result && !says_no_answer(result))
+    if (result && !cuda_says_no_answer(result))
         return cuda_fail(self, -EIO, result, "the memory pool of %#" PRIx64 " cannot be read",
                          addr);
     if (pool)
@@ -168,88 +144,6 @@ static bool lies_in(uint64_t addr, uint64_t base, uint64_t size)
     return addr >= base && addr - base < size;
 }
 
-/* Tries the caller's current context first, whichever its device; then makes the memory's context
- * current, or its device's primary context if that is active. */
-static unsigned address_range(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
-                              struct cuda_segment *out)
-{
-    unsigned long long base = 0;
-    size_t size = 0;
-    unsigned result = self->api.address_range(&base, &size, addr);
-
-    if (cuda_wants_context(result)) {
-        struct cuda_guard guard;
-
-        result = cuda_enter(self, at->context, at->device, false, &guard);
-        if (result)
-            return result;
-        result = self->api.address_range(&base, &size, addr);
-        cuda_leave(self, &guard);
-    }
-    out->base = base;
-    out->size = size;
-    return result;
-}
-
-static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_segment *out)
-{
-    unsigned long long base = 0;
-    size_t size = 0;
-    unsigned result = self->api.pointer_attribute(&base, CUDA_PTR_MAPPING_BASE, addr);
-
-    if (!result)
-        result = self->api.pointer_attribute(&size, CUDA_PTR_MAPPING_SIZE, addr);
-    out->base = base;
-    out->size = size;
-    return result;
-}
-
-/* The CPU can use the address of virtual memory on the host only if it was given access. */
-static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_prop *prop)
-{
-    unsigned long long flags = 0;
-
-    return prop->location.type != CUDA_LOCATION_DEVICE && self->api.access &&
-           !self->api.access(&flags, &prop->location, addr) && flags == CUDA_ACCESS_READWRITE;
-}
-
-/* Reads the properties that the memory at addr was created with. Imported memory has none. */
-static int read_prop(struct hmem *self, uint64_t addr, struct cuda_segment *out)
-{
-    unsigned long long handle;
-    unsigned result;
-    int rc = retain(self, addr, &handle);
-
-    if (rc || !handle)
-        return rc;
-    result = self->api.handle_prop(&out->prop, handle);
-    self->api.handle_release(handle);
-    if (result)
-        return cuda_fail(self, -EIO, result,
-                         "the properties of the memory at %#" PRIx64 " cannot be read", addr);
-    out->has_prop = true;
-    out->cpu = cpu_may(self, addr, &out->prop);
-    return 0;
-}
-
-static int virtual_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
-                           bool prop, struct cuda_segment *out)
-{
-    unsigned long long block = 0;
-    unsigned result = mapping(self, addr, out);
-
-    if (says_no_answer(result))
-        result = address_range(self, addr, at, out);
-    if (result)
-        return cuda_fail(self, -EIO, result, "what is mapped at %#" PRIx64 " cannot be read", addr);
-    result = self->api.pointer_attribute(&block, CUDA_PTR_MEMORY_BLOCK_ID, addr);
-    if (result && !says_no_answer(result))
-        return cuda_fail(self, -EIO, result, "the id of the memory at %#" PRIx64 " cannot be read",
-                         addr);
-    out->block = block;
-    return prop ? read_prop(self, addr, out) : 0;
-}
-
 /* Memory in one piece. Its size stays 0 if the query needs a context and none is available. */
 static int whole_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
                          struct cuda_segment *out)
@@ -263,17 +157,17 @@ static int whole_segment(struct hmem *self, uint64_t addr, const struct cuda_loo
     }
     if (at->sort == CUDA_HOST || at->sort == CUDA_MANAGED)
         return 0;
-    result = address_range(self, addr, at, out);
+    result = cuda_address_range(self, addr, at, out);
     if (result && !cuda_wants_context(result))
         return cuda_fail(self, -EIO, result, "the allocation at %#" PRIx64 " cannot be read", addr);
     return 0;
 }
 
-int cuda_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-                 struct cuda_segment *out)
+static int segment_at(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
+                      struct cuda_segment *out)
 {
     struct cuda_segment found = {0};
-    int rc = at->sort == CUDA_VIRTUAL ? virtual_segment(self, addr, at, prop, &found)
+    int rc = at->sort == CUDA_VIRTUAL ? cuda_virtual_segment(self, addr, at, prop, &found)
                                       : whole_segment(self, addr, at, &found);
 
     if (rc)
@@ -285,4 +179,118 @@ int cuda_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
                           addr, found.base, found.size);
     *out = found;
     return 0;
+}
+
+/* ---- ranges ----------------------------------------------------------------------------- */
+
+static int fail_leaves(uint64_t addr, size_t len, uint64_t at, const char *what)
+{
+    return hmreg_fail(-ERANGE,
+                      "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64
+                      ", %" PRIu64 " bytes in: %s",
+                      len, addr, at, at - addr, what);
+}
+
+/* If the driver does not report the allocation's size, both ends of the range must have the same
+ * buffer id. */
+static int check_tail(struct hmem *self, uint64_t addr, size_t len, const struct cuda_lookup *first)
+{
+    struct cuda_lookup last;
+    int rc = cuda_lookup(self, addr + len - 1, &last);
+
+    if (rc || last.id == first->id)
+        return rc;
+    return fail_leaves(addr, len, addr + len - 1,
+                       "the last byte is not of the allocation of the first");
+}
+
+static int range_whole(struct hmem *self, uint64_t addr, size_t len, struct cuda_range *range)
+{
+    int rc = segment_at(self, addr, &range->first, false, &range->segment);
+
+    if (rc)
+        return rc;
+    range->base = addr;
+    range->end = addr + len;
+    range->segments = 1;
+    range->identity = range->first.id;
+    if (!range->segment.size)
+        return check_tail(self, addr, len, &range->first);
+    range->base = range->segment.base;
+    range->end = range->segment.base + range->segment.size;
+    if (range->end - addr < len)
+        return fail_leaves(addr, len, range->end, "the allocation ends there");
+    return 0;
+}
+
+static void range_add(struct cuda_range *range, const struct cuda_lookup *at,
+                      const struct cuda_segment *segment)
+{
+    bool named = segment->block && (!range->segments || range->identity);
+
+    if (!range->segments++) {
+        range->base = segment->base;
+        range->segment = *segment;
+        range->on_host = true;
+        range->cpu = true;
+    }
+    if (range->device < 0)
+        range->device = at->device;
+    range->on_host &= segment->has_prop && segment->prop.location.type != CUDA_LOCATION_DEVICE;
+    range->cpu &= segment->cpu;
+    if (at->device != range->first.device || !cuda_virtual_same(segment, &range->segment))
+        range->mixed = true;
+    range->end = segment->base + segment->size;
+    range->identity = named ? cuda_virtual_identity(range->identity, at, segment) : 0;
+}
+
+/* Reservations may be adjacent; a range that spans two of them spans two allocations (-ERANGE). */
+static int range_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop,
+                         struct cuda_range *range)
+{
+    struct cuda_lookup at = range->first;
+    struct cuda_segment segment;
+    int rc = 0;
+
+    for (uint64_t next = addr; next < addr + len; next = range->end) {
+        if (next != addr)
+            rc = cuda_lookup(self, next, &at);
+        if (!rc && (at.sort != CUDA_VIRTUAL || at.start != range->first.start))
+            rc = fail_leaves(addr, len, next, "nothing is mapped there");
+        if (!rc)
+            rc = segment_at(self, next, &at, prop, &segment);
+        if (!rc && !segment.size)
+            rc = hmreg_fail(-EIO, "CUDA says the memory mapped at %#" PRIx64 " has no size", next);
+        if (rc)
+            return rc;
+        range_add(range, &at, &segment);
+    }
+    return 0;
+}
+
+int cuda_lookup_range(struct hmem *self, uint64_t addr, size_t len, bool prop,
+                      struct cuda_range *out)
+{
+    struct cuda_range found = {0};
+    int rc = cuda_lookup(self, addr, &found.first);
+
+    if (rc)
+        return rc;
+    found.device = found.first.device;
+    switch (found.first.sort) {
+    case CUDA_UNKNOWN:
+        return -HMEM_NOT_MINE;
+    case CUDA_RESERVED:
+        return hmreg_fail(-EFAULT, "%#" PRIx64 " is a reserved address of CUDA without memory",
+                          addr);
+    case CUDA_VIRTUAL:
+        rc = range_virtual(self, addr, len, prop, &found);
+        break;
+    default:
+        rc = range_whole(self, addr, len, &found);
+        break;
+    }
+    if (!rc)
+        *out = found;
+    return rc;
 }

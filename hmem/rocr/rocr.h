@@ -77,7 +77,7 @@ int rocr_fail(struct hmem *self, int code, hsa_status_t status, const char *form
 /* Records and returns the error for a call not made because the runtime has shut down. */
 int rocr_fail_shut_down(void);
 
-/* ---- agents (rocr_agents.c) ----------------------------------------------------------- */
+/* ---- agents (rocr_devices.c) ----------------------------------------------------------- */
 
 /* Lists the agents with their pools, describes the GPUs. -ENODEV: no GPU. -EIO. */
 int rocr_list_devices(struct hmem *self);
@@ -88,7 +88,7 @@ const struct rocr_agent *rocr_gpu(const struct hmem *self, int device);
 const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_type_t type,
                                          const struct rocr_agent *after);
 
-/* ---- memory of HSA's virtual memory API (rocr_vmem.c) ------------------------------------ */
+/* ---- memory of HSA's virtual memory API (rocr_virtual.c) ------------------------------------ */
 
 /* Retains the physical memory of the mapping that begins at start; the caller releases it with
  * api.vmem_release. */

@@ -1,90 +1,99 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The Level Zero vendor: Intel's GPUs, through libze_loader.so.1 and the drivers that it finds.
- * This file fills the vendor's hmem_ops and resolves ranges; ze.h lists what the other files do.
+ * ze.h lists what the other files do.
  */
 #include "hmem/ze/ze.h"
 
-#include <errno.h>
-#include <inttypes.h>
+#include "hmem/loader.h"
 
-/* Newer than Debian 12's header (Level Zero 1.4). */
-#define STYPE_SUB_ALLOCATIONS ((ze_structure_type_t)0x0002000D)
-struct sub_allocations {
-    ze_structure_type_t stype;
-    void *next;
-    uint32_t *count;
-    void *parts; /* NULL: not requested */
+#include <errno.h>
+#include <stdlib.h>
+
+static const struct loader_symbol symbols[] = {
+    LOADER_NEED(struct ze_api, init, "zeInit"),
+    LOADER_NEED(struct ze_api, driver_get, "zeDriverGet"),
+    LOADER_NEED(struct ze_api, driver_version, "zeDriverGetApiVersion"),
+    LOADER_NEED(struct ze_api, driver_properties, "zeDriverGetProperties"),
+    LOADER_NEED(struct ze_api, driver_extensions, "zeDriverGetExtensionProperties"),
+    LOADER_NEED(struct ze_api, device_get, "zeDeviceGet"),
+    LOADER_NEED(struct ze_api, device_properties, "zeDeviceGetProperties"),
+    LOADER_NEED(struct ze_api, device_memory, "zeDeviceGetMemoryProperties"),
+    LOADER_NEED(struct ze_api, device_external, "zeDeviceGetExternalMemoryProperties"),
+    LOADER_NEED(struct ze_api, device_queue_groups, "zeDeviceGetCommandQueueGroupProperties"),
+    LOADER_WANT(struct ze_api, device_pci, "zeDevicePciGetPropertiesExt"), /* loader 1.4 */
+    LOADER_NEED(struct ze_api, context_create, "zeContextCreate"),
+    LOADER_NEED(struct ze_api, context_destroy, "zeContextDestroy"),
+    LOADER_NEED(struct ze_api, properties, "zeMemGetAllocProperties"),
+    LOADER_NEED(struct ze_api, address_range, "zeMemGetAddressRange"),
+    LOADER_WANT(struct ze_api, virtual_access, "zeVirtualMemGetAccessAttribute"),
+    LOADER_NEED(struct ze_api, alloc_device, "zeMemAllocDevice"),
+    LOADER_NEED(struct ze_api, alloc_host, "zeMemAllocHost"),
+    LOADER_NEED(struct ze_api, alloc_shared, "zeMemAllocShared"),
+    LOADER_NEED(struct ze_api, free, "zeMemFree"),
+    LOADER_NEED(struct ze_api, list_create, "zeCommandListCreateImmediate"),
+    LOADER_NEED(struct ze_api, list_destroy, "zeCommandListDestroy"),
+    LOADER_NEED(struct ze_api, list_copy, "zeCommandListAppendMemoryCopy"),
 };
 
-static int device_index(struct hmem *self, const struct ze_lookup *found, int *out)
+/* We call zeInit, never zeInitDrivers, although the specification prefers the latter since 1.10.
+ * Every loader runs zeInit once per process and repeats its result: it may be called again, from
+ * several threads, before or after an application's zeInitDrivers. Loaders before 1.28.3
+ * dereference a null pointer in a second zeInitDrivers if the first, possibly the application's,
+ * found no driver; and in zeDriverGet, which we therefore call only after a successful zeInit. */
+static int init(struct hmem *self)
 {
-    int index = found->device ? ze_device_index(self, found->driver, found->device) : -1;
+    ze_result_t result = self->api.init(ZE_INIT_FLAG_GPU_ONLY);
 
-    if (index < 0 && found->type == ZE_MEMORY_TYPE_DEVICE)
-        return ze_fail(-EIO, ZE_RESULT_SUCCESS,
-                       "the memory at %#" PRIx64 " is on a device that driver %u does not list",
-                       found->base, ze_driver_number(self, found->driver));
-    *out = index;
-    return 0;
+    if (result == ZE_RESULT_SUCCESS)
+        return 0;
+    if (result == ZE_RESULT_ERROR_UNINITIALIZED || result == ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE)
+        return ze_fail(-ENODEV, result,
+                       "%s finds no driver with a GPU (zeInit: %#x); Intel's is "
+                       "libze_intel_gpu.so.1",
+                       self->runtime.library, result);
+    return ze_fail(-EIO, result, "zeInit failed");
 }
 
-/* The number of mappings; or the number of tiles that device memory spans, each with a separate
- * handle. 1 if the driver does not report it; export then checks the descriptor's size. */
-static uint32_t count_segments(struct hmem *self, const struct ze_lookup *found)
+static int start(struct hmem *self)
 {
-    uint32_t count = 0;
-    struct sub_allocations parts = {.stype = STYPE_SUB_ALLOCATIONS, .count = &count};
-    ze_memory_allocation_properties_t properties = {
-        .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES, .pNext = &parts};
+    int rc = init(self);
 
-    if (found->segments > 1)
-        return found->segments;
-    if (found->type != ZE_MEMORY_TYPE_DEVICE || !found->driver->counts_tiles ||
-        self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL))
-        return 1;
-    return count > 1 ? count : 1;
+    return rc ? rc : ze_list_devices(self);
 }
 
-static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+static void ze_close(struct hmem *self)
 {
-    static const enum hmreg_mem_kind kinds[] = {[ZE_MEMORY_TYPE_HOST] = HMREG_MEM_HOST_PINNED,
-                                                [ZE_MEMORY_TYPE_DEVICE] = HMREG_MEM_DEVICE,
-                                                [ZE_MEMORY_TYPE_SHARED] = HMREG_MEM_MANAGED,
-                                                [ZE_TYPE_HOST_IMPORTED] = HMREG_MEM_HOST_PINNED};
-    struct ze_lookup found = {0};
-    int index = -1;
-    int rc = ze_lookup_range(self, addr, len, &found);
+    for (unsigned i = 0; i < self->driver_count; i++)
+        if (self->drivers[i].context && !atomic_load(&self->shut_down))
+            self->api.context_destroy(self->drivers[i].context);
+    free(self->drivers);
+    free(self->devices);
+    loader_close(self->library);
+    free(self);
+}
 
-    if (!rc && (unsigned)found.type > ZE_TYPE_HOST_IMPORTED)
-        rc = ze_fail(-EIO, ZE_RESULT_SUCCESS,
-                     "the memory at %#" PRIx64 " is of type %d, which hmreg does not know", addr,
-                     (int)found.type);
-    if (!rc)
-        rc = device_index(self, &found, &index);
-    if (rc)
+static int ze_open(struct hmem **out)
+{
+    struct hmem *self = calloc(1, sizeof(*self));
+    int rc;
+
+    if (!self)
+        return hmreg_fail(-ENOMEM, "no memory to open Level Zero");
+    rc = loader_open("ze", "libze_loader.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]),
+                     &self->api, &self->library, self->runtime.library,
+                     sizeof(self->runtime.library));
+    if (rc) {
+        free(self);
         return rc;
-    *out = (struct hmem_range){.device = index,
-                               .kind = kinds[found.type],
-                               .alloc_base = found.base,
-                               .alloc_len = found.len,
-                               .identity = found.identity,
-                               .segments = count_segments(self, &found)};
-    if (found.type != ZE_MEMORY_TYPE_DEVICE)
-        out->host_addr = addr;
-    else
-        out->exportable = out->segments == 1 && self->devices[index].info.dmabuf;
+    }
+    rc = start(self);
+    if (rc) {
+        ze_close(self);
+        return rc;
+    }
+    *out = self;
     return 0;
-}
-
-static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
-{
-    struct ze_lookup found = {0};
-    int rc = ze_lookup_range(self, addr, len, &found);
-
-    if (!rc)
-        *out = found.identity;
-    return rc;
 }
 
 static void runtime(struct hmem *self, struct hmem_runtime *out)
@@ -110,8 +119,8 @@ const struct hmem_ops hmem_ze_ops = {
     .runtime = runtime,
     .device_count = device_count,
     .device = device,
-    .resolve = resolve,
-    .identity = identity,
+    .resolve = ze_resolve,
+    .identity = ze_identity,
     .export_dmabuf = ze_export,
     .copy = ze_copy,
     .alloc = ze_alloc,

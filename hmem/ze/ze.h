@@ -85,7 +85,7 @@ static inline void *ze_address(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-/* ---- the runtime, its drivers and devices (ze_runtime.c) ---------------------------------- */
+/* ---- failures (ze_error.c) ----------------------------------------------------------------- */
 
 /* Records a driver's failure result with a formatted text that names the call and its object. */
 #define ze_fail(code, result, ...)                                                                 \
@@ -98,9 +98,10 @@ bool ze_has_shut_down(struct hmem *self, ze_result_t result);
 /* Records that the runtime has shut down and returns -ENODEV. */
 int ze_fail_shut_down(void);
 
+/* ---- drivers and devices (ze_devices.c) --------------------------------------------------- */
+
 /* -ENODEV, -EIO, -ENOMEM. */
-int ze_open(struct hmem **out);
-void ze_close(struct hmem *self);
+int ze_list_devices(struct hmem *self);
 /* The index of a device of this driver, also for a handle that is not in the list; -1: unknown. */
 int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle);
 
@@ -115,7 +116,11 @@ int ze_lookup_range(struct hmem *self, uint64_t addr, size_t len, struct ze_look
 /* Is all of [base, base+len) in one reservation of virtual memory? */
 bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len);
 
-/* ---- operations of hmem.h (ze_export.c, ze_memory.c) ------------------------------------- */
+/* ---- operations of hmem.h (ze_resolve.c, ze_export.c, ze_memory.c)
+ * ------------------------------------- */
+
+int ze_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
+int ze_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
 int ze_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
               struct hmreg_dmabuf *out);

@@ -1,44 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Contexts and errors of driver calls. cuda_enter() pushes a context for a call and cuda_leave()
+ * Contexts of driver calls. cuda_enter() pushes a context for a call and cuda_leave()
  * pops it, which restores the thread's own.
  *
  * Results of cleanup calls (pop, release) are ignored: the work is done, and there is no recovery.
  */
 #include "hmem/cuda/cuda.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-/* ---- errors ----------------------------------------------------------------------------- */
-
-/* Explains results whose names do not explain themselves. */
-static const char *hint(unsigned result)
-{
-    return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
-}
-
-int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
-{
-    const char *name = NULL;
-    char sentence[256];
-    va_list args;
-
-    if (result == CUDA_DEINITIALIZED) {
-        atomic_store(&self->shut_down, true);
-        return -ESHUTDOWN;
-    }
-    if (self->api.error_name(result, &name))
-        name = NULL;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
-    va_end(args);
-    return hmreg_fail_vendor(code, "cuda", result, name, "%s: %s (%u)%s", sentence,
-                             name ? name : "CUDA error", result, hint(result));
-}
-
-/* ---- contexts --------------------------------------------------------------------------- */
 
 bool cuda_wants_context(unsigned result)
 {

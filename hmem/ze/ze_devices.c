@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The Level Zero runtime: the loader, its drivers, their devices.
+ * The Level Zero drivers and their devices.
  *
  * The devices of all drivers form one list, in the loader's order. That order and the handles
  * depend on ZE_FLAT_DEVICE_HIERARCHY, so we match a handle that is not in the list (a tile's) by
@@ -11,8 +11,6 @@
  */
 #include "hmem/ze/ze.h"
 
-#include "hmem/loader.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,81 +19,6 @@
 
 /* Newer than Debian 12's header (Level Zero 1.4). */
 #define SUB_ALLOCATIONS_NAME "ZE_experimental_sub_allocations"
-
-static const struct loader_symbol symbols[] = {
-    LOADER_NEED(struct ze_api, init, "zeInit"),
-    LOADER_NEED(struct ze_api, driver_get, "zeDriverGet"),
-    LOADER_NEED(struct ze_api, driver_version, "zeDriverGetApiVersion"),
-    LOADER_NEED(struct ze_api, driver_properties, "zeDriverGetProperties"),
-    LOADER_NEED(struct ze_api, driver_extensions, "zeDriverGetExtensionProperties"),
-    LOADER_NEED(struct ze_api, device_get, "zeDeviceGet"),
-    LOADER_NEED(struct ze_api, device_properties, "zeDeviceGetProperties"),
-    LOADER_NEED(struct ze_api, device_memory, "zeDeviceGetMemoryProperties"),
-    LOADER_NEED(struct ze_api, device_external, "zeDeviceGetExternalMemoryProperties"),
-    LOADER_NEED(struct ze_api, device_queue_groups, "zeDeviceGetCommandQueueGroupProperties"),
-    LOADER_WANT(struct ze_api, device_pci, "zeDevicePciGetPropertiesExt"), /* loader 1.4 */
-    LOADER_NEED(struct ze_api, context_create, "zeContextCreate"),
-    LOADER_NEED(struct ze_api, context_destroy, "zeContextDestroy"),
-    LOADER_NEED(struct ze_api, properties, "zeMemGetAllocProperties"),
-    LOADER_NEED(struct ze_api, address_range, "zeMemGetAddressRange"),
-    LOADER_WANT(struct ze_api, virtual_access, "zeVirtualMemGetAccessAttribute"),
-    LOADER_NEED(struct ze_api, alloc_device, "zeMemAllocDevice"),
-    LOADER_NEED(struct ze_api, alloc_host, "zeMemAllocHost"),
-    LOADER_NEED(struct ze_api, alloc_shared, "zeMemAllocShared"),
-    LOADER_NEED(struct ze_api, free, "zeMemFree"),
-    LOADER_NEED(struct ze_api, list_create, "zeCommandListCreateImmediate"),
-    LOADER_NEED(struct ze_api, list_destroy, "zeCommandListDestroy"),
-    LOADER_NEED(struct ze_api, list_copy, "zeCommandListAppendMemoryCopy"),
-};
-
-const char *ze_result_name(ze_result_t result)
-{
-#define NAME(name)                                                                                 \
-    case name:                                                                                     \
-        return #name
-    switch (result) {
-        NAME(ZE_RESULT_NOT_READY);
-        NAME(ZE_RESULT_ERROR_DEVICE_LOST);
-        NAME(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY);
-        NAME(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
-        NAME(ZE_RESULT_ERROR_DEVICE_REQUIRES_RESET);
-        NAME(ZE_RESULT_ERROR_DEVICE_IN_LOW_POWER_STATE);
-        NAME(ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS);
-        NAME(ZE_RESULT_ERROR_NOT_AVAILABLE);
-        NAME(ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE);
-        NAME(ZE_RESULT_ERROR_UNINITIALIZED);
-        NAME(ZE_RESULT_ERROR_UNSUPPORTED_VERSION);
-        NAME(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
-        NAME(ZE_RESULT_ERROR_INVALID_ARGUMENT);
-        NAME(ZE_RESULT_ERROR_INVALID_NULL_HANDLE);
-        NAME(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE);
-        NAME(ZE_RESULT_ERROR_INVALID_NULL_POINTER);
-        NAME(ZE_RESULT_ERROR_INVALID_SIZE);
-        NAME(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
-        NAME(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT);
-        NAME(ZE_RESULT_ERROR_INVALID_ENUMERATION);
-        NAME(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION);
-        NAME(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE);
-        NAME(ZE_RESULT_ERROR_OVERLAPPING_REGIONS);
-        NAME(ZE_RESULT_ERROR_UNKNOWN);
-    default:
-        return (int)result == ZE_ADDRESS_NOT_FOUND ? "ZE_RESULT_ERROR_ADDRESS_NOT_FOUND" : NULL;
-    }
-#undef NAME
-}
-
-bool ze_has_shut_down(struct hmem *self, ze_result_t result)
-{
-    if (result != ZE_RESULT_ERROR_UNINITIALIZED)
-        return false;
-    atomic_store(&self->shut_down, true);
-    return true;
-}
-
-int ze_fail_shut_down(void)
-{
-    return ze_fail(-ENODEV, ZE_RESULT_ERROR_UNINITIALIZED, "Level Zero has shut down");
-}
 
 unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver)
 {
@@ -115,25 +38,6 @@ static __attribute__((format(printf, 2, 3))) void lacks(struct hmem *self, const
     va_start(args, format);
     vsnprintf(text + used, sizeof(self->runtime.lacks) - used, format, args);
     va_end(args);
-}
-
-/* We call zeInit, never zeInitDrivers, although the specification prefers the latter since 1.10.
- * Every loader runs zeInit once per process and repeats its result: it may be called again, from
- * several threads, before or after an application's zeInitDrivers. Loaders before 1.28.3
- * dereference a null pointer in a second zeInitDrivers if the first, possibly the application's,
- * found no driver; and in zeDriverGet, which we therefore call only after a successful zeInit. */
-static int init(struct hmem *self)
-{
-    ze_result_t result = self->api.init(ZE_INIT_FLAG_GPU_ONLY);
-
-    if (result == ZE_RESULT_SUCCESS)
-        return 0;
-    if (result == ZE_RESULT_ERROR_UNINITIALIZED || result == ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE)
-        return ze_fail(-ENODEV, result,
-                       "%s finds no driver with a GPU (zeInit: %#x); Intel's is "
-                       "libze_intel_gpu.so.1",
-                       self->runtime.library, result);
-    return ze_fail(-EIO, result, "zeInit failed");
 }
 
 static int find_drivers(struct hmem *self)
@@ -353,12 +257,10 @@ static void describe(struct hmem *self)
         lacks(self, "%u of %u devices export no dmabuf", without_export, self->device_count);
 }
 
-static int open_runtime(struct hmem *self)
+int ze_list_devices(struct hmem *self)
 {
-    int rc = init(self);
+    int rc = find_drivers(self);
 
-    if (!rc)
-        rc = find_drivers(self);
     for (unsigned i = 0; !rc && i < self->driver_count; i++)
         rc = open_driver(self, i);
     if (!rc && self->device_count == 0)
@@ -366,38 +268,4 @@ static int open_runtime(struct hmem *self)
     if (!rc)
         describe(self);
     return rc;
-}
-
-void ze_close(struct hmem *self)
-{
-    for (unsigned i = 0; i < self->driver_count; i++)
-        if (self->drivers[i].context && !atomic_load(&self->shut_down))
-            self->api.context_destroy(self->drivers[i].context);
-    free(self->drivers);
-    free(self->devices);
-    loader_close(self->library);
-    free(self);
-}
-
-int ze_open(struct hmem **out)
-{
-    struct hmem *self = calloc(1, sizeof(*self));
-    int rc;
-
-    if (!self)
-        return hmreg_fail(-ENOMEM, "no memory to open Level Zero");
-    rc = loader_open("ze", "libze_loader.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]),
-                     &self->api, &self->library, self->runtime.library,
-                     sizeof(self->runtime.library));
-    if (rc) {
-        free(self);
-        return rc;
-    }
-    rc = open_runtime(self);
-    if (rc) {
-        ze_close(self);
-        return rc;
-    }
-    *out = self;
-    return 0;
 }
