@@ -5,6 +5,11 @@
  */
 #include "hmem/dmabuf.h"
 
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,4 +24,31 @@ int64_t dmabuf_length(int fd)
     if (end >= 0)
         return end;
     return about.st_size ? about.st_size : -1;
+}
+
+int dmabuf_duplicate(int fd)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    return own >= 0 ? own
+                    : hmreg_fail_os(errno, "the dmabuf descriptor %d could not be duplicated", fd);
+}
+
+int dmabuf_take(int fd, uint64_t offset, size_t len, struct hmreg_dmabuf *out)
+{
+    int64_t size = dmabuf_length(fd);
+    int rc = 0;
+
+    if (size < 0 || offset > (uint64_t)size || len > (uint64_t)size - offset)
+        rc = hmreg_fail(-EPROTO,
+                        "the dmabuf descriptor has %" PRId64 " bytes, and the range of %zu bytes "
+                        "is said to be at %" PRIu64 " in it, up to %" PRIu64,
+                        size, len, offset, offset + len);
+    else if (fcntl(fd, F_SETFD, FD_CLOEXEC))
+        rc = hmreg_fail_os(errno, "the dmabuf descriptor %d cannot be made close-on-exec", fd);
+    if (rc)
+        close(fd);
+    else
+        *out = (struct hmreg_dmabuf){.fd = fd, .offset = offset, .length = len};
+    return rc;
 }

@@ -33,7 +33,7 @@ static int fill(const char *vendor, const struct loader_symbol *symbols, size_t 
             return hmreg_fail_vendor(-ELIBBAD, vendor, 0, NULL,
                                      "%s has no %s: it is too old, or not the vendor's library",
                                      path, symbols[i].name);
-        memcpy((char *)table + symbols[i].place, &entry, sizeof(entry));
+        memcpy((void **)table + i, &entry, sizeof(entry));
     }
     return 0;
 }

@@ -2,13 +2,14 @@
  *
  * Loads a vendor's runtime with dlopen: we never link against a vendor's library.
  *
- * A vendor lists its entry points once, each with the offset of the function pointer in its table
- * and whether it is required:
+ * A vendor lists its entry points once, as a macro, from which come the struct of function pointers
+ * and the list of symbols, in the same order:
  *
- *     static const struct loader_symbol symbols[] = {
- *         LOADER_NEED(struct cuda_api, init, "cuInit"),
- *         LOADER_WANT(struct cuda_api, get_handle, "cuMemGetHandleForAddressRange"),
- *     };
+ *     #define ZE_ENTRIES(NEED, WANT)                              must have it; may lack it
+ *         NEED(init, zeInit)
+ *         WANT(device_pci, zeDevicePciGetPropertiesExt)
+ *     struct ze_api { ZE_ENTRIES(LOADER_MEMBER, LOADER_MEMBER) };
+ *     static const struct loader_symbol symbols[] = {ZE_ENTRIES(LOADER_NEED, LOADER_WANT)};
  */
 #ifndef HMREG_HMEM_LOADER_H
 #define HMREG_HMEM_LOADER_H
@@ -18,21 +19,16 @@
 
 struct loader_symbol {
     const char *name;
-    size_t place; /* offset of the function pointer in the table */
     bool needed;
 };
-#define LOADER_NEED(table, member, symbol)                                                         \
-    {                                                                                              \
-        symbol, offsetof(table, member), true                                                      \
-    }
-#define LOADER_WANT(table, member, symbol)                                                         \
-    {                                                                                              \
-        symbol, offsetof(table, member), false                                                     \
-    }
+#define LOADER_MEMBER(member, symbol)    __typeof__(symbol) *member;
+#define LOADER_NEED(member, symbol, ...) {#symbol, true},
+#define LOADER_WANT(member, symbol, ...) {#symbol, false},
 
 /*
- * Loads soname and fills the table's pointers, NULL for missing optional ones (LOADER_WANT).
- * vendor: for messages. path, path_size: receives the path of the loaded file.
+ * Loads soname and fills the table, a struct of `count` function pointers: NULL for missing
+ * optional ones (LOADER_WANT). vendor: for messages. path, path_size: receives the path of the
+ * loaded file.
  * -ENOENT: not found, or could not be loaded. -ELIBBAD: a required symbol is missing.
  */
 int loader_open(const char *vendor, const char *soname, const struct loader_symbol *symbols,

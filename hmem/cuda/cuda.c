@@ -5,7 +5,6 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,60 +32,15 @@ static const char *remedy(unsigned result)
     }
 }
 
-static int start(struct hmem *self)
-{
-    unsigned result = self->api.init(0);
-
-    if (result)
-        return cuda_fail(self, cuda_init_errno(result), result, "cuInit of %s failed, %s",
-                         self->path, remedy(result));
-    if (self->api.driver_version(&self->version))
-        self->version = 0;
-    return cuda_list_devices(self);
-}
-
-static void cuda_close(struct hmem *self)
-{
-    if (!self)
-        return;
-    free(self->devices);
-    loader_close(self->library);
-    free(self);
-}
-
-static int cuda_open(struct hmem **out)
-{
-    static const struct loader_symbol symbols[] = {CUDA_SYMBOLS};
-    struct hmem *self = calloc(1, sizeof(*self));
-    int rc;
-
-    if (!self)
-        return hmreg_fail(-EIO, "no memory to open CUDA");
-    self->page = (size_t)sysconf(_SC_PAGESIZE);
-    rc = loader_open("cuda", "libcuda.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]),
-                     &self->api, &self->library, self->path, sizeof(self->path));
-    if (!rc)
-        rc = start(self);
-    if (rc) {
-        cuda_close(self);
-        return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
-    }
-    *out = self;
-    return 0;
-}
-
-/* ---- what is loaded --------------------------------------------------------------------- */
-
-static void runtime(struct hmem *self, struct hmem_runtime *out)
+static void describe(struct cuda_hmem *self)
 {
     const struct cuda_api *api = &self->api;
+    struct hmem_runtime *out = &self->base.runtime;
     bool virtual_memory = api->handle_retain && api->handle_prop && api->handle_release;
 
-    *out = (struct hmem_runtime){0};
-    if (self->version)
+    if (!api->driver_version(&self->version))
         snprintf(out->version, sizeof(out->version), "%d.%d", self->version / 1000,
                  self->version % 1000 / 10);
-    snprintf(out->library, sizeof(out->library), "%s", self->path);
     snprintf(out->lacks, sizeof(out->lacks), "%s%s%s",
              api->range_handle ? ""
                                : "no cuMemGetHandleForAddressRange (CUDA 11.7): device memory "
@@ -97,28 +51,47 @@ static void runtime(struct hmem *self, struct hmem_runtime *out)
                               "properties of virtual memory cannot be read");
 }
 
-static int device_count(struct hmem *self)
+static int start(struct hmem *hmem)
 {
-    return self->count;
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned result = self->api.init(0);
+
+    if (result)
+        return cuda_fail(self, cuda_init_errno(result), result, "cuInit of %s failed, %s",
+                         hmem->runtime.library, remedy(result));
+    self->page = (size_t)sysconf(_SC_PAGESIZE);
+    describe(self);
+    return cuda_list_devices(self);
 }
 
-static void device(struct hmem *self, int index, struct hmem_device *out)
+static void stop(struct hmem *self)
 {
-    *out = self->devices[index].info;
+    free(((struct cuda_hmem *)self)->devices);
 }
 
-const struct hmem_ops hmem_cuda_ops = {
-    .iface = HMREG_IFACE_CUDA,
-    .name = "cuda",
-    .open = cuda_open,
-    .close = cuda_close,
-    .runtime = runtime,
-    .device_count = device_count,
-    .device = device,
-    .resolve = cuda_resolve,
-    .identity = cuda_identity,
-    .export_dmabuf = cuda_export,
-    .copy = cuda_copy,
-    .alloc = cuda_alloc,
-    .free = cuda_free,
-};
+static int cuda_open(struct hmem **out)
+{
+    static const struct loader_symbol symbols[] = {CUDA_ENTRIES(LOADER_NEED, LOADER_WANT)};
+    static const struct vendor vendor = {
+        .source = "cuda",
+        .name = "CUDA",
+        .soname = "libcuda.so.1",
+        .shut_down = CUDA_DEINITIALIZED,
+        .size = sizeof(struct cuda_hmem),
+        .api = offsetof(struct cuda_hmem, api),
+        .symbols = symbols,
+        .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
+        .start = start,
+        .stop = stop,
+        .result_name = cuda_result_name,
+    };
+
+    return vendor_load(&vendor, out);
+}
+
+static void cuda_device(struct hmem *self, int index, struct hmem_device *out)
+{
+    *out = ((struct cuda_hmem *)self)->devices[index].info;
+}
+
+VENDOR_OPS(CUDA, cuda);

@@ -3,18 +3,13 @@
  * Internal header of the CUDA vendor: the opened runtime, and the functions that its files call
  * in each other, lowest layer first; cuda.c is the top layer.
  *
- * The driver's results are `unsigned` and named `result`; ours are `int` and named `rc`. Internal
- * functions return -ESHUTDOWN, without recording an error, if the runtime has shut down; each
- * operation of the contract translates it to its own error.
+ * The driver's results are `unsigned` and named `result`; ours are `int` and named `rc`.
  */
 #ifndef HMEM_CUDA_H
 #define HMEM_CUDA_H
 
-#include "core/base/error.h"
 #include "hmem/cuda/cuda_api.h"
-#include "hmem/hmem.h"
-
-#include <stdatomic.h>
+#include "hmem/vendor.h"
 
 struct cuda_device {
     int handle;
@@ -22,25 +17,21 @@ struct cuda_device {
     struct hmem_device info;
 };
 
-struct hmem {
+struct cuda_hmem {
+    struct hmem base;
     struct cuda_api api;
-    void *library;
-    char path[128];
-    int version; /* 13000: 13.0 */
-    int count;
+    int version;                 /* 13000: 13.0 */
     struct cuda_device *devices; /* by ordinal */
     size_t page;                 /* the host's page size */
-    atomic_bool shut_down;       /* the runtime has shut down and must not be called again */
 };
 
 /* ---- failures (cuda_error.c) ------------------------------------------------------------ */
 
-/* Records the failure of a driver call: `code`, the driver's name for result and the formatted
- * text. If result means that the runtime has shut down, sets `shut_down`, records nothing and
- * returns -ESHUTDOWN. */
-int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
+/* vendor_fail(), with the driver's name for the result in the text. */
+int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-
+/* NULL: unknown. */
+const char *cuda_result_name(struct hmem *self, int64_t result);
 /* The errno value of a failure to start. */
 int cuda_init_errno(unsigned result);
 /* True if the driver, or this memory, does not have the attribute. */
@@ -49,7 +40,7 @@ bool cuda_says_no_answer(unsigned result);
 /* ---- devices (cuda_devices.c) ----------------------------------------------------------- */
 
 /* -ENODEV: no device. -EIO. */
-int cuda_list_devices(struct hmem *self);
+int cuda_list_devices(struct cuda_hmem *self);
 
 /* ---- contexts (cuda_context.c) ---------------------------------------------------------- */
 
@@ -59,9 +50,9 @@ struct cuda_guard {
 
 /* Makes a context current until cuda_leave(): the given one or, if NULL, the device's primary
  * context, which is created only if `create`. Returns the driver's result. */
-unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device, bool create,
+unsigned cuda_enter(struct cuda_hmem *self, struct cuda_context *context, int device, bool create,
                     struct cuda_guard *guard);
-void cuda_leave(struct hmem *self, struct cuda_guard *guard);
+void cuda_leave(struct cuda_hmem *self, struct cuda_guard *guard);
 /* True if the driver refused the call because the thread has no usable context. */
 bool cuda_wants_context(unsigned result);
 
@@ -98,13 +89,13 @@ struct cuda_segment {
 };
 
 /* Reads the segment's bounds by a call that may need a context. */
-unsigned cuda_address_range(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
+unsigned cuda_address_range(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
                             struct cuda_segment *out);
 /* Retains the handle of virtual memory, which the caller releases; 0 for any other memory. */
-int cuda_virtual_retain(struct hmem *self, uint64_t addr, unsigned long long *out);
+int cuda_virtual_retain(struct cuda_hmem *self, uint64_t addr, unsigned long long *out);
 /* Describes the segment at addr, which at describes. prop: read its properties too. */
-int cuda_virtual_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-                         struct cuda_segment *out);
+int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
+                         bool prop, struct cuda_segment *out);
 /* Were both created with the same properties? */
 bool cuda_virtual_same(const struct cuda_segment *a, const struct cuda_segment *b);
 /* Continues the identity of a range by one more segment. */
@@ -114,7 +105,7 @@ uint64_t cuda_virtual_identity(uint64_t identity, const struct cuda_lookup *at,
 /* ---- addresses and ranges (cuda_lookup.c) ------------------------------------------------ */
 
 /* 0, with CUDA_UNKNOWN for memory that is not CUDA's; -EIO, -ESHUTDOWN. */
-int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out);
+int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out);
 
 /* The driver's description of a range. */
 struct cuda_range {
@@ -130,27 +121,18 @@ struct cuda_range {
 };
 
 /* prop: read the properties too. -HMEM_NOT_MINE, -ERANGE, -EIO, -ESHUTDOWN. */
-int cuda_lookup_range(struct hmem *self, uint64_t addr, size_t len, bool prop,
+int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool prop,
                       struct cuda_range *out);
 
 /* ---- export (cuda_export.c) ------------------------------------------------------------- */
 
 /* Checks, without an export, whether one descriptor can cover the range: 0, or -EOPNOTSUPP, -EXDEV
  * with the reason in *why. */
-int cuda_exportable(struct hmem *self, const struct cuda_range *range, struct hmreg_reason *why);
+int cuda_exportable(struct cuda_hmem *self, const struct cuda_range *range,
+                    struct hmreg_reason *why);
 
-int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                struct hmreg_dmabuf *out);
+/* ---- operations of hmem.h (cuda_resolve.c, cuda_export.c, cuda_memory.c) ---------------- */
 
-/* ---- resolve (cuda_resolve.c) ----------------------------------------------------------- */
-
-int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
-int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
-
-/* ---- copies, allocations (cuda_memory.c) ------------------------------------------------ */
-
-int cuda_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
-int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out);
-int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
+VENDOR_OPERATIONS(cuda);
 
 #endif

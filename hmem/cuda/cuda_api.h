@@ -11,8 +11,6 @@
 #ifndef HMEM_CUDA_API_H
 #define HMEM_CUDA_API_H
 
-#include "hmem/loader.h"
-
 #include <stddef.h>
 
 /* ---- results ---------------------------------------------------------------------------- */
@@ -145,9 +143,5 @@ struct cuda_memory_prop {
 struct cuda_api {
     CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
 };
-
-#define CUDA_NEED(member, name, parameters) LOADER_NEED(struct cuda_api, member, #name),
-#define CUDA_WANT(member, name, parameters) LOADER_WANT(struct cuda_api, member, #name),
-#define CUDA_SYMBOLS                        CUDA_ENTRIES(CUDA_NEED, CUDA_WANT)
 
 #endif

@@ -13,7 +13,7 @@ bool cuda_wants_context(unsigned result)
 }
 
 /* Success if the device's primary context is active, or if we may create it. */
-static unsigned may_retain(struct hmem *self, int handle, bool create)
+static unsigned may_retain(struct cuda_hmem *self, int handle, bool create)
 {
     unsigned flags = 0;
     int active = 0;
@@ -24,7 +24,7 @@ static unsigned may_retain(struct hmem *self, int handle, bool create)
     return result;
 }
 
-unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device, bool create,
+unsigned cuda_enter(struct cuda_hmem *self, struct cuda_context *context, int device, bool create,
                     struct cuda_guard *guard)
 {
     unsigned result;
@@ -46,7 +46,7 @@ unsigned cuda_enter(struct hmem *self, struct cuda_context *context, int device,
     return result;
 }
 
-void cuda_leave(struct hmem *self, struct cuda_guard *guard)
+void cuda_leave(struct cuda_hmem *self, struct cuda_guard *guard)
 {
     struct cuda_context *popped = NULL;
 

@@ -4,11 +4,10 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int attribute(struct hmem *self, unsigned which, int handle)
+static int attribute(struct cuda_hmem *self, unsigned which, int handle)
 {
     int value = 0;
 
@@ -16,7 +15,7 @@ static int attribute(struct hmem *self, unsigned which, int handle)
     return self->api.device_attribute(&value, which, handle) ? 0 : value;
 }
 
-static void read_pci(struct hmem *self, int handle, struct hmreg_pci *out)
+static void read_pci(struct cuda_hmem *self, int handle, struct hmreg_pci *out)
 {
     int bus = -1, device = -1, domain = -1;
 
@@ -28,7 +27,7 @@ static void read_pci(struct hmem *self, int handle, struct hmreg_pci *out)
         .domain = (uint32_t)domain, .bus = (uint8_t)bus, .device = (uint8_t)device, .valid = 1};
 }
 
-static int read_device(struct hmem *self, int ordinal, struct cuda_device *out)
+static int read_device(struct cuda_hmem *self, int ordinal, struct cuda_device *out)
 {
     struct hmem_device *info = &out->info;
     size_t memory = 0;
@@ -47,19 +46,19 @@ static int read_device(struct hmem *self, int ordinal, struct cuda_device *out)
     return 0;
 }
 
-int cuda_list_devices(struct hmem *self)
+int cuda_list_devices(struct cuda_hmem *self)
 {
-    unsigned result = self->api.device_count(&self->count);
+    unsigned result = self->api.device_count(&self->base.device_count);
     int rc = 0;
 
     if (result)
         return cuda_fail(self, cuda_init_errno(result), result, "CUDA cannot count its devices");
-    if (self->count < 1)
+    if (self->base.device_count < 1)
         return hmreg_fail(-ENODEV, "the CUDA driver runs, but has no device");
-    self->devices = calloc((size_t)self->count, sizeof(*self->devices));
+    self->devices = calloc((size_t)self->base.device_count, sizeof(*self->devices));
     if (!self->devices)
-        return hmreg_fail(-EIO, "no memory for %d CUDA devices", self->count);
-    for (int i = 0; i < self->count && !rc; i++)
+        return hmreg_fail(-ENOMEM, "no memory for %d CUDA devices", self->base.device_count);
+    for (int i = 0; i < self->base.device_count && !rc; i++)
         rc = read_device(self, i, &self->devices[i]);
     return rc;
 }

@@ -4,7 +4,6 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -14,23 +13,24 @@ static const char *hint(unsigned result)
     return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
 }
 
-int cuda_fail(struct hmem *self, int code, unsigned result, const char *format, ...)
+const char *cuda_result_name(struct hmem *self, int64_t result)
 {
     const char *name = NULL;
+
+    return ((struct cuda_hmem *)self)->api.error_name((unsigned)result, &name) ? NULL : name;
+}
+
+int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
+{
+    const char *name = result == CUDA_DEINITIALIZED ? NULL : cuda_result_name(&self->base, result);
     char sentence[256];
     va_list args;
 
-    if (result == CUDA_DEINITIALIZED) {
-        atomic_store(&self->shut_down, true);
-        return -ESHUTDOWN;
-    }
-    if (self->api.error_name(result, &name))
-        name = NULL;
     va_start(args, format);
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    return hmreg_fail_vendor(code, "cuda", result, name, "%s: %s (%u)%s", sentence,
-                             name ? name : "CUDA error", result, hint(result));
+    return vendor_fail(&self->base, code, result, "%s: %s (%u)%s", sentence,
+                       name ? name : "CUDA error", result, hint(result));
 }
 
 int cuda_init_errno(unsigned result)

@@ -9,13 +9,7 @@
 #include "hmem/cuda/cuda.h"
 #include "hmem/dmabuf.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <string.h>
-#include <unistd.h>
-
-static int refuse_version(struct hmem *self, struct hmreg_reason *why)
+static int refuse_version(struct cuda_hmem *self, struct hmreg_reason *why)
 {
     return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
                         "this driver is of CUDA %d.%d, which has no "
@@ -23,7 +17,7 @@ static int refuse_version(struct hmem *self, struct hmreg_reason *why)
                         self->version / 1000, self->version % 1000 / 10);
 }
 
-static int refuse_device(struct hmem *self, const struct cuda_range *range,
+static int refuse_device(struct cuda_hmem *self, const struct cuda_range *range,
                          struct hmreg_reason *why)
 {
     if (range->device >= 0 && self->devices[range->device].integrated)
@@ -59,7 +53,8 @@ static int refuse_virtual(const struct cuda_range *range, struct hmreg_reason *w
     return 0;
 }
 
-int cuda_exportable(struct hmem *self, const struct cuda_range *range, struct hmreg_reason *why)
+int cuda_exportable(struct cuda_hmem *self, const struct cuda_range *range,
+                    struct hmreg_reason *why)
 {
     switch (range->first.sort) {
     case CUDA_HOST:
@@ -101,7 +96,7 @@ static const char *handle_remedy(const struct cuda_range *range)
     return "; memory imported by IPC is exported by the process that allocated it";
 }
 
-static int fail_handle(struct hmem *self, const struct cuda_range *range, unsigned result)
+static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, unsigned result)
 {
     return cuda_fail(self, handle_errno(result, range->segments), result,
                      "CUDA device %d gives no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
@@ -111,7 +106,7 @@ static int fail_handle(struct hmem *self, const struct cuda_range *range, unsign
 }
 
 /* Exports [base, end), both page-aligned. Only some drivers need a context for it. */
-static unsigned handle_for(struct hmem *self, const struct cuda_lookup *at, uint64_t base,
+static unsigned handle_for(struct cuda_hmem *self, const struct cuda_lookup *at, uint64_t base,
                            uint64_t end, int *fd)
 {
     unsigned result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
@@ -128,62 +123,36 @@ static unsigned handle_for(struct hmem *self, const struct cuda_lookup *at, uint
     return result;
 }
 
-/* Rejects a descriptor shorter than the range: a peer's access could reach foreign memory. */
-static int check_size(int fd, uint64_t need)
-{
-    int64_t size = dmabuf_length(fd);
-
-    if (size >= 0 && (uint64_t)size < need)
-        return hmreg_fail(-EPROTO, "CUDA's dmabuf has %" PRIu64 " bytes, the range needs %" PRIu64,
-                          (uint64_t)size, need);
-    return 0;
-}
-
-static int make_private(int fd)
-{
-    int flags = fcntl(fd, F_GETFD);
-
-    if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC))
-        return hmreg_fail_os(errno, "CUDA's dmabuf descriptor %d cannot be made close-on-exec", fd);
-    return 0;
-}
-
-static int export_range(struct hmem *self, uint64_t addr, size_t len,
+static int export_range(struct cuda_hmem *self, uint64_t addr, size_t len,
                         const struct cuda_range *range, struct hmreg_dmabuf *out)
 {
     uint64_t base = range->base & ~(uint64_t)(self->page - 1);
     uint64_t end = (range->end + self->page - 1) & ~(uint64_t)(self->page - 1);
     int fd = -1;
     unsigned result = handle_for(self, &range->first, base, end, &fd);
-    int rc;
 
     if (result)
         return fail_handle(self, range, result);
     if (fd < 0)
         return hmreg_fail(-EPROTO, "CUDA reports success and gives no dmabuf descriptor");
-    rc = check_size(fd, addr - base + len);
-    if (!rc)
-        rc = make_private(fd);
-    if (rc) {
-        close(fd);
-        return rc;
-    }
-    *out = (struct hmreg_dmabuf){.fd = fd, .offset = addr - base, .length = len};
-    return 0;
+    return dmabuf_take(fd, addr - base, len, out);
 }
 
-int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-                struct hmreg_dmabuf *out)
+static int export_found(struct cuda_hmem *self, uint64_t addr, size_t len, struct hmreg_dmabuf *out)
 {
     struct hmreg_reason why = {0};
     struct cuda_range found;
     int rc = cuda_lookup_range(self, addr, len, true, &found);
 
-    if (rc == -HMEM_NOT_MINE)
-        return hmreg_fail(-EFAULT, "CUDA no longer knows %#" PRIx64 ": the memory was freed", addr);
-    if (!rc && cuda_exportable(self, &found, &why))
+    if (rc)
+        return rc;
+    if (cuda_exportable(self, &found, &why))
         return hmreg_fail(why.code, "%s", why.text);
-    if (!rc)
-        rc = export_range(self, addr, len, &found, out);
-    return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
+    return export_range(self, addr, len, &found, out);
+}
+
+int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+                struct hmreg_dmabuf *out)
+{
+    return vendor_result(self, export_found((struct cuda_hmem *)self, addr, len, out), addr);
 }

@@ -10,9 +10,6 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
 /* The batch query's answers in the vendor's types; zero: no answer. */
 struct answers {
     struct cuda_context *context;
@@ -23,7 +20,7 @@ struct answers {
     int ordinal;
 };
 
-static unsigned ask(struct hmem *self, uint64_t addr, struct answers *out)
+static unsigned ask(struct cuda_hmem *self, uint64_t addr, struct answers *out)
 {
     unsigned attributes[] = {
         CUDA_PTR_CONTEXT,     CUDA_PTR_MEMORY_TYPE, CUDA_PTR_HOST_POINTER,
@@ -48,7 +45,7 @@ static bool says_unknown(unsigned result)
 
 /* Virtual memory may be on the host; without a context the driver says little about other host
  * memory. */
-static int host_sort(struct hmem *self, uint64_t addr, const struct answers *found,
+static int host_sort(struct cuda_hmem *self, uint64_t addr, const struct answers *found,
                      enum cuda_sort *out)
 {
     unsigned long long handle = 0;
@@ -62,7 +59,7 @@ static int host_sort(struct hmem *self, uint64_t addr, const struct answers *fou
     return 0;
 }
 
-static int device_sort(struct hmem *self, uint64_t addr, const struct answers *found,
+static int device_sort(struct cuda_hmem *self, uint64_t addr, const struct answers *found,
                        enum cuda_sort *out)
 {
     struct cuda_pool *pool = NULL;
@@ -83,7 +80,7 @@ static int device_sort(struct hmem *self, uint64_t addr, const struct answers *f
     return 0;
 }
 
-static int sort_of(struct hmem *self, uint64_t addr, const struct answers *found,
+static int sort_of(struct cuda_hmem *self, uint64_t addr, const struct answers *found,
                    enum cuda_sort *out)
 {
     if (found->managed) {
@@ -109,14 +106,14 @@ static bool says_extent(const struct answers *found, enum cuda_sort sort)
     return found->context || sort == CUDA_VIRTUAL;
 }
 
-int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out)
+int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
 {
     struct answers found = {.ordinal = -1};
     enum cuda_sort sort = CUDA_UNKNOWN;
     unsigned result;
     int rc = 0;
 
-    if (atomic_load(&self->shut_down))
+    if (atomic_load(&self->base.shut_down))
         return -ESHUTDOWN;
     result = ask(self, addr, &found);
     if (result && !says_unknown(result))
@@ -130,7 +127,8 @@ int cuda_lookup(struct hmem *self, uint64_t addr, struct cuda_lookup *out)
         .context = found.context,
         .host = (uintptr_t)found.host,
         .id = found.id,
-        .device = found.ordinal >= 0 && found.ordinal < self->count ? found.ordinal : -1,
+        .device =
+            found.ordinal >= 0 && found.ordinal < self->base.device_count ? found.ordinal : -1,
         .start = found.start,
         .size = says_extent(&found, sort) ? found.size : 0,
     };
@@ -145,7 +143,7 @@ static bool lies_in(uint64_t addr, uint64_t base, uint64_t size)
 }
 
 /* Memory in one piece. Its size stays 0 if the query needs a context and none is available. */
-static int whole_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
+static int whole_segment(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
                          struct cuda_segment *out)
 {
     unsigned result;
@@ -163,8 +161,8 @@ static int whole_segment(struct hmem *self, uint64_t addr, const struct cuda_loo
     return 0;
 }
 
-static int segment_at(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-                      struct cuda_segment *out)
+static int segment_at(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
+                      bool prop, struct cuda_segment *out)
 {
     struct cuda_segment found = {0};
     int rc = at->sort == CUDA_VIRTUAL ? cuda_virtual_segment(self, addr, at, prop, &found)
@@ -172,39 +170,31 @@ static int segment_at(struct hmem *self, uint64_t addr, const struct cuda_lookup
 
     if (rc)
         return rc;
-    if (found.size && !lies_in(addr, found.base, found.size))
-        return hmreg_fail(-EIO,
-                          "CUDA says %#" PRIx64 " lies in [%#" PRIx64 ", +%#" PRIx64
-                          "), which does not contain it",
-                          addr, found.base, found.size);
+    if (found.size)
+        rc = vendor_check_contains(&self->base, addr, found.base, found.size);
+    if (rc)
+        return rc;
     *out = found;
     return 0;
 }
 
 /* ---- ranges ----------------------------------------------------------------------------- */
 
-static int fail_leaves(uint64_t addr, size_t len, uint64_t at, const char *what)
-{
-    return hmreg_fail(-ERANGE,
-                      "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64
-                      ", %" PRIu64 " bytes in: %s",
-                      len, addr, at, at - addr, what);
-}
-
 /* If the driver does not report the allocation's size, both ends of the range must have the same
  * buffer id. */
-static int check_tail(struct hmem *self, uint64_t addr, size_t len, const struct cuda_lookup *first)
+static int check_tail(struct cuda_hmem *self, uint64_t addr, size_t len,
+                      const struct cuda_lookup *first)
 {
     struct cuda_lookup last;
     int rc = cuda_lookup(self, addr + len - 1, &last);
 
     if (rc || last.id == first->id)
         return rc;
-    return fail_leaves(addr, len, addr + len - 1,
-                       "the last byte is not of the allocation of the first");
+    return vendor_fail_leaves(addr, len, addr + len - 1,
+                              "the last byte is not of the allocation of the first");
 }
 
-static int range_whole(struct hmem *self, uint64_t addr, size_t len, struct cuda_range *range)
+static int range_whole(struct cuda_hmem *self, uint64_t addr, size_t len, struct cuda_range *range)
 {
     int rc = segment_at(self, addr, &range->first, false, &range->segment);
 
@@ -219,7 +209,7 @@ static int range_whole(struct hmem *self, uint64_t addr, size_t len, struct cuda
     range->base = range->segment.base;
     range->end = range->segment.base + range->segment.size;
     if (range->end - addr < len)
-        return fail_leaves(addr, len, range->end, "the allocation ends there");
+        return vendor_fail_leaves(addr, len, range->end, "the allocation ends there");
     return 0;
 }
 
@@ -245,7 +235,7 @@ static void range_add(struct cuda_range *range, const struct cuda_lookup *at,
 }
 
 /* Reservations may be adjacent; a range that spans two of them spans two allocations (-ERANGE). */
-static int range_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop,
+static int range_virtual(struct cuda_hmem *self, uint64_t addr, size_t len, bool prop,
                          struct cuda_range *range)
 {
     struct cuda_lookup at = range->first;
@@ -256,7 +246,7 @@ static int range_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop
         if (next != addr)
             rc = cuda_lookup(self, next, &at);
         if (!rc && (at.sort != CUDA_VIRTUAL || at.start != range->first.start))
-            rc = fail_leaves(addr, len, next, "nothing is mapped there");
+            rc = vendor_fail_leaves(addr, len, next, "nothing is mapped there");
         if (!rc)
             rc = segment_at(self, next, &at, prop, &segment);
         if (!rc && !segment.size)
@@ -268,7 +258,7 @@ static int range_virtual(struct hmem *self, uint64_t addr, size_t len, bool prop
     return 0;
 }
 
-int cuda_lookup_range(struct hmem *self, uint64_t addr, size_t len, bool prop,
+int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool prop,
                       struct cuda_range *out)
 {
     struct cuda_range found = {0};

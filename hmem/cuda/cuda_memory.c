@@ -6,9 +6,6 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
 /* ---- copy ------------------------------------------------------------------------------- */
 
 /* True if this side determines the context to copy in. */
@@ -34,14 +31,14 @@ static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cu
 
 /* The copy may return before the last bytes have arrived: the driver stages host memory, and
  * copies within one device are asynchronous to the host. So we synchronize the stream. */
-static unsigned copy_now(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+static unsigned copy_now(struct cuda_hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     unsigned result = self->api.copy(dst, src, len);
 
     return result ? result : self->api.stream_wait(NULL);
 }
 
-static int copy_between(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+static int copy_between(struct cuda_hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     struct cuda_lookup at_dst, at_src, side;
     struct cuda_guard guard;
@@ -69,19 +66,14 @@ static int copy_between(struct hmem *self, uint64_t dst, uint64_t src, size_t le
     return 0;
 }
 
-static int said(int rc)
-{
-    return rc == -ESHUTDOWN ? hmreg_fail(-ENODEV, "CUDA has shut down") : rc;
-}
-
 int cuda_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
-    return said(copy_between(self, dst, src, len));
+    return vendor_result(self, copy_between((struct cuda_hmem *)self, dst, src, len), dst);
 }
 
 /* ---- allocations ------------------------------------------------------------------------ */
 
-static unsigned allocate(struct hmem *self, enum hmreg_mem_kind kind, size_t len, void **out)
+static unsigned allocate(struct cuda_hmem *self, enum hmreg_mem_kind kind, size_t len, void **out)
 {
     unsigned long long addr = 0;
     unsigned result;
@@ -108,13 +100,14 @@ static int alloc_errno(unsigned result)
     }
 }
 
-static int alloc_on(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out)
+static int alloc_on(struct cuda_hmem *self, int device, enum hmreg_mem_kind kind, size_t len,
+                    void **out)
 {
     struct cuda_guard guard;
     void *made = NULL;
     unsigned result;
 
-    if (atomic_load(&self->shut_down))
+    if (atomic_load(&self->base.shut_down))
         return -ESHUTDOWN;
     result = cuda_enter(self, NULL, device, true, &guard);
     if (result)
@@ -137,12 +130,12 @@ int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t l
     if (kind == HMREG_MEM_HOST)
         return hmreg_fail(-EOPNOTSUPP, "CUDA has no pageable host memory to allocate: ask for "
                                        "kind pinned, or the system");
-    return said(alloc_on(self, device, kind, len, out));
+    return vendor_result(self, alloc_on((struct cuda_hmem *)self, device, kind, len, out), 0);
 }
 
 /* Frees in the memory's context, the device's primary one, and releases the reference that
  * cuda_alloc() kept. */
-static int free_in(struct hmem *self, const struct cuda_lookup *at, void *addr,
+static int free_in(struct cuda_hmem *self, const struct cuda_lookup *at, void *addr,
                    enum hmreg_mem_kind kind)
 {
     struct cuda_guard guard;
@@ -162,13 +155,13 @@ static int free_in(struct hmem *self, const struct cuda_lookup *at, void *addr,
     return 0;
 }
 
-int cuda_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+int cuda_free(struct hmem *hmem, void *addr, enum hmreg_mem_kind kind)
 {
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
     struct cuda_lookup at;
     int rc = cuda_lookup(self, (uintptr_t)addr, &at);
 
-    if (!rc && at.sort == CUDA_UNKNOWN)
-        return hmreg_fail(-EFAULT,
-                          "CUDA does not know %p any more: its context may have been reset", addr);
-    return said(rc ? rc : free_in(self, &at, addr, kind));
+    if (!rc)
+        rc = at.sort == CUDA_UNKNOWN ? -HMEM_NOT_MINE : free_in(self, &at, addr, kind);
+    return vendor_result(hmem, rc, (uintptr_t)addr);
 }

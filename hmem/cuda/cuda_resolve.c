@@ -4,9 +4,6 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
 /* Virtual memory may be on the host: its properties say where it is. If only some segments are on
  * the host, the range counts as device memory and is registered segment by segment. */
 static enum hmreg_mem_kind kind_of(const struct cuda_range *range)
@@ -33,15 +30,16 @@ static uint64_t host_address(const struct cuda_range *range, enum hmreg_mem_kind
     return range->first.host;
 }
 
-int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range *out)
 {
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
     struct hmreg_reason why;
     struct cuda_range range;
     enum hmreg_mem_kind kind;
     int rc = cuda_lookup_range(self, addr, len, true, &range);
 
     if (rc)
-        return rc == -ESHUTDOWN ? -HMEM_NOT_MINE : rc;
+        return vendor_resolved(rc);
     kind = kind_of(&range);
     if (kind == HMREG_MEM_DEVICE && range.device < 0)
         return hmreg_fail(-EIO, "CUDA says %#" PRIx64 " is memory of a device it does not count",
@@ -63,10 +61,10 @@ int cuda_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
 int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
     struct cuda_range range;
-    int rc = cuda_lookup_range(self, addr, len, false, &range);
+    int rc = cuda_lookup_range((struct cuda_hmem *)self, addr, len, false, &range);
 
     if (rc)
-        return rc == -ESHUTDOWN ? -HMEM_NOT_MINE : rc;
+        return vendor_resolved(rc);
     *out = range.identity;
     return 0;
 }

@@ -11,12 +11,9 @@
  */
 #include "hmem/cuda/cuda.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
 /* Tries the caller's current context first, whichever its device; then makes the memory's context
  * current, or its device's primary context if that is active. */
-unsigned cuda_address_range(struct hmem *self, uint64_t addr, const struct cuda_lookup *at,
+unsigned cuda_address_range(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
                             struct cuda_segment *out)
 {
     unsigned long long base = 0;
@@ -38,7 +35,7 @@ unsigned cuda_address_range(struct hmem *self, uint64_t addr, const struct cuda_
 }
 
 /* Retains the handle of virtual memory, which the caller releases; 0 for any other memory. */
-int cuda_virtual_retain(struct hmem *self, uint64_t addr, unsigned long long *out)
+int cuda_virtual_retain(struct cuda_hmem *self, uint64_t addr, unsigned long long *out)
 {
     unsigned result;
 
@@ -55,7 +52,7 @@ int cuda_virtual_retain(struct hmem *self, uint64_t addr, unsigned long long *ou
                      addr);
 }
 
-static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_segment *out)
+static unsigned mapping(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out)
 {
     unsigned long long base = 0;
     size_t size = 0;
@@ -69,7 +66,7 @@ static unsigned mapping(struct hmem *self, uint64_t addr, struct cuda_segment *o
 }
 
 /* The CPU can use the address of virtual memory on the host only if it was given access. */
-static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_prop *prop)
+static bool cpu_may(struct cuda_hmem *self, uint64_t addr, const struct cuda_memory_prop *prop)
 {
     unsigned long long flags = 0;
 
@@ -78,7 +75,7 @@ static bool cpu_may(struct hmem *self, uint64_t addr, const struct cuda_memory_p
 }
 
 /* Reads the properties that the memory at addr was created with. Imported memory has none. */
-static int read_prop(struct hmem *self, uint64_t addr, struct cuda_segment *out)
+static int read_prop(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out)
 {
     unsigned long long handle;
     unsigned result;
@@ -96,8 +93,8 @@ static int read_prop(struct hmem *self, uint64_t addr, struct cuda_segment *out)
     return 0;
 }
 
-int cuda_virtual_segment(struct hmem *self, uint64_t addr, const struct cuda_lookup *at, bool prop,
-                         struct cuda_segment *out)
+int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
+                         bool prop, struct cuda_segment *out)
 {
     unsigned long long block = 0;
     unsigned result = mapping(self, addr, out);

@@ -3,40 +3,12 @@
  * The ROCm vendor: memory of hipMalloc and of HSA's memory pools, through the HSA runtime
  * (libhsa-runtime64.so.1). rocr.h lists what the other files do.
  */
-#include "core/base/error.h"
-#include "hmem/loader.h"
 #include "hmem/rocr/rocr.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static const struct loader_symbol symbols[] = {
-    LOADER_NEED(struct rocr_api, init, "hsa_init"),
-    LOADER_NEED(struct rocr_api, shut_down, "hsa_shut_down"),
-    LOADER_NEED(struct rocr_api, status_string, "hsa_status_string"),
-    LOADER_NEED(struct rocr_api, system_get_info, "hsa_system_get_info"),
-    LOADER_NEED(struct rocr_api, iterate_agents, "hsa_iterate_agents"),
-    LOADER_NEED(struct rocr_api, agent_get_info, "hsa_agent_get_info"),
-    LOADER_NEED(struct rocr_api, memory_copy, "hsa_memory_copy"),
-    LOADER_NEED(struct rocr_api, iterate_pools, "hsa_amd_agent_iterate_memory_pools"),
-    LOADER_NEED(struct rocr_api, pool_get_info, "hsa_amd_memory_pool_get_info"),
-    LOADER_NEED(struct rocr_api, agent_pool_get_info, "hsa_amd_agent_memory_pool_get_info"),
-    LOADER_NEED(struct rocr_api, pool_allocate, "hsa_amd_memory_pool_allocate"),
-    LOADER_NEED(struct rocr_api, pool_free, "hsa_amd_memory_pool_free"),
-    LOADER_NEED(struct rocr_api, allow_access, "hsa_amd_agents_allow_access"),
-    LOADER_NEED(struct rocr_api, register_callback, "hsa_amd_register_deallocation_callback"),
-    LOADER_NEED(struct rocr_api, deregister_callback, "hsa_amd_deregister_deallocation_callback"),
-    LOADER_NEED(struct rocr_api, pointer_info, "hsa_amd_pointer_info"),
-    LOADER_WANT(struct rocr_api, export_dmabuf, "hsa_amd_portable_export_dmabuf"),
-    LOADER_WANT(struct rocr_api, close_dmabuf, "hsa_amd_portable_close_dmabuf"),
-    LOADER_WANT(struct rocr_api, vmem_retain, "hsa_amd_vmem_retain_alloc_handle"),
-    LOADER_WANT(struct rocr_api, vmem_release, "hsa_amd_vmem_handle_release"),
-    LOADER_WANT(struct rocr_api, vmem_export, "hsa_amd_vmem_export_shareable_handle"),
-    LOADER_WANT(struct rocr_api, vmem_access, "hsa_amd_vmem_get_access"),
-};
 
 /* One per process, like the runtime. */
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,7 +17,7 @@ static _Atomic pid_t users_process;
 
 /* ---- open and close ------------------------------------------------------------------ */
 
-static int start(struct hmem *self)
+static int init(struct rocr_hmem *self)
 {
     hsa_status_t status = self->api.init();
 
@@ -68,12 +40,12 @@ static int start(struct hmem *self)
 
 /* Export needs both calls and the driver's support. If the runtime is too old to report the
  * latter, we assume it. */
-static void read_dmabuf_support(struct hmem *self)
+static void read_dmabuf_support(struct rocr_hmem *self)
 {
     bool supported = true;
 
     if (!self->api.export_dmabuf || !self->api.close_dmabuf) {
-        snprintf(self->runtime.lacks, sizeof(self->runtime.lacks),
+        snprintf(self->base.runtime.lacks, sizeof(self->base.runtime.lacks),
                  "this ROCm runtime has no hsa_amd_portable_export_dmabuf: device memory cannot "
                  "be exported as a dmabuf; a newer runtime can");
         return;
@@ -81,12 +53,12 @@ static void read_dmabuf_support(struct hmem *self)
     if (self->api.system_get_info((hsa_system_info_t)ROCR_INFO_DMABUF_SUPPORTED, &supported))
         supported = true;
     if (!supported)
-        snprintf(self->runtime.lacks, sizeof(self->runtime.lacks),
+        snprintf(self->base.runtime.lacks, sizeof(self->base.runtime.lacks),
                  "the kernel's AMD driver is too old for ROCm to export dmabufs");
     self->dmabuf = supported;
 }
 
-static void read_version(struct hmem *self)
+static void read_version(struct rocr_hmem *self)
 {
     const char *build = NULL;
     uint16_t major = 0, minor = 0;
@@ -96,8 +68,8 @@ static void read_version(struct hmem *self)
         return;
     if (self->api.system_get_info(HSA_AMD_SYSTEM_INFO_BUILD_VERSION, &build))
         build = NULL;
-    snprintf(self->runtime.version, sizeof(self->runtime.version), "HSA %u.%u%s%s", major, minor,
-             build ? ", build " : "", build ? build : "");
+    snprintf(self->base.runtime.version, sizeof(self->base.runtime.version), "HSA %u.%u%s%s", major,
+             minor, build ? ", build " : "", build ? build : "");
 }
 
 /* The driver's descriptor works only in the process that opened it. */
@@ -113,39 +85,11 @@ static int check_process(void)
                       (int)process);
 }
 
-static void release(struct hmem *self)
+static int start(struct hmem *hmem)
 {
-    loader_close(self->handle);
-    free(self->agents);
-    free(self);
-}
+    struct rocr_hmem *self = (struct rocr_hmem *)hmem;
+    int rc = init(self);
 
-static int load(struct hmem **out)
-{
-    struct hmem *self = calloc(1, sizeof(*self));
-    int rc;
-
-    if (!self)
-        return hmreg_fail(-ENOMEM, "no memory to open ROCm");
-    rc = loader_open("rocr", "libhsa-runtime64.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]),
-                     &self->api, &self->handle, self->runtime.library,
-                     sizeof(self->runtime.library));
-    if (!rc)
-        rc = start(self);
-    if (rc) {
-        release(self);
-        return rc;
-    }
-    *out = self;
-    return 0;
-}
-
-static int rocr_open(struct hmem **out)
-{
-    struct hmem *self = NULL;
-    int rc = check_process();
-
-    rc = rc ? rc : load(&self);
     if (rc)
         return rc;
     read_version(self);
@@ -153,57 +97,57 @@ static int rocr_open(struct hmem **out)
     rc = rocr_list_devices(self);
     if (rc) {
         self->api.shut_down();
-        release(self);
         return rc;
     }
     pthread_mutex_lock(&users_lock);
     users++;
     users_process = getpid();
     pthread_mutex_unlock(&users_lock);
-    *out = self;
+    self->started = true;
     return 0;
 }
 
-static void rocr_close(struct hmem *self)
+static void stop(struct hmem *hmem)
 {
-    pthread_mutex_lock(&users_lock);
-    if (!--users) {
-        rocr_forget(self);
-        users_process = 0;
+    struct rocr_hmem *self = (struct rocr_hmem *)hmem;
+
+    if (self->started) {
+        pthread_mutex_lock(&users_lock);
+        if (!--users) {
+            rocr_forget(self);
+            users_process = 0;
+        }
+        pthread_mutex_unlock(&users_lock);
+        if (!atomic_load(&hmem->shut_down))
+            self->api.shut_down();
     }
-    pthread_mutex_unlock(&users_lock);
-    if (!self->shut_down)
-        self->api.shut_down();
-    release(self);
+    free(self->agents);
 }
 
-static void runtime(struct hmem *self, struct hmem_runtime *out)
+static int rocr_open(struct hmem **out)
 {
-    *out = self->runtime;
+    static const struct loader_symbol symbols[] = {ROCR_ENTRIES(LOADER_NEED, LOADER_WANT)};
+    static const struct vendor vendor = {
+        .source = "rocr",
+        .name = "ROCm",
+        .soname = "libhsa-runtime64.so.1",
+        .shut_down = HSA_STATUS_ERROR_NOT_INITIALIZED,
+        .size = sizeof(struct rocr_hmem),
+        .api = offsetof(struct rocr_hmem, api),
+        .symbols = symbols,
+        .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
+        .start = start,
+        .stop = stop,
+        .result_name = rocr_result_name,
+    };
+    int rc = check_process();
+
+    return rc ? rc : vendor_load(&vendor, out);
 }
 
-static int device_count(struct hmem *self)
+static void rocr_device(struct hmem *self, int index, struct hmem_device *out)
 {
-    return self->devices;
+    *out = rocr_gpu((struct rocr_hmem *)self, index)->info;
 }
 
-static void device(struct hmem *self, int index, struct hmem_device *out)
-{
-    *out = rocr_gpu(self, index)->info;
-}
-
-const struct hmem_ops hmem_rocr_ops = {
-    .iface = HMREG_IFACE_ROCR,
-    .name = "rocr",
-    .open = rocr_open,
-    .close = rocr_close,
-    .runtime = runtime,
-    .device_count = device_count,
-    .device = device,
-    .resolve = rocr_resolve,
-    .identity = rocr_identity,
-    .export_dmabuf = rocr_export,
-    .copy = rocr_copy,
-    .alloc = rocr_alloc,
-    .free = rocr_free,
-};
+VENDOR_OPS(ROCR, rocr);

@@ -3,15 +3,13 @@
  * ROCm's agents (the CPUs and the GPUs) and their memory pools. We list them once, when we open
  * the runtime: it adds none later.
  */
-#include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct pool_search {
-    struct hmem *self;
+    struct rocr_hmem *self;
     uint32_t wanted, unwanted; /* global flags */
     struct rocr_pool *found;
 };
@@ -39,7 +37,7 @@ static hsa_status_t consider_pool(hsa_amd_memory_pool_t id, void *data)
     return status;
 }
 
-static hsa_status_t find_pool(struct hmem *self, struct rocr_agent *agent)
+static hsa_status_t find_pool(struct rocr_hmem *self, struct rocr_agent *agent)
 {
     bool gpu = agent->type == HSA_DEVICE_TYPE_GPU;
     struct pool_search search = {
@@ -55,7 +53,7 @@ static hsa_status_t find_pool(struct hmem *self, struct rocr_agent *agent)
 
 static hsa_status_t add_agent(hsa_agent_t id, void *data)
 {
-    struct hmem *self = data;
+    struct rocr_hmem *self = data;
     struct rocr_agent agent = {.id = id, .device = -1};
     struct rocr_agent *more;
     hsa_status_t status = self->api.agent_get_info(id, HSA_AGENT_INFO_DEVICE, &agent.type);
@@ -67,12 +65,12 @@ static hsa_status_t add_agent(hsa_agent_t id, void *data)
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     self->agents = more;
     if (agent.type == HSA_DEVICE_TYPE_GPU)
-        agent.device = self->devices++;
+        agent.device = self->base.device_count++;
     self->agents[self->agent_count++] = agent;
     return HSA_STATUS_SUCCESS;
 }
 
-const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_type_t type,
+const struct rocr_agent *rocr_next_agent(const struct rocr_hmem *self, hsa_device_type_t type,
                                          const struct rocr_agent *after)
 {
     for (const struct rocr_agent *agent = after ? after + 1 : self->agents;
@@ -82,7 +80,7 @@ const struct rocr_agent *rocr_next_agent(const struct hmem *self, hsa_device_typ
     return NULL;
 }
 
-const struct rocr_agent *rocr_agent(const struct hmem *self, hsa_agent_t id)
+const struct rocr_agent *rocr_agent(const struct rocr_hmem *self, hsa_agent_t id)
 {
     for (size_t i = 0; i < self->agent_count; i++)
         if (self->agents[i].id.handle == id.handle)
@@ -90,7 +88,7 @@ const struct rocr_agent *rocr_agent(const struct hmem *self, hsa_agent_t id)
     return NULL;
 }
 
-const struct rocr_agent *rocr_gpu(const struct hmem *self, int device)
+const struct rocr_agent *rocr_gpu(const struct rocr_hmem *self, int device)
 {
     const struct rocr_agent *gpu = rocr_next_agent(self, HSA_DEVICE_TYPE_GPU, NULL);
 
@@ -100,7 +98,7 @@ const struct rocr_agent *rocr_gpu(const struct hmem *self, int device)
 }
 
 /* BDFID: bus in bits 8 to 15, device in 3 to 7, function in 0 to 2. */
-static struct hmreg_pci read_pci(struct hmem *self, hsa_agent_t id)
+static struct hmreg_pci read_pci(struct rocr_hmem *self, hsa_agent_t id)
 {
     struct hmreg_pci pci = {0};
     uint32_t bdf = 0, domain = 0;
@@ -119,7 +117,7 @@ static struct hmreg_pci read_pci(struct hmem *self, hsa_agent_t id)
 
 /* A CPU can access a GPU's pool only if the BAR covers all of it: only then does the kernel list a
  * link in that direction, and the runtime's answer differs from "never". */
-static bool cpu_reaches(struct hmem *self, const struct rocr_agent *gpu)
+static bool cpu_reaches(struct rocr_hmem *self, const struct rocr_agent *gpu)
 {
     const struct rocr_agent *cpu = NULL;
     hsa_amd_memory_pool_access_t access;
@@ -134,7 +132,7 @@ static bool cpu_reaches(struct hmem *self, const struct rocr_agent *gpu)
     return false;
 }
 
-static void describe_gpu(struct hmem *self, struct rocr_agent *gpu)
+static void describe_gpu(struct rocr_hmem *self, struct rocr_agent *gpu)
 {
     const hsa_agent_info_t product = (hsa_agent_info_t)HSA_AMD_AGENT_INFO_PRODUCT_NAME;
     char name[65] = ""; /* the runtime writes 64 bytes, not always a terminator */
@@ -150,7 +148,7 @@ static void describe_gpu(struct hmem *self, struct rocr_agent *gpu)
     gpu->cpu_access = cpu_reaches(self, gpu);
 }
 
-int rocr_list_devices(struct hmem *self)
+int rocr_list_devices(struct rocr_hmem *self)
 {
     hsa_status_t status = self->api.iterate_agents(add_agent, self);
 
@@ -159,7 +157,7 @@ int rocr_list_devices(struct hmem *self)
             status = find_pool(self, &self->agents[i]);
     if (status)
         return rocr_fail(self, -EIO, status, "the agents of ROCm and their pools cannot be listed");
-    if (!self->devices)
+    if (!self->base.device_count)
         return hmreg_fail_vendor(-ENODEV, "rocr", 0, NULL,
                                  "ROCm lists no GPU (ROCR_VISIBLE_DEVICES hides them, if set)");
     for (size_t i = 0; i < self->agent_count; i++)

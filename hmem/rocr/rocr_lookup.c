@@ -3,36 +3,21 @@
  * Queries the ROCm runtime about one address: the kind of memory, its owner, and its CPU and device
  * addresses.
  */
-#include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
-static int check_answer(struct hmem *self, hsa_status_t status, uint64_t addr)
+static int check_answer(struct rocr_hmem *self, hsa_status_t status, uint64_t addr)
 {
-    if (status == HSA_STATUS_ERROR_NOT_INITIALIZED) {
-        self->shut_down = true;
-        return -HMEM_NOT_MINE;
-    }
-    if (status)
-        return rocr_fail(self, -EIO, status, "ROCm could not say what is at %#" PRIx64, addr);
-    return 0;
+    return status ? rocr_fail(self, -EIO, status, "ROCm could not say what is at %#" PRIx64, addr)
+                  : 0;
 }
 
-static int ask(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
+int rocr_lookup(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info *info)
 {
-    *info = (struct rocr_pointer_info){.size = sizeof(*info)};
-    if (self->shut_down)
-        return -HMEM_NOT_MINE;
-    return check_answer(
-        self, self->api.pointer_info((void *)(uintptr_t)addr, info, NULL, NULL, NULL), addr);
-}
-
-int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
-{
-    int rc = ask(self, addr, info);
+    int rc = atomic_load(&self->base.shut_down)
+                 ? -ESHUTDOWN
+                 : check_answer(self, rocr_pointer_info(self, addr, info), addr);
 
     if (rc)
         return rc;
@@ -62,7 +47,7 @@ int rocr_lookup(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info
                       addr, info->type);
 }
 
-int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count)
+int rocr_ask_agents(struct rocr_hmem *self, uint64_t addr, hsa_agent_t **agents, uint32_t *count)
 {
     struct rocr_pointer_info info = {.size = sizeof(info)};
     hsa_status_t status;
@@ -70,7 +55,8 @@ int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint
 
     *agents = NULL;
     *count = 0;
-    status = self->api.pointer_info((void *)(uintptr_t)addr, &info, malloc, count, agents);
+    status = self->api.pointer_info((void *)(uintptr_t)addr, (hsa_amd_pointer_info_t *)&info,
+                                    malloc, count, agents);
     rc = check_answer(self, status, addr);
     if (rc) {
         free(*agents);
@@ -81,7 +67,7 @@ int rocr_ask_agents(struct hmem *self, uint64_t addr, hsa_agent_t **agents, uint
 
 /* Imported memory may belong to a device that this process does not see (ROCR_VISIBLE_DEVICES).
  * The first GPU that it is mapped on then counts as its owner, as in the runtime's own copies. */
-static int find_stand_in(struct hmem *self, uint64_t addr, const struct rocr_agent **out)
+static int find_stand_in(struct rocr_hmem *self, uint64_t addr, const struct rocr_agent **out)
 {
     const struct rocr_agent *found = NULL;
     hsa_agent_t *agents;
@@ -106,7 +92,7 @@ static int find_stand_in(struct hmem *self, uint64_t addr, const struct rocr_age
     return 0;
 }
 
-int rocr_owner(struct hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
+int rocr_owner(struct rocr_hmem *self, uint64_t addr, const struct rocr_pointer_info *info,
                const struct rocr_agent **out)
 {
     const struct rocr_agent *owner = rocr_agent(self, info->owner);
@@ -135,7 +121,7 @@ uint64_t rocr_host_address(const struct rocr_pointer_info *locked, uint64_t addr
 }
 
 /* For other memory, host_base equals agent_base whether or not the CPU has access. */
-uint64_t rocr_cpu_address(struct hmem *self, const struct rocr_pointer_info *info,
+uint64_t rocr_cpu_address(struct rocr_hmem *self, const struct rocr_pointer_info *info,
                           const struct rocr_agent *owner, uint64_t addr)
 {
     if (info->type == ROCR_POINTER_LOCKED)

@@ -2,11 +2,8 @@
  *
  * Copies, allocates and frees ROCm memory.
  */
-#include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- copy ---------------------------------------------------------------------------- */
@@ -21,14 +18,14 @@ struct side {
     size_t room;                  /* bytes to the end of a mapping, which a copy may not cross */
 };
 
-static int side_at(struct hmem *self, uint64_t addr, struct side *out)
+static int side_at(struct rocr_hmem *self, uint64_t addr, struct side *out)
 {
     const struct rocr_agent *owner = NULL;
     struct rocr_pointer_info info;
     int rc = rocr_lookup(self, addr, &info);
 
     *out = (struct side){.addr = addr, .room = SIZE_MAX};
-    if (rc == -HMEM_NOT_MINE && !self->shut_down)
+    if (rc == -HMEM_NOT_MINE)
         return 0;
     rc = rc ? rc : rocr_owner(self, addr, &info, &owner);
     if (rc)
@@ -45,8 +42,8 @@ static int side_at(struct hmem *self, uint64_t addr, struct side *out)
 
 /* For a copy, the runtime locks host memory that it does not know. It assumes that memory it knows
  * is mapped on the GPU; if it is not, the GPU's access faults and kills the process. */
-static int is_unreachable(struct hmem *self, const struct side *host, const struct rocr_agent *gpu,
-                          bool *out)
+static int is_unreachable(struct rocr_hmem *self, const struct side *host,
+                          const struct rocr_agent *gpu, bool *out)
 {
     hsa_agent_t *agents;
     uint32_t count;
@@ -66,7 +63,7 @@ static int is_unreachable(struct hmem *self, const struct side *host, const stru
     return 0;
 }
 
-static int copy_directly(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+static int copy_directly(struct rocr_hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     hsa_status_t status =
         self->api.memory_copy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, len);
@@ -78,7 +75,7 @@ static int copy_directly(struct hmem *self, uint64_t dst, uint64_t src, size_t l
     return 0;
 }
 
-static int copy_bounced(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+static int copy_bounced(struct rocr_hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     size_t room = len < BOUNCE_BYTES ? len : BOUNCE_BYTES;
     char *bounce = malloc(room);
@@ -97,7 +94,7 @@ static int copy_bounced(struct hmem *self, uint64_t dst, uint64_t src, size_t le
 }
 
 /* Copies as much as the runtime can in one call. */
-static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len)
+static int copy_some(struct rocr_hmem *self, uint64_t dst, uint64_t src, size_t *len)
 {
     struct side to, from;
     bool bad_to = false, bad_from = false;
@@ -107,7 +104,7 @@ static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len)
     rc = rc ? rc : is_unreachable(self, &to, from.gpu, &bad_to);
     rc = rc ? rc : is_unreachable(self, &from, to.gpu, &bad_from);
     if (rc)
-        return rc == -HMEM_NOT_MINE ? rocr_fail_shut_down() : rc;
+        return rc;
     *len = *len < to.room ? *len : to.room;
     *len = *len < from.room ? *len : from.room;
     return bad_to || bad_from ? copy_bounced(self, to.addr, from.addr, *len)
@@ -120,14 +117,14 @@ int rocr_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 
     for (size_t done = 0, some; !rc && done < len; done += some) {
         some = len - done;
-        rc = copy_some(self, dst + done, src + done, &some);
+        rc = copy_some((struct rocr_hmem *)self, dst + done, src + done, &some);
     }
-    return rc;
+    return vendor_result(self, rc, dst);
 }
 
 /* ---- memory for tools and tests ------------------------------------------------------ */
 
-static int allocate(struct hmem *self, const struct rocr_agent *agent, size_t len, void **out)
+static int allocate(struct rocr_hmem *self, const struct rocr_agent *agent, size_t len, void **out)
 {
     void *made = NULL;
     hsa_status_t status;
@@ -145,59 +142,60 @@ static int allocate(struct hmem *self, const struct rocr_agent *agent, size_t le
 }
 
 /* Gives every GPU access to pinned memory that we allocated. */
-static int allow_all(struct hmem *self, void *addr)
+static int allow_all(struct rocr_hmem *self, void *addr)
 {
-    hsa_agent_t *gpus = calloc((size_t)self->devices, sizeof(*gpus));
+    hsa_agent_t *gpus = calloc((size_t)self->base.device_count, sizeof(*gpus));
     hsa_status_t status;
 
     if (!gpus)
         return hmreg_fail(-ENOMEM, "no memory to list the GPUs");
-    for (int i = 0; i < self->devices; i++)
+    for (int i = 0; i < self->base.device_count; i++)
         gpus[i] = rocr_gpu(self, i)->id;
-    status = self->api.allow_access((uint32_t)self->devices, gpus, NULL, addr);
+    status = self->api.allow_access((uint32_t)self->base.device_count, gpus, NULL, addr);
     free(gpus);
     if (status)
         return rocr_fail(self, -EIO, status, "ROCm could not map host memory on the GPUs");
     return 0;
 }
 
-int rocr_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out)
+static int alloc_pinned(struct rocr_hmem *self, size_t len, void **out)
 {
     void *made = NULL;
-    int rc;
+    int rc = allocate(self, rocr_next_agent(self, HSA_DEVICE_TYPE_CPU, NULL), len, &made);
 
-    if (self->shut_down)
-        return rocr_fail_shut_down();
-    switch (kind) {
-    case HMREG_MEM_DEVICE:
-        return allocate(self, rocr_gpu(self, index), len, out);
-    case HMREG_MEM_HOST_PINNED:
-        break;
-    default:
-        return hmreg_fail(-EOPNOTSUPP, "ROCm's runtime allocates device and pinned memory, not %s",
-                          hmreg_mem_kind_name(kind));
-    }
-    rc = allocate(self, rocr_next_agent(self, HSA_DEVICE_TYPE_CPU, NULL), len, &made);
     if (rc)
         return rc;
     rc = allow_all(self, made);
-    if (rc) {
+    if (rc)
         self->api.pool_free(made);
-        return rc;
-    }
-    *out = made;
-    return 0;
+    else
+        *out = made;
+    return rc;
+}
+
+int rocr_alloc(struct hmem *hmem, int index, enum hmreg_mem_kind kind, size_t len, void **out)
+{
+    struct rocr_hmem *self = (struct rocr_hmem *)hmem;
+    int rc = -ESHUTDOWN;
+
+    if (kind != HMREG_MEM_DEVICE && kind != HMREG_MEM_HOST_PINNED)
+        return hmreg_fail(-EOPNOTSUPP, "ROCm's runtime allocates device and pinned memory, not %s",
+                          hmreg_mem_kind_name(kind));
+    if (!atomic_load(&hmem->shut_down))
+        rc = kind == HMREG_MEM_DEVICE ? allocate(self, rocr_gpu(self, index), len, out)
+                                      : alloc_pinned(self, len, out);
+    return vendor_result(hmem, rc, 0);
 }
 
 int rocr_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 {
-    hsa_status_t status;
+    hsa_status_t status = HSA_STATUS_ERROR_NOT_INITIALIZED;
+    int rc = 0;
 
-    if (self->shut_down)
-        return rocr_fail_shut_down();
-    status = self->api.pool_free(addr);
+    if (!atomic_load(&self->shut_down))
+        status = ((struct rocr_hmem *)self)->api.pool_free(addr);
     if (status)
-        return rocr_fail(self, status == HSA_STATUS_ERROR_INVALID_ALLOCATION ? -EFAULT : -EIO,
+        rc = vendor_fail(self, status == HSA_STATUS_ERROR_INVALID_ALLOCATION ? -EFAULT : -EIO,
                          status, "ROCm could not free the memory at %p", addr);
-    return 0;
+    return vendor_result(self, rc, 0);
 }

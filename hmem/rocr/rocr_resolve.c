@@ -10,12 +10,8 @@
  * HSA has no allocation ids. We draw an id per allocation, and a deallocation callback ends it
  * (alloc_ids.h). The runtime refuses the callback for imported memory, whose identity is 0.
  */
-#include "core/base/error.h"
 #include "hmem/alloc_ids.h"
 #include "hmem/rocr/rocr.h"
-
-#include <errno.h>
-#include <inttypes.h>
 
 /* One per process, like the runtime: deregistering a callback removes it for every user. */
 static struct alloc_ids allocations = ALLOC_IDS_INITIALIZER;
@@ -27,11 +23,11 @@ static void on_end(void *addr, void *slot)
     alloc_ids_end(slot);
 }
 
-static bool is_still(struct hmem *self, const struct rocr_pointer_info *before)
+static bool is_still(struct rocr_hmem *self, const struct rocr_pointer_info *before)
 {
-    struct rocr_pointer_info now = {.size = sizeof(now)};
+    struct rocr_pointer_info now;
 
-    return !self->api.pointer_info(before->agent_base, &now, NULL, NULL, NULL) &&
+    return !rocr_pointer_info(self, rocr_address(before->agent_base), &now) &&
            now.type == before->type && now.agent_base == before->agent_base &&
            now.len == before->len;
 }
@@ -39,7 +35,7 @@ static bool is_still(struct hmem *self, const struct rocr_pointer_info *before)
 /* Draws an id for a new allocation. The runtime attaches the callback to whatever allocation is at
  * the base at that moment, so a query afterwards checks that it is still the same one. If not, the
  * slot is not entered, and is collected after its callback has run. */
-static uint64_t draw_id(struct hmem *self, const struct rocr_pointer_info *info)
+static uint64_t draw_id(struct rocr_hmem *self, const struct rocr_pointer_info *info)
 {
     struct alloc_id *slot = alloc_ids_draw(&allocations, rocr_address(info->agent_base), info->len);
 
@@ -52,7 +48,7 @@ static uint64_t draw_id(struct hmem *self, const struct rocr_pointer_info *info)
     return is_still(self, info) ? alloc_ids_enter(&allocations, slot) : 0;
 }
 
-static uint64_t id_of(struct hmem *self, const struct rocr_pointer_info *info, uint64_t addr,
+static uint64_t id_of(struct rocr_hmem *self, const struct rocr_pointer_info *info, uint64_t addr,
                       size_t len)
 {
     uint64_t number;
@@ -64,41 +60,25 @@ static uint64_t id_of(struct hmem *self, const struct rocr_pointer_info *info, u
     return number ? number : draw_id(self, info);
 }
 
-static void revoke(void *self, uint64_t base)
+static void revoke(void *arg, uint64_t base)
 {
-    struct hmem *runtime = self;
+    struct rocr_hmem *self = arg;
 
-    if (!runtime->shut_down)
-        runtime->api.deregister_callback((void *)(uintptr_t)base, on_end);
+    if (!atomic_load(&self->base.shut_down))
+        self->api.deregister_callback((void *)(uintptr_t)base, on_end);
 }
 
-void rocr_forget(struct hmem *self)
+void rocr_forget(struct rocr_hmem *self)
 {
     alloc_ids_forget(&allocations, revoke, self);
 }
 
 /* ---- resolve ------------------------------------------------------------------------- */
 
-static int check_bounds(const struct hmem_range *range, uint64_t addr, size_t len)
-{
-    uint64_t end = range->alloc_base + range->alloc_len;
-
-    if (addr < range->alloc_base || addr >= end)
-        return hmreg_fail(-EIO,
-                          "ROCm describes %#" PRIx64 " as memory from %#" PRIx64 " to %#" PRIx64
-                          ", which does not contain it",
-                          addr, range->alloc_base, end);
-    if (len > end - addr)
-        return hmreg_fail(
-            -ERANGE, "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64,
-            len, addr, end);
-    return 0;
-}
-
 /* Adjacent mappings form one range. It is device memory if any mapping is on a GPU; the CPU has
  * access only if it has access to all. */
-static void walk_mappings(struct hmem *self, struct hmem_range *range, uint64_t addr, size_t len,
-                          const struct rocr_agent **owner)
+static void walk_mappings(struct rocr_hmem *self, struct hmem_range *range, uint64_t addr,
+                          size_t len, const struct rocr_agent **owner)
 {
     struct rocr_pointer_info next;
     uint64_t end = range->alloc_base + range->alloc_len;
@@ -116,11 +96,12 @@ static void walk_mappings(struct hmem *self, struct hmem_range *range, uint64_t 
     }
 }
 
-int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+static int resolve(struct rocr_hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
     struct hmem_range range = {.device = -1, .kind = HMREG_MEM_HOST_PINNED, .segments = 1};
     const struct rocr_agent *owner = NULL;
     struct rocr_pointer_info info;
+    uint64_t end;
     int rc = rocr_lookup(self, addr, &info);
 
     rc = rc ? rc : rocr_owner(self, addr, &info, &owner);
@@ -131,7 +112,10 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
     range.host_addr = rocr_cpu_address(self, &info, owner, addr);
     if (info.type == ROCR_POINTER_VMEM)
         walk_mappings(self, &range, addr, len, &owner);
-    rc = check_bounds(&range, addr, len);
+    rc = vendor_check_contains(&self->base, addr, range.alloc_base, range.alloc_len);
+    end = range.alloc_base + range.alloc_len;
+    if (!rc && len > end - addr)
+        rc = vendor_fail_leaves(addr, len, end, "the allocation ends there");
     if (rc)
         return rc;
     if (owner->type == HSA_DEVICE_TYPE_GPU && info.type != ROCR_POINTER_LOCKED) {
@@ -146,15 +130,19 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
     return 0;
 }
 
+int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
+{
+    return vendor_resolved(resolve((struct rocr_hmem *)self, addr, len, out));
+}
+
 /* Until the callback runs, the allocation is unchanged: no call into the runtime is needed. */
 int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
     struct hmem_range range;
-    uint64_t number = self->shut_down ? 0 : alloc_ids_find(&allocations, addr, len);
+    uint64_t number = atomic_load(&self->shut_down) ? 0 : alloc_ids_find(&allocations, addr, len);
     int rc = number ? 0 : rocr_resolve(self, addr, len, &range);
 
-    if (rc)
-        return rc;
-    *out = number ? number : range.identity;
-    return 0;
+    if (!rc)
+        *out = number ? number : range.identity;
+    return rc;
 }

@@ -11,32 +11,36 @@
  *
  * Mappings have no identity: nothing here is cached.
  */
-#include "core/base/error.h"
 #include "hmem/rocr/rocr.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <unistd.h>
 
 #define LARGE_PAGE  (2ull << 20)
 #define SMALL_PAGES 16384 /* tried at most: 64 MiB */
 
-bool rocr_virtual_retain(struct hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
+hsa_status_t rocr_pointer_info(struct rocr_hmem *self, uint64_t addr,
+                               struct rocr_pointer_info *info)
+{
+    *info = (struct rocr_pointer_info){.size = sizeof(*info)};
+    return self->api.pointer_info((void *)(uintptr_t)addr, (hsa_amd_pointer_info_t *)info, NULL,
+                                  NULL, NULL);
+}
+
+bool rocr_virtual_retain(struct rocr_hmem *self, uint64_t start, hsa_amd_vmem_alloc_handle_t *out)
 {
     return self->api.vmem_retain && self->api.vmem_release &&
            !self->api.vmem_retain(out, (void *)(uintptr_t)start);
 }
 
-bool rocr_virtual_begins(struct hmem *self, uint64_t start, struct rocr_pointer_info *info)
+bool rocr_virtual_begins(struct rocr_hmem *self, uint64_t start, struct rocr_pointer_info *info)
 {
-    struct rocr_pointer_info found = {.size = sizeof(found)};
+    struct rocr_pointer_info found;
     hsa_amd_vmem_alloc_handle_t handle;
     bool good;
 
     if (!rocr_virtual_retain(self, start, &handle))
         return false;
-    good = !self->api.pointer_info((void *)(uintptr_t)start, &found, NULL, NULL, NULL) &&
-           found.type == ROCR_POINTER_VMEM && found.len;
+    good = !rocr_pointer_info(self, start, &found) && found.type == ROCR_POINTER_VMEM && found.len;
     self->api.vmem_release(handle);
     if (good) {
         found.agent_base = found.host_base = (void *)(uintptr_t)start;
@@ -46,7 +50,7 @@ bool rocr_virtual_begins(struct hmem *self, uint64_t start, struct rocr_pointer_
 }
 
 /* Does a mapping begin at start and reach addr? */
-static bool reaches(struct hmem *self, uint64_t start, uint64_t addr,
+static bool reaches(struct rocr_hmem *self, uint64_t start, uint64_t addr,
                     struct rocr_pointer_info *info)
 {
     struct rocr_pointer_info found;
@@ -58,7 +62,7 @@ static bool reaches(struct hmem *self, uint64_t start, uint64_t addr,
 }
 
 /* Tries starts downwards from addr in steps, as far as a mapping of this length may begin. */
-static bool search(struct hmem *self, uint64_t addr, size_t len, uint64_t step, unsigned tries,
+static bool search(struct rocr_hmem *self, uint64_t addr, size_t len, uint64_t step, unsigned tries,
                    struct rocr_pointer_info *info)
 {
     uint64_t at = addr & ~(step - 1);
@@ -73,7 +77,7 @@ static bool search(struct hmem *self, uint64_t addr, size_t len, uint64_t step, 
     return false;
 }
 
-int rocr_virtual_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_info *info)
+int rocr_virtual_bounds(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info *info)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     size_t len = info->len;
@@ -89,21 +93,21 @@ int rocr_virtual_bounds(struct hmem *self, uint64_t addr, struct rocr_pointer_in
                       addr);
 }
 
-static bool agent_may(struct hmem *self, uint64_t addr, const struct rocr_agent *agent,
+static bool agent_may(struct rocr_hmem *self, uint64_t addr, const struct rocr_agent *agent,
                       hsa_access_permission_t *out)
 {
     return agent && self->api.vmem_access &&
            !self->api.vmem_access((void *)(uintptr_t)addr, out, agent->id);
 }
 
-bool rocr_virtual_is_mapped(struct hmem *self, uint64_t addr)
+bool rocr_virtual_is_mapped(struct rocr_hmem *self, uint64_t addr)
 {
     hsa_access_permission_t access;
 
     return agent_may(self, addr, rocr_next_agent(self, HSA_DEVICE_TYPE_GPU, NULL), &access);
 }
 
-bool rocr_virtual_cpu_may(struct hmem *self, uint64_t addr, const struct rocr_agent *cpu)
+bool rocr_virtual_cpu_may(struct rocr_hmem *self, uint64_t addr, const struct rocr_agent *cpu)
 {
     hsa_access_permission_t access;
 

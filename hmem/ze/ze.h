@@ -6,40 +6,41 @@
 #ifndef HMREG_HMEM_ZE_ZE_H
 #define HMREG_HMEM_ZE_ZE_H
 
-#include "core/base/error.h"
-#include "hmem/hmem.h"
+#include "hmem/vendor.h"
 
 #include <level_zero/ze_api.h>
-#include <stdatomic.h>
 
 /* Newer than Debian 12's header (Level Zero 1.4). */
 #define ZE_ADDRESS_NOT_FOUND  0x78000021
 #define ZE_TYPE_HOST_IMPORTED 4
 
+#define ZE_ENTRIES(NEED, WANT)                                                                     \
+    NEED(init, zeInit)                                                                             \
+    NEED(driver_get, zeDriverGet)                                                                  \
+    NEED(driver_version, zeDriverGetApiVersion)                                                    \
+    NEED(driver_properties, zeDriverGetProperties)                                                 \
+    NEED(driver_extensions, zeDriverGetExtensionProperties)                                        \
+    NEED(device_get, zeDeviceGet)                                                                  \
+    NEED(device_properties, zeDeviceGetProperties)                                                 \
+    NEED(device_memory, zeDeviceGetMemoryProperties)                                               \
+    NEED(device_external, zeDeviceGetExternalMemoryProperties)                                     \
+    NEED(device_queue_groups, zeDeviceGetCommandQueueGroupProperties)                              \
+    WANT(device_pci, zeDevicePciGetPropertiesExt) /* loader 1.4 */                                 \
+    NEED(context_create, zeContextCreate)                                                          \
+    NEED(context_destroy, zeContextDestroy)                                                        \
+    NEED(properties, zeMemGetAllocProperties)                                                      \
+    NEED(address_range, zeMemGetAddressRange)                                                      \
+    WANT(virtual_access, zeVirtualMemGetAccessAttribute)                                           \
+    NEED(alloc_device, zeMemAllocDevice)                                                           \
+    NEED(alloc_host, zeMemAllocHost)                                                               \
+    NEED(alloc_shared, zeMemAllocShared)                                                           \
+    NEED(free, zeMemFree)                                                                          \
+    NEED(list_create, zeCommandListCreateImmediate)                                                \
+    NEED(list_destroy, zeCommandListDestroy)                                                       \
+    NEED(list_copy, zeCommandListAppendMemoryCopy)
+
 struct ze_api {
-    __typeof__(zeInit) *init;
-    __typeof__(zeDriverGet) *driver_get;
-    __typeof__(zeDriverGetApiVersion) *driver_version;
-    __typeof__(zeDriverGetProperties) *driver_properties;
-    __typeof__(zeDriverGetExtensionProperties) *driver_extensions;
-    __typeof__(zeDeviceGet) *device_get;
-    __typeof__(zeDeviceGetProperties) *device_properties;
-    __typeof__(zeDeviceGetMemoryProperties) *device_memory;
-    __typeof__(zeDeviceGetExternalMemoryProperties) *device_external;
-    __typeof__(zeDeviceGetCommandQueueGroupProperties) *device_queue_groups;
-    __typeof__(zeDevicePciGetPropertiesExt) *device_pci;
-    __typeof__(zeContextCreate) *context_create;
-    __typeof__(zeContextDestroy) *context_destroy;
-    __typeof__(zeMemGetAllocProperties) *properties;
-    __typeof__(zeMemGetAddressRange) *address_range;
-    __typeof__(zeVirtualMemGetAccessAttribute) *virtual_access;
-    __typeof__(zeMemAllocDevice) *alloc_device;
-    __typeof__(zeMemAllocHost) *alloc_host;
-    __typeof__(zeMemAllocShared) *alloc_shared;
-    __typeof__(zeMemFree) *free;
-    __typeof__(zeCommandListCreateImmediate) *list_create;
-    __typeof__(zeCommandListDestroy) *list_destroy;
-    __typeof__(zeCommandListAppendMemoryCopy) *list_copy;
+    ZE_ENTRIES(LOADER_MEMBER, LOADER_MEMBER)
 };
 
 struct ze_driver {
@@ -55,15 +56,12 @@ struct ze_device {
     struct hmem_device info;
 };
 
-struct hmem {
+struct ze_hmem {
+    struct hmem base;
     struct ze_api api;
-    void *library;
     struct ze_driver *drivers;
     unsigned driver_count;
     struct ze_device *devices;
-    unsigned device_count;
-    struct hmem_runtime runtime;
-    atomic_bool shut_down; /* the runtime has shut down and must not be called again */
 };
 
 /* A driver's description of the allocation at an address, or of adjacent mappings in one
@@ -87,46 +85,32 @@ static inline void *ze_address(uint64_t addr)
 
 /* ---- failures (ze_error.c) ----------------------------------------------------------------- */
 
-/* Records a driver's failure result with a formatted text that names the call and its object. */
-#define ze_fail(code, result, ...)                                                                 \
-    hmreg_fail_vendor(code, "ze", (int64_t)(result), ze_result_name(result), __VA_ARGS__)
+#define ze_fail(self, ...) vendor_fail(&(self)->base, __VA_ARGS__)
 
-const char *ze_result_name(ze_result_t result); /* NULL for success and for unknown ones */
-
-/* True if the result means that the runtime has shut down; sets `shut_down` then. */
-bool ze_has_shut_down(struct hmem *self, ze_result_t result);
-/* Records that the runtime has shut down and returns -ENODEV. */
-int ze_fail_shut_down(void);
+const char *ze_result_name(struct hmem *self, int64_t result); /* NULL: success, unknown */
 
 /* ---- drivers and devices (ze_devices.c) --------------------------------------------------- */
 
 /* -ENODEV, -EIO, -ENOMEM. */
-int ze_list_devices(struct hmem *self);
+int ze_list_devices(struct ze_hmem *self);
 /* The index of a device of this driver, also for a handle that is not in the list; -1: unknown. */
-int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle);
+int ze_device_index(struct ze_hmem *self, const struct ze_driver *driver,
+                    ze_device_handle_t handle);
 
-unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver);
+unsigned ze_driver_number(const struct ze_hmem *self, const struct ze_driver *driver);
 
 /* ---- what is at an address (ze_lookup.c) --------------------------------------------------- */
 
 /* The allocation at addr, from any driver. -HMEM_NOT_MINE: no driver knows it. -EIO. */
-int ze_lookup(struct hmem *self, uint64_t addr, struct ze_lookup *out);
+int ze_lookup(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out);
 /* The allocation or mappings under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
-int ze_lookup_range(struct hmem *self, uint64_t addr, size_t len, struct ze_lookup *out);
+int ze_lookup_range(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *out);
 /* Is all of [base, base+len) in one reservation of virtual memory? */
-bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len);
+bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64_t base,
+                    size_t len);
 
-/* ---- operations of hmem.h (ze_resolve.c, ze_export.c, ze_memory.c)
- * ------------------------------------- */
+/* ---- operations of hmem.h (ze_resolve.c, ze_export.c, ze_memory.c) ----------------------- */
 
-int ze_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
-int ze_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
-
-int ze_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-              struct hmreg_dmabuf *out);
-
-int ze_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len);
-int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out);
-int ze_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
+VENDOR_OPERATIONS(ze);
 
 #endif

@@ -11,7 +11,6 @@
  */
 #include "hmem/ze/ze.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,34 +19,35 @@
 /* Newer than Debian 12's header (Level Zero 1.4). */
 #define SUB_ALLOCATIONS_NAME "ZE_experimental_sub_allocations"
 
-unsigned ze_driver_number(const struct hmem *self, const struct ze_driver *driver)
+unsigned ze_driver_number(const struct ze_hmem *self, const struct ze_driver *driver)
 {
     return (unsigned)(driver - self->drivers);
 }
 
-static __attribute__((format(printf, 2, 3))) void lacks(struct hmem *self, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void lacks(struct ze_hmem *self, const char *format,
+                                                        ...)
 {
-    char *text = self->runtime.lacks;
+    char *text = self->base.runtime.lacks;
     size_t used = strlen(text);
     va_list args;
 
     if (used)
-        used += (size_t)snprintf(text + used, sizeof(self->runtime.lacks) - used, "; ");
-    if (used >= sizeof(self->runtime.lacks))
+        used += (size_t)snprintf(text + used, sizeof(self->base.runtime.lacks) - used, "; ");
+    if (used >= sizeof(self->base.runtime.lacks))
         return;
     va_start(args, format);
-    vsnprintf(text + used, sizeof(self->runtime.lacks) - used, format, args);
+    vsnprintf(text + used, sizeof(self->base.runtime.lacks) - used, format, args);
     va_end(args);
 }
 
-static int find_drivers(struct hmem *self)
+static int find_drivers(struct ze_hmem *self)
 {
     ze_driver_handle_t *handles = NULL;
     uint32_t count = 0;
     ze_result_t result = self->api.driver_get(&count, NULL);
 
     if (result == ZE_RESULT_SUCCESS && count == 0)
-        return ze_fail(-ENODEV, result, "%s lists no driver", self->runtime.library);
+        return ze_fail(self, -ENODEV, result, "%s lists no driver", self->base.runtime.library);
     if (result == ZE_RESULT_SUCCESS) {
         handles = calloc(count, sizeof(*handles));
         self->drivers = calloc(count, sizeof(*self->drivers));
@@ -61,12 +61,12 @@ static int find_drivers(struct hmem *self)
         self->drivers[self->driver_count++].handle = handles[i];
     free(handles);
     if (result)
-        return ze_fail(-EIO, result, "the list of drivers could not be read");
+        return ze_fail(self, -EIO, result, "the list of drivers could not be read");
     return 0;
 }
 
 /* Reads the device's properties; those that it does not report stay zero. */
-static void read_device(struct hmem *self, struct ze_device *device)
+static void read_device(struct ze_hmem *self, struct ze_device *device)
 {
     struct hmem_device *info = &device->info;
     ze_device_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
@@ -90,7 +90,7 @@ static void read_device(struct hmem *self, struct ze_device *device)
             info->memory += memory[i].totalSize;
 }
 
-static void read_pci(struct hmem *self, ze_device_handle_t device, struct hmreg_pci *out)
+static void read_pci(struct ze_hmem *self, ze_device_handle_t device, struct hmreg_pci *out)
 {
     ze_pci_ext_properties_t pci = {.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES};
 
@@ -104,7 +104,7 @@ static void read_pci(struct hmem *self, ze_device_handle_t device, struct hmreg_
 }
 
 /* Appends a driver's devices to the list. */
-static int find_devices(struct hmem *self, unsigned driver)
+static int find_devices(struct ze_hmem *self, unsigned driver)
 {
     ze_device_handle_t *handles = NULL;
     struct ze_device *more;
@@ -115,7 +115,7 @@ static int find_devices(struct hmem *self, unsigned driver)
         return 0;
     if (result == ZE_RESULT_SUCCESS) {
         handles = calloc(count, sizeof(*handles));
-        more = realloc(self->devices, (self->device_count + count) * sizeof(*more));
+        more = realloc(self->devices, (self->base.device_count + count) * sizeof(*more));
         self->devices = more ? more : self->devices;
         if (!handles || !more) {
             free(handles);
@@ -124,7 +124,7 @@ static int find_devices(struct hmem *self, unsigned driver)
         result = self->api.device_get(self->drivers[driver].handle, &count, handles);
     }
     for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++) {
-        struct ze_device *device = &self->devices[self->device_count++];
+        struct ze_device *device = &self->devices[self->base.device_count++];
 
         *device = (struct ze_device){.handle = handles[i], .driver = driver};
         read_device(self, device);
@@ -132,7 +132,7 @@ static int find_devices(struct hmem *self, unsigned driver)
     }
     free(handles);
     if (result)
-        return ze_fail(-EIO, result, "zeDeviceGet of driver %u failed", driver);
+        return ze_fail(self, -EIO, result, "zeDeviceGet of driver %u failed", driver);
     return 0;
 }
 
@@ -144,34 +144,34 @@ static bool same_pci(const struct hmreg_pci *a, const struct hmreg_pci *b)
 
 /* Matches a handle that zeDeviceGet did not list: a tile has the card's PCI address but a separate
  * UUID, and is listed under another device hierarchy. */
-static int index_by_name(struct hmem *self, unsigned driver, ze_device_handle_t handle)
+static int index_by_name(struct ze_hmem *self, unsigned driver, ze_device_handle_t handle)
 {
     static const ze_device_uuid_t unknown;
     struct ze_device asked = {.handle = handle};
 
     read_device(self, &asked);
     read_pci(self, handle, &asked.info.pci);
-    for (unsigned i = 0; i < self->device_count; i++)
+    for (int i = 0; i < self->base.device_count; i++)
         if (self->devices[i].driver == driver &&
             memcmp(&asked.uuid, &unknown, sizeof(unknown)) != 0 &&
             !memcmp(&asked.uuid, &self->devices[i].uuid, sizeof(unknown)))
-            return (int)i;
-    for (unsigned i = 0; i < self->device_count; i++)
+            return i;
+    for (int i = 0; i < self->base.device_count; i++)
         if (self->devices[i].driver == driver &&
             same_pci(&asked.info.pci, &self->devices[i].info.pci))
-            return (int)i;
+            return i;
     return -1;
 }
 
-int ze_device_index(struct hmem *self, const struct ze_driver *driver, ze_device_handle_t handle)
+int ze_device_index(struct ze_hmem *self, const struct ze_driver *driver, ze_device_handle_t handle)
 {
-    for (unsigned i = 0; i < self->device_count; i++)
+    for (int i = 0; i < self->base.device_count; i++)
         if (self->devices[i].handle == handle)
-            return (int)i;
+            return i;
     return index_by_name(self, ze_driver_number(self, driver), handle);
 }
 
-static bool has_extension(struct hmem *self, ze_driver_handle_t driver, const char *name)
+static bool has_extension(struct ze_hmem *self, ze_driver_handle_t driver, const char *name)
 {
     ze_driver_extension_properties_t *list = NULL;
     uint32_t count = 0;
@@ -187,7 +187,7 @@ static bool has_extension(struct hmem *self, ze_driver_handle_t driver, const ch
     return has;
 }
 
-static ze_result_t create_context(struct hmem *self, const struct ze_driver *driver,
+static ze_result_t create_context(struct ze_hmem *self, const struct ze_driver *driver,
                                   ze_context_handle_t *out)
 {
     ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
@@ -197,7 +197,7 @@ static ze_result_t create_context(struct hmem *self, const struct ze_driver *dri
 
 /* Does our context know memory of another context? Tested with host memory, which costs the device
  * nothing. */
-static bool sees_other_contexts(struct hmem *self, const struct ze_driver *driver)
+static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *driver)
 {
     ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
     ze_memory_allocation_properties_t properties = {
@@ -217,14 +217,14 @@ static bool sees_other_contexts(struct hmem *self, const struct ze_driver *drive
     return sees;
 }
 
-static int open_driver(struct hmem *self, unsigned number)
+static int open_driver(struct ze_hmem *self, unsigned number)
 {
     struct ze_driver *driver = &self->drivers[number];
     ze_result_t result = create_context(self, driver, &driver->context);
 
     if (result) {
         driver->context = NULL;
-        return ze_fail(-EIO, result, "zeContextCreate of driver %u failed", number);
+        return ze_fail(self, -EIO, result, "zeContextCreate of driver %u failed", number);
     }
     driver->counts_tiles = has_extension(self, driver->handle, SUB_ALLOCATIONS_NAME);
     if (!sees_other_contexts(self, driver))
@@ -235,7 +235,7 @@ static int open_driver(struct hmem *self, unsigned number)
     return find_devices(self, number);
 }
 
-static void describe(struct hmem *self)
+static void describe(struct ze_hmem *self)
 {
     ze_driver_properties_t properties = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
     ze_api_version_t version = 0;
@@ -244,27 +244,27 @@ static void describe(struct hmem *self)
 
     if (!self->api.driver_version(first, &version) &&
         !self->api.driver_properties(first, &properties))
-        snprintf(self->runtime.version, sizeof(self->runtime.version), "%d.%d, driver %u",
+        snprintf(self->base.runtime.version, sizeof(self->base.runtime.version), "%d.%d, driver %u",
                  ZE_MAJOR_VERSION(version), ZE_MINOR_VERSION(version), properties.driverVersion);
-    for (unsigned i = 0; i < self->device_count; i++) {
+    for (int i = 0; i < self->base.device_count; i++) {
         without_pci += !self->devices[i].info.pci.valid;
         without_export += !self->devices[i].info.dmabuf;
     }
     if (without_pci)
         lacks(self, "%u of %u devices tell no PCI address (zeDevicePciGetPropertiesExt)",
-              without_pci, self->device_count);
+              without_pci, self->base.device_count);
     if (without_export)
-        lacks(self, "%u of %u devices export no dmabuf", without_export, self->device_count);
+        lacks(self, "%u of %u devices export no dmabuf", without_export, self->base.device_count);
 }
 
-int ze_list_devices(struct hmem *self)
+int ze_list_devices(struct ze_hmem *self)
 {
     int rc = find_drivers(self);
 
     for (unsigned i = 0; !rc && i < self->driver_count; i++)
         rc = open_driver(self, i);
-    if (!rc && self->device_count == 0)
-        rc = ze_fail(-ENODEV, ZE_RESULT_SUCCESS, "no Level Zero driver has a device");
+    if (!rc && self->base.device_count == 0)
+        rc = ze_fail(self, -ENODEV, ZE_RESULT_SUCCESS, "no Level Zero driver has a device");
     if (!rc)
         describe(self);
     return rc;

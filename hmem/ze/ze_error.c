@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The names of Level Zero's results, and its end.
+ * The names of Level Zero's results.
  */
 #include "hmem/ze/ze.h"
 
-#include <errno.h>
-
-const char *ze_result_name(ze_result_t result)
+const char *ze_result_name(struct hmem *self, int64_t result)
 {
 #define NAME(name)                                                                                 \
     case name:                                                                                     \
@@ -37,20 +35,7 @@ const char *ze_result_name(ze_result_t result)
         NAME(ZE_RESULT_ERROR_OVERLAPPING_REGIONS);
         NAME(ZE_RESULT_ERROR_UNKNOWN);
     default:
-        return (int)result == ZE_ADDRESS_NOT_FOUND ? "ZE_RESULT_ERROR_ADDRESS_NOT_FOUND" : NULL;
+        return result == ZE_ADDRESS_NOT_FOUND ? "ZE_RESULT_ERROR_ADDRESS_NOT_FOUND" : NULL;
     }
 #undef NAME
-}
-
-bool ze_has_shut_down(struct hmem *self, ze_result_t result)
-{
-    if (result != ZE_RESULT_ERROR_UNINITIALIZED)
-        return false;
-    atomic_store(&self->shut_down, true);
-    return true;
-}
-
-int ze_fail_shut_down(void)
-{
-    return ze_fail(-ENODEV, ZE_RESULT_ERROR_UNINITIALIZED, "Level Zero has shut down");
 }

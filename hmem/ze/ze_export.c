@@ -11,31 +11,28 @@
 #include "hmem/dmabuf.h"
 #include "hmem/ze/ze.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <unistd.h>
 
-static int fail_export(const struct ze_lookup *found, ze_result_t result)
+static int fail_export(struct ze_hmem *self, const struct ze_lookup *found, ze_result_t result)
 {
     bool unsupported = result == ZE_RESULT_ERROR_UNSUPPORTED_FEATURE ||
                        result == ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION;
 
     if (unsupported && found->type == ZE_MEMORY_TYPE_SHARED)
-        return ze_fail(-EOPNOTSUPP, result,
+        return ze_fail(self, -EOPNOTSUPP, result,
                        "shared memory of Level Zero has no dmabuf: it migrates between host and "
                        "device");
     if (unsupported)
-        return ze_fail(-EOPNOTSUPP, result,
+        return ze_fail(self, -EOPNOTSUPP, result,
                        "the driver does not export the memory at %#" PRIx64
                        ": allocate it with ze_external_memory_export_desc_t",
                        found->base);
-    return ze_fail(-EIO, result, "the driver gave no descriptor for the memory at %#" PRIx64,
+    return ze_fail(self, -EIO, result, "the driver gave no descriptor for the memory at %#" PRIx64,
                    found->base);
 }
 
 /* Returns a duplicate of the descriptor that the driver keeps. */
-static int export_object(struct hmem *self, const struct ze_lookup *found, int *out)
+static int export_object(struct ze_hmem *self, const struct ze_lookup *found, int *out)
 {
     ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
                                                .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
@@ -47,16 +44,15 @@ static int export_object(struct hmem *self, const struct ze_lookup *found, int *
     int fd;
 
     if (result || exported.fd < 0)
-        return fail_export(found, result);
-    fd = fcntl(exported.fd, F_DUPFD_CLOEXEC, 0);
+        return fail_export(self, found, result);
+    fd = dmabuf_duplicate(exported.fd);
     if (fd < 0)
-        return hmreg_fail_os(errno, "the driver's descriptor %d could not be duplicated",
-                             exported.fd);
+        return fd;
     *out = fd;
     return 0;
 }
 
-static bool has_id(struct hmem *self, const struct ze_lookup *found, uint64_t addr)
+static bool has_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t addr)
 {
     ze_memory_allocation_properties_t properties = {
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
@@ -67,7 +63,7 @@ static bool has_id(struct hmem *self, const struct ze_lookup *found, uint64_t ad
 
 /* A pool may report one id for all its addresses, used or free. If exactly `length` contiguous
  * addresses have this id, they are the object. Bisects for the lowest, from first to last. */
-static bool start_by_id(struct hmem *self, const struct ze_lookup *found, uint64_t length,
+static bool start_by_id(struct ze_hmem *self, const struct ze_lookup *found, uint64_t length,
                         uint64_t page, uint64_t first, uint64_t last, uint64_t *out)
 {
     while (first < last) {
@@ -85,7 +81,7 @@ static bool start_by_id(struct hmem *self, const struct ze_lookup *found, uint64
 
 /* Finds the start of the object of `length` bytes that contains the allocation. It is page-aligned
  * and the object covers the whole allocation, which often leaves one candidate. */
-static int object_start(struct hmem *self, const struct ze_lookup *found, uint64_t length,
+static int object_start(struct ze_hmem *self, const struct ze_lookup *found, uint64_t length,
                         uint64_t *out)
 {
     uint64_t page = found->page >= 4096 && !(found->page & (found->page - 1)) ? found->page : 4096;
@@ -111,19 +107,6 @@ static int object_start(struct hmem *self, const struct ze_lookup *found, uint64
                       length, found->len);
 }
 
-/* Looks the range up again and checks that the result matches resolve's. */
-static int lookup_again(struct hmem *self, uint64_t addr, size_t len,
-                        const struct hmem_range *range, struct ze_lookup *out)
-{
-    int rc = ze_lookup_range(self, addr, len, out);
-
-    if (rc == -HMEM_NOT_MINE && atomic_load(&self->shut_down))
-        return ze_fail_shut_down();
-    if (rc == -HMEM_NOT_MINE || (!rc && out->identity != range->identity))
-        return hmreg_fail(-EFAULT, "the memory at %#" PRIx64 " was freed before its export", addr);
-    return rc;
-}
-
 static int fail_several(uint64_t addr, const struct hmem_range *range,
                         const struct ze_lookup *found)
 {
@@ -138,32 +121,40 @@ static int fail_several(uint64_t addr, const struct hmem_range *range,
                       addr, range->segments);
 }
 
-int ze_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
-              struct hmreg_dmabuf *out)
+static int export_found(struct ze_hmem *self, uint64_t addr, size_t len,
+                        const struct ze_lookup *found, struct hmreg_dmabuf *out)
 {
-    struct ze_lookup found = {0};
     uint64_t start = 0;
     int64_t length;
     int fd = -1;
+    int rc = export_object(self, found, &fd);
+
+    if (rc)
+        return rc;
+    length = dmabuf_length(fd);
+    rc = object_start(self, found, length < 0 ? 0 : (uint64_t)length, &start);
+    if (!rc)
+        return dmabuf_take(fd, addr - start, len, out);
+    close(fd);
+    return rc;
+}
+
+int ze_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,
+              struct hmreg_dmabuf *out)
+{
+    struct ze_hmem *self = (struct ze_hmem *)hmem;
+    struct ze_lookup found = {0};
     int rc;
 
     if (range->kind == HMREG_MEM_HOST_PINNED)
         return hmreg_fail(-EOPNOTSUPP,
                           "host memory of Level Zero has no dmabuf: it is registered by its "
                           "address");
-    rc = lookup_again(self, addr, len, range, &found);
-    if (!rc && range->segments > 1)
-        rc = fail_several(addr, range, &found);
+    rc = ze_lookup_range(self, addr, len, &found);
+    if (!rc && found.identity != range->identity)
+        rc = -HMEM_NOT_MINE;
     if (!rc)
-        rc = export_object(self, &found, &fd);
-    if (rc)
-        return rc;
-    length = dmabuf_length(fd);
-    rc = object_start(self, &found, length < 0 ? 0 : (uint64_t)length, &start);
-    if (rc) {
-        close(fd);
-        return rc;
-    }
-    *out = (struct hmreg_dmabuf){.fd = fd, .offset = addr - start, .length = len};
-    return 0;
+        rc = range->segments > 1 ? fail_several(addr, range, &found)
+                                 : export_found(self, addr, len, &found, out);
+    return vendor_result(hmem, rc, addr);
 }

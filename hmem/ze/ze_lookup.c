@@ -12,11 +12,8 @@
  */
 #include "hmem/ze/ze.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
 /* Queries one driver. The type is ZE_MEMORY_TYPE_UNKNOWN for memory that it does not know. */
-static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struct ze_lookup *out)
+static int ask(struct ze_hmem *self, struct ze_driver *driver, uint64_t addr, struct ze_lookup *out)
 {
     ze_memory_allocation_properties_t properties = {
         .stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
@@ -24,10 +21,8 @@ static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struc
     ze_result_t result =
         self->api.properties(driver->context, ze_address(addr), &properties, &handle);
 
-    if (ze_has_shut_down(self, result))
-        return -HMEM_NOT_MINE;
     if (result)
-        return ze_fail(-EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed", addr);
+        return ze_fail(self, -EIO, result, "zeMemGetAllocProperties(%#" PRIx64 ") failed", addr);
     *out = (struct ze_lookup){.driver = driver,
                               .type = properties.type,
                               .id = properties.id,
@@ -37,7 +32,7 @@ static int ask(struct hmem *self, struct ze_driver *driver, uint64_t addr, struc
 }
 
 /* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range. */
-static int measure(struct hmem *self, uint64_t addr, struct ze_lookup *found)
+static int measure(struct ze_hmem *self, uint64_t addr, struct ze_lookup *found)
 {
     void *base = NULL;
     size_t len = 0;
@@ -47,28 +42,23 @@ static int measure(struct hmem *self, uint64_t addr, struct ze_lookup *found)
     if ((int)result == ZE_ADDRESS_NOT_FOUND)
         return -HMEM_NOT_MINE;
     if (result)
-        return ze_fail(-EIO, result, "zeMemGetAddressRange(%#" PRIx64 ") failed", addr);
+        return ze_fail(self, -EIO, result, "zeMemGetAddressRange(%#" PRIx64 ") failed", addr);
     found->base = (uintptr_t)base;
     found->len = len;
-    if (addr < found->base || addr - found->base >= len)
-        return ze_fail(-EIO, result,
-                       "zeMemGetAddressRange(%#" PRIx64 ") answers %p and %zu bytes, which is "
-                       "not where the address is",
-                       addr, base, len);
-    return 0;
+    return vendor_check_contains(&self->base, addr, found->base, len);
 }
 
 /* Ids are never reused and count from 1, separately in each driver. */
-static uint64_t identity_of(const struct hmem *self, const struct ze_lookup *found)
+static uint64_t identity_of(const struct ze_hmem *self, const struct ze_lookup *found)
 {
     return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
 }
 
-int ze_lookup(struct hmem *self, uint64_t addr, struct ze_lookup *out)
+int ze_lookup(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out)
 {
     for (unsigned i = 0; i < self->driver_count; i++) {
-        int rc = atomic_load(&self->shut_down) ? -HMEM_NOT_MINE
-                                               : ask(self, &self->drivers[i], addr, out);
+        int rc = atomic_load(&self->base.shut_down) ? -ESHUTDOWN
+                                                    : ask(self, &self->drivers[i], addr, out);
 
         if (rc)
             return rc;
@@ -81,18 +71,8 @@ int ze_lookup(struct hmem *self, uint64_t addr, struct ze_lookup *out)
     return -HMEM_NOT_MINE;
 }
 
-static int fail_leaves(uint64_t addr, size_t len, const struct ze_lookup *found)
-{
-    uint64_t end = found->base + found->len;
-
-    return hmreg_fail(-ERANGE,
-                      "the range of %zu bytes at %#" PRIx64 " leaves the Level Zero "
-                      "allocation it starts in at %#" PRIx64 ", after %" PRIu64 " bytes",
-                      len, addr, end, end - addr);
-}
-
 /* Adjacent ordinary allocations are in no reservation, and remain two allocations. */
-bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t base, size_t len)
+bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64_t base, size_t len)
 {
     ze_memory_access_attribute_t access;
     size_t reserved = 0;
@@ -102,7 +82,7 @@ bool ze_is_reserved(struct hmem *self, const struct ze_driver *driver, uint64_t 
 }
 
 /* Appends the mapping that begins at the end of what was found so far. */
-static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_lookup *found)
+static int add_mapping(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *found)
 {
     uint64_t end = found->base + found->len;
     struct ze_lookup next = {0};
@@ -112,7 +92,7 @@ static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_l
         return rc;
     if (rc || next.driver != found->driver || next.base != end ||
         !ze_is_reserved(self, found->driver, found->base, found->len + next.len))
-        return fail_leaves(addr, len, found);
+        return vendor_fail_leaves(addr, len, end, "the allocation ends there");
     if (next.type == ZE_MEMORY_TYPE_DEVICE && found->type != next.type) {
         found->type = next.type;
         found->device = next.device;
@@ -124,7 +104,7 @@ static int add_mapping(struct hmem *self, uint64_t addr, size_t len, struct ze_l
     return 0;
 }
 
-int ze_lookup_range(struct hmem *self, uint64_t addr, size_t len, struct ze_lookup *out)
+int ze_lookup_range(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *out)
 {
     int rc = ze_lookup(self, addr, out);
 

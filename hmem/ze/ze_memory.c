@@ -4,14 +4,12 @@
  */
 #include "hmem/ze/ze.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- copies ----------------------------------------------------------------------------- */
 
-static int copy_group(struct hmem *self, ze_device_handle_t handle, uint32_t *ordinal)
+static int copy_group(struct ze_hmem *self, ze_device_handle_t handle, uint32_t *ordinal)
 {
     ze_command_queue_group_properties_t groups[16] = {{0}};
     uint32_t count = 16;
@@ -21,19 +19,19 @@ static int copy_group(struct hmem *self, ze_device_handle_t handle, uint32_t *or
         groups[i].stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES;
     result = self->api.device_queue_groups(handle, &count, groups);
     if (result)
-        return ze_fail(-EIO, result, "zeDeviceGetCommandQueueGroupProperties failed");
+        return ze_fail(self, -EIO, result, "zeDeviceGetCommandQueueGroupProperties failed");
     for (uint32_t i = 0; i < count && i < 16; i++) {
         if (groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY) {
             *ordinal = i;
             return 0;
         }
     }
-    return ze_fail(-EIO, result, "the device has no queue that copies");
+    return ze_fail(self, -EIO, result, "the device has no queue that copies");
 }
 
 /* Runs one copy on a device's engine. */
-static int copy_directly(struct hmem *self, const struct ze_lookup *by, uint64_t dst, uint64_t src,
-                         size_t len)
+static int copy_directly(struct ze_hmem *self, const struct ze_lookup *by, uint64_t dst,
+                         uint64_t src, size_t len)
 {
     ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
                                     .mode = ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS};
@@ -45,20 +43,20 @@ static int copy_directly(struct hmem *self, const struct ze_lookup *by, uint64_t
         return rc;
     result = self->api.list_create(by->driver->context, by->device, &desc, &list);
     if (result)
-        return ze_fail(-EIO, result, "zeCommandListCreateImmediate failed");
+        return ze_fail(self, -EIO, result, "zeCommandListCreateImmediate failed");
     result = self->api.list_copy(list, ze_address(dst), ze_address(src), len, NULL, 0, NULL);
     destroyed = self->api.list_destroy(list);
     if (result)
-        return ze_fail(-EIO, result,
+        return ze_fail(self, -EIO, result,
                        "the copy of %zu bytes from %#" PRIx64 " to %#" PRIx64 " failed", len, src,
                        dst);
     if (destroyed)
-        return ze_fail(-EIO, destroyed, "zeCommandListDestroy failed");
+        return ze_fail(self, -EIO, destroyed, "zeCommandListDestroy failed");
     return 0;
 }
 
 /* Copies through a host buffer between devices that may lack peer access. */
-static int copy_bounced(struct hmem *self, const struct ze_lookup *to, uint64_t dst,
+static int copy_bounced(struct ze_hmem *self, const struct ze_lookup *to, uint64_t dst,
                         const struct ze_lookup *from, uint64_t src, size_t len)
 {
     size_t most = len < (1u << 20) ? len : 1u << 20;
@@ -82,23 +80,21 @@ static bool is_host(ze_memory_type_t type)
 }
 
 /* Describes one side of a copy. engine: a device's engine must copy; host memory needs none. */
-static int side_at(struct hmem *self, uint64_t addr, struct ze_lookup *out, bool *engine)
+static int side_at(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out, bool *engine)
 {
     int rc = ze_lookup(self, addr, out);
 
     if (rc && rc != -HMEM_NOT_MINE)
         return rc;
-    if (atomic_load(&self->shut_down))
-        return ze_fail_shut_down();
     *engine = !rc && !is_host(out->type);
-    for (unsigned i = 0; *engine && !out->device && i < self->device_count; i++)
+    for (int i = 0; *engine && !out->device && i < self->base.device_count; i++)
         if (&self->drivers[self->devices[i].driver] == out->driver)
             out->device = self->devices[i].handle; /* shared, without a device: any will do */
     return 0;
 }
 
 /* Limits a copy to one mapping, since the next may be on another device. */
-static size_t room_of(struct hmem *self, const struct ze_lookup *at, uint64_t addr, size_t len)
+static size_t room_of(struct ze_hmem *self, const struct ze_lookup *at, uint64_t addr, size_t len)
 {
     size_t room = at->base + at->len - addr;
 
@@ -106,7 +102,7 @@ static size_t room_of(struct hmem *self, const struct ze_lookup *at, uint64_t ad
 }
 
 /* Copies as much as one engine can at once. engine: whether each side needed one so far. */
-static int copy_some(struct hmem *self, uint64_t dst, uint64_t src, size_t *len, bool engine[2])
+static int copy_some(struct ze_hmem *self, uint64_t dst, uint64_t src, size_t *len, bool engine[2])
 {
     struct ze_lookup to = {0}, from = {0};
     bool had[2] = {engine[0], engine[1]};
@@ -138,35 +134,35 @@ int ze_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 
     for (size_t done = 0, some; !rc && done < len; done += some) {
         some = len - done;
-        rc = copy_some(self, dst + done, src + done, &some, engine);
+        rc = copy_some((struct ze_hmem *)self, dst + done, src + done, &some, engine);
     }
-    return rc;
+    return vendor_result(self, rc, dst);
 }
 
 /* ---- memory for tools and tests --------------------------------------------------------- */
 
-static int fail_alloc(struct hmem *self, ze_result_t result, int index, enum hmreg_mem_kind kind,
+static int fail_alloc(struct ze_hmem *self, ze_result_t result, int index, enum hmreg_mem_kind kind,
                       size_t len)
 {
     const char *name = hmreg_mem_kind_name(kind);
 
-    if (ze_has_shut_down(self, result))
-        return ze_fail_shut_down();
     switch (result) {
     case ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY:
     case ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY:
     case ZE_RESULT_ERROR_UNSUPPORTED_SIZE:
-        return ze_fail(-ENOMEM, result, "device %d has no %zu bytes of %s memory", index, len,
+        return ze_fail(self, -ENOMEM, result, "device %d has no %zu bytes of %s memory", index, len,
                        name);
     case ZE_RESULT_ERROR_UNSUPPORTED_FEATURE:
-        return ze_fail(-EOPNOTSUPP, result, "device %d has no %s memory", index, name);
+        return ze_fail(self, -EOPNOTSUPP, result, "device %d has no %s memory", index, name);
     default:
-        return ze_fail(-EIO, result, "the allocation of %zu bytes of %s memory failed", len, name);
+        return ze_fail(self, -EIO, result, "the allocation of %zu bytes of %s memory failed", len,
+                       name);
     }
 }
 
-int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out)
+int ze_alloc(struct hmem *hmem, int index, enum hmreg_mem_kind kind, size_t len, void **out)
 {
+    struct ze_hmem *self = (struct ze_hmem *)hmem;
     struct ze_device *on = &self->devices[index];
     ze_context_handle_t context = self->drivers[on->driver].context;
     ze_external_memory_export_desc_t export = {.stype =
@@ -177,8 +173,8 @@ int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len,
     ze_result_t result;
     void *made = NULL;
 
-    if (atomic_load(&self->shut_down))
-        return ze_fail_shut_down();
+    if (atomic_load(&self->base.shut_down))
+        return vendor_result(hmem, -ESHUTDOWN, 0);
     if (kind == HMREG_MEM_HOST)
         return hmreg_fail(-EOPNOTSUPP, "Level Zero has no pageable host memory");
     if (kind == HMREG_MEM_DEVICE) {
@@ -190,25 +186,21 @@ int ze_alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len,
         result = self->api.alloc_shared(context, &local, &host, len, 0, on->handle, &made);
     }
     if (result)
-        return fail_alloc(self, result, index, kind, len);
+        return vendor_result(hmem, fail_alloc(self, result, index, kind, len), 0);
     *out = made;
     return 0;
 }
 
-int ze_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+int ze_free(struct hmem *hmem, void *addr, enum hmreg_mem_kind kind)
 {
+    struct ze_hmem *self = (struct ze_hmem *)hmem;
     struct ze_lookup found = {0};
-    ze_result_t result;
+    ze_result_t result = ZE_RESULT_SUCCESS;
     int rc = ze_lookup(self, (uintptr_t)addr, &found);
 
-    if (rc == -HMEM_NOT_MINE && atomic_load(&self->shut_down))
-        return ze_fail_shut_down();
-    if (rc == -HMEM_NOT_MINE)
-        return hmreg_fail(-EFAULT, "%p is no memory of Level Zero", addr);
-    if (rc)
-        return rc;
-    result = self->api.free(found.driver->context, addr);
+    if (!rc)
+        result = self->api.free(found.driver->context, addr);
     if (result)
-        return ze_fail(-EIO, result, "zeMemFree(%p) failed", addr);
-    return 0;
+        rc = ze_fail(self, -EIO, result, "zeMemFree(%p) failed", addr);
+    return vendor_result(hmem, rc, (uintptr_t)addr);
 }

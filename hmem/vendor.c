@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See vendor.h.
+ */
+#include "hmem/vendor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int vendor_load(const struct vendor *vendor, struct hmem **out)
+{
+    struct hmem *self = calloc(1, vendor->size);
+    int rc;
+
+    if (!self)
+        return hmreg_fail(-ENOMEM, "no memory to open %s", vendor->name);
+    self->vendor = vendor;
+    rc = loader_open(vendor->source, vendor->soname, vendor->symbols, vendor->symbol_count,
+                     (char *)self + vendor->api, &self->library, self->runtime.library,
+                     sizeof(self->runtime.library));
+    if (!rc)
+        rc = vendor_result(self, vendor->start(self), 0);
+    if (rc)
+        vendor_unload(self);
+    else
+        *out = self;
+    return rc;
+}
+
+void vendor_unload(struct hmem *self)
+{
+    if (!self)
+        return;
+    self->vendor->stop(self);
+    loader_close(self->library);
+    free(self);
+}
+
+void vendor_runtime(struct hmem *self, struct hmem_runtime *out)
+{
+    *out = self->runtime;
+}
+
+int vendor_device_count(struct hmem *self)
+{
+    return self->device_count;
+}
+
+int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+
+    if (result == self->vendor->shut_down)
+        atomic_store(&self->shut_down, true);
+    if (atomic_load(&self->shut_down))
+        return -ESHUTDOWN;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    return hmreg_fail_vendor(code, self->vendor->source, result,
+                             self->vendor->result_name(self, result), "%s", text);
+}
+
+int vendor_result(struct hmem *self, int rc, uint64_t addr)
+{
+    if (rc == -HMEM_NOT_MINE)
+        return hmreg_fail(-EFAULT,
+                          "%#" PRIx64 " is no memory of %s any more: it was freed, or its context "
+                          "was reset",
+                          addr, self->vendor->name);
+    if (rc == -ESHUTDOWN)
+        return hmreg_fail_vendor(-ENODEV, self->vendor->source, self->vendor->shut_down, NULL,
+                                 "%s has shut down", self->vendor->name);
+    return rc;
+}
+
+int vendor_check_contains(struct hmem *self, uint64_t addr, uint64_t base, size_t len)
+{
+    if (addr >= base && addr - base < len)
+        return 0;
+    return hmreg_fail(-EIO,
+                      "%s says that %#" PRIx64 " lies in %zu bytes at %#" PRIx64
+                      ", which is not where the address is",
+                      self->vendor->name, addr, len, base);
+}
+
+int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
+{
+    return hmreg_fail(-ERANGE,
+                      "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64
+                      ", after %" PRIu64 " bytes: %s",
+                      len, addr, end, end - addr, why);
+}
