@@ -80,28 +80,23 @@ static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
     return slot && covers(slot, addr, len) ? load(&slot->number) : 0;
 }
 
-/* Lookup under the writers' lock, after writers made every lock-free attempt fail. */
-static uint64_t find_locked(struct alloc_ids *table, uint64_t addr, size_t len)
+uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
 {
     uint64_t found;
 
-    pthread_mutex_lock(&table->lock);
-    found = search(table, addr, len);
-    pthread_mutex_unlock(&table->lock);
-    return found;
-}
-
-uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
-{
     for (int i = 0; i < READ_ATTEMPTS; i++) {
         uint64_t turn = load(&table->turn);
-        uint64_t found = search(table, addr, len);
 
+        found = search(table, addr, len);
         /* Relaxed suffices: the search's acquire loads order it after them. */
         if (turn % 2 == 0 && atomic_load_explicit(&table->turn, memory_order_relaxed) == turn)
             return found;
     }
-    return find_locked(table, addr, len);
+    /* Writers made each attempt fail. */
+    pthread_mutex_lock(&table->lock);
+    found = search(table, addr, len);
+    pthread_mutex_unlock(&table->lock);
+    return found;
 }
 
 /* ---- changing the index, under the lock ---------------------------------------------- */
@@ -132,23 +127,35 @@ static bool ended(const struct alloc_id *slot)
     return load(&slot->number) == 0;
 }
 
-/* Removes the ended allocations from the index. */
-static void purge(struct alloc_ids *table)
+/* Makes the slots of ended allocations spare, then removes such slots from the index: what ends
+ * meanwhile leaves the index too, and becomes spare the next time. So no spare slot is indexed. */
+static void collect(struct alloc_ids *table)
 {
-    struct alloc_ids_index *index = table->index;
+    struct alloc_id **link = &table->drawn;
     size_t kept = 0;
 
+    while (*link) {
+        struct alloc_id *slot = *link;
+
+        if (!ended(slot)) {
+            link = &slot->next;
+            continue;
+        }
+        *link = slot->next;
+        slot->next = table->spare;
+        table->spare = slot;
+        table->drawn_count--;
+    }
     begin_change(table);
     for (size_t i = 0; i < table->count; i++) {
-        struct alloc_id *slot = index->entries[i].slot;
+        struct alloc_id *slot = table->index->entries[i].slot;
 
-        if (ended(slot))
-            slot->indexed = false;
-        else
-            set_entry(&index->entries[kept++], slot);
+        if (!ended(slot))
+            set_entry(&table->index->entries[kept++], slot);
     }
     set_count(table, kept);
     end_change(table);
+    table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
 }
 
 static bool grow(struct alloc_ids *table)
@@ -169,16 +176,15 @@ static bool grow(struct alloc_ids *table)
     return true;
 }
 
-/* An index that is more than half full after a purge grows; otherwise it would soon need another
- * purge. */
+/* An index that is more than half full after a collection grows; otherwise it would soon need
+ * another. */
 static bool make_room(struct alloc_ids *table)
 {
     const struct alloc_ids_index *index = table->index;
 
     if (index && table->count < index->room)
         return true;
-    if (index)
-        purge(table);
+    collect(table);
     return (index && table->count <= index->room / 2) || grow(table);
 }
 
@@ -190,7 +196,6 @@ static void insert(struct alloc_ids *table, size_t at, struct alloc_id *slot)
     for (size_t i = table->count; i > at; i--)
         set_entry(&entries[i], entries[i - 1].slot);
     set_entry(&entries[at], slot);
-    slot->indexed = true;
     set_count(table, table->count + 1);
     end_change(table);
 }
@@ -218,12 +223,13 @@ static uint64_t enter(struct alloc_ids *table, struct alloc_id *slot)
     struct alloc_id *other = overlapped(table, slot);
 
     if (other && ended(other)) {
-        purge(table);
+        collect(table);
         other = overlapped(table, slot);
     }
     if (other)
         return other->base == slot->base && other->len == slot->len ? load(&other->number) : 0;
-    if (!make_room(table))
+    /* A collection has made the slot spare if its allocation had ended. */
+    if (!make_room(table) || ended(slot))
         return 0;
     insert(table, entries_up_to(table->index, table->count, slot->base), slot);
     return load(&slot->number);
@@ -240,29 +246,6 @@ uint64_t alloc_ids_enter(struct alloc_ids *table, struct alloc_id *slot)
 }
 
 /* ---- slots --------------------------------------------------------------------------- */
-
-/* Moves ended slots to the spare list. */
-static void collect(struct alloc_ids *table)
-{
-    struct alloc_id **link = &table->drawn;
-
-    if (table->index)
-        purge(table);
-    while (*link) {
-        struct alloc_id *slot = *link;
-
-        /* A slot that ended after the purge is still in the index. */
-        if (!ended(slot) || slot->indexed) {
-            link = &slot->next;
-            continue;
-        }
-        *link = slot->next;
-        slot->next = table->spare;
-        table->spare = slot;
-        table->drawn_count--;
-    }
-    table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
-}
 
 static struct alloc_id *take_slot(struct alloc_ids *table)
 {
@@ -302,27 +285,18 @@ void alloc_ids_end(struct alloc_id *slot)
 
 /* ---- the end ------------------------------------------------------------------------- */
 
-static void free_indexes(struct alloc_ids *table)
-{
-    struct alloc_ids_index *index = table->index;
-
-    table->index = NULL;
-    table->count = 0;
-    while (index) {
-        struct alloc_ids_index *older = index->replaced;
-
-        free(index);
-        index = older;
-    }
-}
-
 /* A callback that was in flight when it was deregistered may run later and end another
  * allocation's id: that costs a cache miss and never causes a stale hit. */
 void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_t base), void *arg)
 {
-    free_indexes(table);
+    while (table->index) {
+        struct alloc_ids_index *older = table->index->replaced;
+
+        free(table->index);
+        table->index = older;
+    }
+    table->count = 0;
     for (struct alloc_id *slot = table->drawn; slot; slot = slot->next) {
-        slot->indexed = false;
         if (!ended(slot))
             revoke(arg, slot->base);
         alloc_ids_end(slot);

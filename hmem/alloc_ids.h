@@ -26,8 +26,7 @@
 #include <stdint.h>
 
 struct alloc_id {
-    struct alloc_id *next; /* in one of the table's lists */
-    bool indexed;
+    struct alloc_id *next;   /* in one of the table's lists */
     _Atomic uint64_t number; /* the id; 0: the allocation has ended */
     _Atomic uint64_t base, len;
 };
