@@ -72,15 +72,35 @@ int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
                       void **out);                                                                 \
     int iface##_free(struct hmem *, void *addr, enum hmreg_mem_kind kind)
 
-#define VENDOR_OPS(IFACE, lower)                                                                   \
+/* Defines hmem_<lower>_ops. title, library, end: `name`, `soname` and `shut_down` of struct vendor.
+ */
+#define VENDOR_DEFINE(UPPER, lower, title, library, end)                                           \
+    static int lower##_open(struct hmem **out)                                                     \
+    {                                                                                              \
+        static const struct loader_symbol symbols[] = {UPPER##_ENTRIES(LOADER_NEED, LOADER_WANT)}; \
+        static const struct vendor vendor = {                                                      \
+            .source = #lower,                                                                      \
+            .name = (title),                                                                       \
+            .soname = (library),                                                                   \
+            .shut_down = (end),                                                                    \
+            .size = sizeof(struct lower##_hmem),                                                   \
+            .api = offsetof(struct lower##_hmem, api),                                             \
+            .symbols = symbols,                                                                    \
+            .symbol_count = sizeof(symbols) / sizeof(symbols[0]),                                  \
+            .start = start,                                                                        \
+            .stop = stop,                                                                          \
+            .result_name = lower##_result_name,                                                    \
+        };                                                                                         \
+        return vendor_load(&vendor, out);                                                          \
+    }                                                                                              \
     const struct hmem_ops hmem_##lower##_ops = {                                                   \
-        .iface = HMREG_IFACE_##IFACE,                                                              \
+        .iface = HMREG_IFACE_##UPPER,                                                              \
         .name = #lower,                                                                            \
         .open = lower##_open,                                                                      \
         .close = vendor_unload,                                                                    \
         .runtime = vendor_runtime,                                                                 \
         .device_count = vendor_device_count,                                                       \
-        .device = lower##_device,                                                                  \
+        .device = device,                                                                          \
         .resolve = lower##_resolve,                                                                \
         .identity = lower##_identity,                                                              \
         .export_dmabuf = lower##_export,                                                           \

@@ -11,27 +11,6 @@
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* What the user can do about a driver that does not start; the default is for results whose names
- * explain themselves. */
-static const char *remedy(unsigned result)
-{
-    switch (result) {
-    case CUDA_STUB_LIBRARY:
-        return "this is the stub for linking, not the driver: take its folder out of the "
-               "library path";
-    case CUDA_NO_DEVICE:
-        return "no device is visible: is there one, and does CUDA_VISIBLE_DEVICES show it?";
-    case CUDA_NOT_INITIALIZED:
-        return "CUDA cannot be used in a child of a process that used it";
-    case CUDA_SYSTEM_DRIVER_MISMATCH:
-        return "the kernel's driver and this library are of different versions";
-    case CUDA_SYSTEM_NOT_READY:
-        return "the system is not ready: is the fabric manager running?";
-    default:
-        return "the driver does not start";
-    }
-}
-
 static void describe(struct cuda_hmem *self)
 {
     const struct cuda_api *api = &self->api;
@@ -57,8 +36,7 @@ static int start(struct hmem *hmem)
     unsigned result = self->api.init(0);
 
     if (result)
-        return cuda_fail(self, cuda_init_errno(result), result, "cuInit of %s failed, %s",
-                         hmem->runtime.library, remedy(result));
+        return cuda_fail_start(self, result, "cuInit");
     self->page = (size_t)sysconf(_SC_PAGESIZE);
     describe(self);
     return cuda_list_devices(self);
@@ -69,29 +47,9 @@ static void stop(struct hmem *self)
     free(((struct cuda_hmem *)self)->devices);
 }
 
-static int cuda_open(struct hmem **out)
-{
-    static const struct loader_symbol symbols[] = {CUDA_ENTRIES(LOADER_NEED, LOADER_WANT)};
-    static const struct vendor vendor = {
-        .source = "cuda",
-        .name = "CUDA",
-        .soname = "libcuda.so.1",
-        .shut_down = CUDA_DEINITIALIZED,
-        .size = sizeof(struct cuda_hmem),
-        .api = offsetof(struct cuda_hmem, api),
-        .symbols = symbols,
-        .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
-        .start = start,
-        .stop = stop,
-        .result_name = cuda_result_name,
-    };
-
-    return vendor_load(&vendor, out);
-}
-
-static void cuda_device(struct hmem *self, int index, struct hmem_device *out)
+static void device(struct hmem *self, int index, struct hmem_device *out)
 {
     *out = ((struct cuda_hmem *)self)->devices[index].info;
 }
 
-VENDOR_OPS(CUDA, cuda);
+VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED);

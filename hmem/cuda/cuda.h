@@ -32,8 +32,8 @@ int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *for
     __attribute__((format(printf, 4, 5)));
 /* NULL: unknown. */
 const char *cuda_result_name(struct hmem *self, int64_t result);
-/* The errno value of a failure to start. */
-int cuda_init_errno(unsigned result);
+/* Records the failure of a call that starts the driver. -ENODEV: it cannot be used here. -EIO. */
+int cuda_fail_start(struct cuda_hmem *self, unsigned result, const char *call);
 /* True if the driver, or this memory, does not have the attribute. */
 bool cuda_says_no_answer(unsigned result);
 

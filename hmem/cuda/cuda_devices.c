@@ -52,7 +52,7 @@ int cuda_list_devices(struct cuda_hmem *self)
     int rc = 0;
 
     if (result)
-        return cuda_fail(self, cuda_init_errno(result), result, "CUDA cannot count its devices");
+        return cuda_fail_start(self, result, "cuDeviceGetCount");
     if (self->base.device_count < 1)
         return hmreg_fail(-ENODEV, "the CUDA driver runs, but has no device");
     self->devices = calloc((size_t)self->base.device_count, sizeof(*self->devices));

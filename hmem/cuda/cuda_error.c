@@ -33,23 +33,38 @@ int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *for
                        name ? name : "CUDA error", result, hint(result));
 }
 
-int cuda_init_errno(unsigned result)
+/* The results of a driver that cannot be used here, and what the user can do about it, where the
+ * name does not explain itself. */
+static const struct {
+    unsigned result;
+    const char *remedy;
+} unusable[] = {
+    {CUDA_NOT_INITIALIZED, "CUDA cannot be used in a child of a process that used it"},
+    {CUDA_STUB_LIBRARY, "this is the stub for linking, not the driver: take its folder out of the "
+                        "library path"},
+    {CUDA_NO_DEVICE, "no device is visible: is there one, and does CUDA_VISIBLE_DEVICES show it?"},
+    {CUDA_SYSTEM_NOT_READY, "the system is not ready: is the fabric manager running?"},
+    {CUDA_SYSTEM_DRIVER_MISMATCH, "the kernel's driver and this library are of different versions"},
+    {CUDA_DEVICE_UNAVAILABLE, NULL},
+    {CUDA_INVALID_DEVICE, NULL},
+    {CUDA_NOT_PERMITTED, NULL},
+    {CUDA_NOT_SUPPORTED, NULL},
+    {CUDA_COMPAT_NOT_SUPPORTED, NULL},
+};
+
+int cuda_fail_start(struct cuda_hmem *self, unsigned result, const char *call)
 {
-    switch (result) {
-    case CUDA_NOT_INITIALIZED:
-    case CUDA_STUB_LIBRARY:
-    case CUDA_DEVICE_UNAVAILABLE:
-    case CUDA_NO_DEVICE:
-    case CUDA_INVALID_DEVICE:
-    case CUDA_NOT_PERMITTED:
-    case CUDA_NOT_SUPPORTED:
-    case CUDA_SYSTEM_NOT_READY:
-    case CUDA_SYSTEM_DRIVER_MISMATCH:
-    case CUDA_COMPAT_NOT_SUPPORTED:
-        return -ENODEV;
-    default:
-        return -EIO;
+    const char *remedy = NULL;
+    int code = -EIO;
+
+    for (size_t i = 0; i < sizeof(unusable) / sizeof(unusable[0]); i++) {
+        if (unusable[i].result == result) {
+            code = -ENODEV;
+            remedy = unusable[i].remedy;
+        }
     }
+    return cuda_fail(self, code, result, "%s of %s failed, %s", call, self->base.runtime.library,
+                     remedy ? remedy : "the driver does not start");
 }
 
 bool cuda_says_no_answer(unsigned result)

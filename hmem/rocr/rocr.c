@@ -88,8 +88,9 @@ static int check_process(void)
 static int start(struct hmem *hmem)
 {
     struct rocr_hmem *self = (struct rocr_hmem *)hmem;
-    int rc = init(self);
+    int rc = check_process();
 
+    rc = rc ? rc : init(self);
     if (rc)
         return rc;
     read_version(self);
@@ -124,30 +125,9 @@ static void stop(struct hmem *hmem)
     free(self->agents);
 }
 
-static int rocr_open(struct hmem **out)
-{
-    static const struct loader_symbol symbols[] = {ROCR_ENTRIES(LOADER_NEED, LOADER_WANT)};
-    static const struct vendor vendor = {
-        .source = "rocr",
-        .name = "ROCm",
-        .soname = "libhsa-runtime64.so.1",
-        .shut_down = HSA_STATUS_ERROR_NOT_INITIALIZED,
-        .size = sizeof(struct rocr_hmem),
-        .api = offsetof(struct rocr_hmem, api),
-        .symbols = symbols,
-        .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
-        .start = start,
-        .stop = stop,
-        .result_name = rocr_result_name,
-    };
-    int rc = check_process();
-
-    return rc ? rc : vendor_load(&vendor, out);
-}
-
-static void rocr_device(struct hmem *self, int index, struct hmem_device *out)
+static void device(struct hmem *self, int index, struct hmem_device *out)
 {
     *out = rocr_gpu((struct rocr_hmem *)self, index)->info;
 }
 
-VENDOR_OPS(ROCR, rocr);
+VENDOR_DEFINE(ROCR, rocr, "ROCm", "libhsa-runtime64.so.1", HSA_STATUS_ERROR_NOT_INITIALIZED);

@@ -10,14 +10,16 @@
 
 struct pool_search {
     struct rocr_hmem *self;
-    uint32_t wanted, unwanted; /* global flags */
-    struct rocr_pool *found;
+    struct rocr_agent *agent;
 };
 
 static hsa_status_t consider_pool(hsa_amd_memory_pool_t id, void *data)
 {
     const struct pool_search *search = data;
     __typeof__(hsa_amd_memory_pool_get_info) *get = search->self->api.pool_get_info;
+    uint32_t wanted = search->agent->type == HSA_DEVICE_TYPE_GPU
+                          ? HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED
+                          : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED;
     hsa_amd_segment_t segment = HSA_AMD_SEGMENT_GROUP;
     struct rocr_pool pool = {.id = id, .valid = true};
     uint32_t flags = 0;
@@ -31,24 +33,10 @@ static hsa_status_t consider_pool(hsa_amd_memory_pool_t id, void *data)
         status = get(id, HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALLOWED, &allowed);
     if (!status)
         status = get(id, HSA_AMD_MEMORY_POOL_INFO_SIZE, &pool.size);
-    if (!status && allowed && (flags & search->wanted) && !(flags & search->unwanted) &&
-        !search->found->valid)
-        *search->found = pool;
+    if (!status && allowed && (flags & wanted) &&
+        !(flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT) && !search->agent->pool.valid)
+        search->agent->pool = pool;
     return status;
-}
-
-static hsa_status_t find_pool(struct rocr_hmem *self, struct rocr_agent *agent)
-{
-    bool gpu = agent->type == HSA_DEVICE_TYPE_GPU;
-    struct pool_search search = {
-        .self = self,
-        .wanted = gpu ? HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED
-                      : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
-        .unwanted = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT,
-        .found = &agent->pool,
-    };
-
-    return self->api.iterate_pools(agent->id, consider_pool, &search);
 }
 
 static hsa_status_t add_agent(hsa_agent_t id, void *data)
@@ -152,9 +140,12 @@ int rocr_list_devices(struct rocr_hmem *self)
 {
     hsa_status_t status = self->api.iterate_agents(add_agent, self);
 
-    for (size_t i = 0; i < self->agent_count && !status; i++)
-        if (self->agents[i].type == HSA_DEVICE_TYPE_CPU || self->agents[i].device >= 0)
-            status = find_pool(self, &self->agents[i]);
+    for (size_t i = 0; i < self->agent_count && !status; i++) {
+        struct pool_search search = {.self = self, .agent = &self->agents[i]};
+
+        if (search.agent->type == HSA_DEVICE_TYPE_CPU || search.agent->device >= 0)
+            status = self->api.iterate_pools(search.agent->id, consider_pool, &search);
+    }
     if (status)
         return rocr_fail(self, -EIO, status, "the agents of ROCm and their pools cannot be listed");
     if (!self->base.device_count)

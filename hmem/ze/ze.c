@@ -45,29 +45,9 @@ static void stop(struct hmem *hmem)
     free(self->devices);
 }
 
-static int ze_open(struct hmem **out)
-{
-    static const struct loader_symbol symbols[] = {ZE_ENTRIES(LOADER_NEED, LOADER_WANT)};
-    static const struct vendor vendor = {
-        .source = "ze",
-        .name = "Level Zero",
-        .soname = "libze_loader.so.1",
-        .shut_down = ZE_RESULT_ERROR_UNINITIALIZED,
-        .size = sizeof(struct ze_hmem),
-        .api = offsetof(struct ze_hmem, api),
-        .symbols = symbols,
-        .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
-        .start = start,
-        .stop = stop,
-        .result_name = ze_result_name,
-    };
-
-    return vendor_load(&vendor, out);
-}
-
-static void ze_device(struct hmem *self, int index, struct hmem_device *out)
+static void device(struct hmem *self, int index, struct hmem_device *out)
 {
     *out = ((struct ze_hmem *)self)->devices[index].info;
 }
 
-VENDOR_OPS(ZE, ze);
+VENDOR_DEFINE(ZE, ze, "Level Zero", "libze_loader.so.1", ZE_RESULT_ERROR_UNINITIALIZED);
