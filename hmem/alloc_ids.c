@@ -6,8 +6,8 @@
  * forever, a replaced array until alloc_ids_forget()), so a reader that races with a writer reads
  * inconsistent values but valid memory.
  *
- * Memory order: a writer makes turn odd before it stores entries with release; a reader that
- * acquires such an entry therefore sees the odd or a later turn when it loads turn again.
+ * All atomics are sequentially consistent: a reader that sees an entry of a change that goes on
+ * sees the odd turn, or a later one, when it reads turn again.
  */
 #include "hmem/alloc_ids.h"
 
@@ -29,16 +29,6 @@ struct alloc_ids_index {
 
 static _Atomic uint64_t last_number;
 
-static uint64_t load(const _Atomic uint64_t *from)
-{
-    return atomic_load_explicit(from, memory_order_acquire);
-}
-
-static void store(_Atomic uint64_t *to, uint64_t value)
-{
-    atomic_store_explicit(to, value, memory_order_release);
-}
-
 /* ---- reading ------------------------------------------------------------------------- */
 
 /* The number of entries that begin at or below addr. */
@@ -49,7 +39,7 @@ static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, u
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (load(&index->entries[middle].base) <= addr)
+        if (index->entries[middle].base <= addr)
             low = middle + 1;
         else
             high = middle;
@@ -59,15 +49,15 @@ static size_t entries_up_to(const struct alloc_ids_index *index, size_t count, u
 
 static bool covers(const struct alloc_id *slot, uint64_t addr, size_t len)
 {
-    uint64_t base = load(&slot->base), whole = load(&slot->len);
+    uint64_t base = slot->base, whole = slot->len;
 
     return addr >= base && addr - base < whole && len <= whole - (addr - base);
 }
 
 static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
 {
-    const struct alloc_ids_index *index = atomic_load_explicit(&table->index, memory_order_acquire);
-    size_t count = atomic_load_explicit(&table->count, memory_order_acquire);
+    const struct alloc_ids_index *index = table->index;
+    size_t count = table->count;
     const struct alloc_id *slot;
 
     if (!index)
@@ -76,8 +66,8 @@ static uint64_t search(struct alloc_ids *table, uint64_t addr, size_t len)
     count = entries_up_to(index, count < index->room ? count : index->room, addr);
     if (!count)
         return 0;
-    slot = atomic_load_explicit(&index->entries[count - 1].slot, memory_order_acquire);
-    return slot && covers(slot, addr, len) ? load(&slot->number) : 0;
+    slot = index->entries[count - 1].slot;
+    return slot && covers(slot, addr, len) ? slot->number : 0;
 }
 
 uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
@@ -85,11 +75,10 @@ uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
     uint64_t found;
 
     for (int i = 0; i < READ_ATTEMPTS; i++) {
-        uint64_t turn = load(&table->turn);
+        uint64_t turn = table->turn;
 
         found = search(table, addr, len);
-        /* Relaxed suffices: the search's acquire loads order it after them. */
-        if (turn % 2 == 0 && atomic_load_explicit(&table->turn, memory_order_relaxed) == turn)
+        if (turn % 2 == 0 && table->turn == turn)
             return found;
     }
     /* Writers made each attempt fail. */
@@ -101,30 +90,15 @@ uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
 
 /* ---- changing the index, under the lock ---------------------------------------------- */
 
-static void begin_change(struct alloc_ids *table)
-{
-    atomic_store_explicit(&table->turn, table->turn + 1, memory_order_relaxed);
-}
-
-static void end_change(struct alloc_ids *table)
-{
-    store(&table->turn, table->turn + 1);
-}
-
 static void set_entry(struct entry *entry, struct alloc_id *slot)
 {
-    store(&entry->base, load(&slot->base));
-    atomic_store_explicit(&entry->slot, slot, memory_order_release);
-}
-
-static void set_count(struct alloc_ids *table, size_t count)
-{
-    atomic_store_explicit(&table->count, count, memory_order_release);
+    entry->base = slot->base;
+    entry->slot = slot;
 }
 
 static bool ended(const struct alloc_id *slot)
 {
-    return load(&slot->number) == 0;
+    return slot->number == 0;
 }
 
 /* Makes the slots of ended allocations spare, then removes such slots from the index: what ends
@@ -146,15 +120,15 @@ static void collect(struct alloc_ids *table)
         table->spare = slot;
         table->drawn_count--;
     }
-    begin_change(table);
+    table->turn++;
     for (size_t i = 0; i < table->count; i++) {
         struct alloc_id *slot = table->index->entries[i].slot;
 
         if (!ended(slot))
             set_entry(&table->index->entries[kept++], slot);
     }
-    set_count(table, kept);
-    end_change(table);
+    table->count = kept;
+    table->turn++;
     table->collect_at = table->drawn_count < FIRST_ROOM ? FIRST_ROOM : 2 * table->drawn_count;
 }
 
@@ -170,9 +144,9 @@ static bool grow(struct alloc_ids *table)
     index->replaced = old;
     for (size_t i = 0; i < table->count; i++)
         set_entry(&index->entries[i], old->entries[i].slot);
-    begin_change(table);
-    atomic_store_explicit(&table->index, index, memory_order_release);
-    end_change(table);
+    table->turn++;
+    table->index = index;
+    table->turn++;
     return true;
 }
 
@@ -192,12 +166,12 @@ static void insert(struct alloc_ids *table, size_t at, struct alloc_id *slot)
 {
     struct entry *entries = table->index->entries;
 
-    begin_change(table);
+    table->turn++;
     for (size_t i = table->count; i > at; i--)
         set_entry(&entries[i], entries[i - 1].slot);
     set_entry(&entries[at], slot);
-    set_count(table, table->count + 1);
-    end_change(table);
+    table->count++;
+    table->turn++;
 }
 
 static bool overlap(const struct alloc_id *a, const struct alloc_id *b)
@@ -227,12 +201,12 @@ static uint64_t enter(struct alloc_ids *table, struct alloc_id *slot)
         other = overlapped(table, slot);
     }
     if (other)
-        return other->base == slot->base && other->len == slot->len ? load(&other->number) : 0;
+        return other->base == slot->base && other->len == slot->len ? other->number : 0;
     /* A collection has made the slot spare if its allocation had ended. */
     if (!make_room(table) || ended(slot))
         return 0;
     insert(table, entries_up_to(table->index, table->count, slot->base), slot);
-    return load(&slot->number);
+    return slot->number;
 }
 
 uint64_t alloc_ids_enter(struct alloc_ids *table, struct alloc_id *slot)
@@ -267,9 +241,9 @@ struct alloc_id *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t l
     pthread_mutex_lock(&table->lock);
     slot = take_slot(table);
     if (slot) {
-        store(&slot->base, base);
-        store(&slot->len, len);
-        store(&slot->number, atomic_fetch_add(&last_number, 1) + 1);
+        slot->base = base;
+        slot->len = len;
+        slot->number = ++last_number;
         slot->next = table->drawn;
         table->drawn = slot;
         table->drawn_count++;
@@ -280,7 +254,7 @@ struct alloc_id *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t l
 
 void alloc_ids_end(struct alloc_id *slot)
 {
-    store(&slot->number, 0);
+    slot->number = 0;
 }
 
 /* ---- the end ------------------------------------------------------------------------- */
