@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int vendor_load(const struct vendor *vendor, struct hmem **out)
 {
@@ -45,6 +46,21 @@ void vendor_runtime(struct hmem *self, struct hmem_runtime *out)
 int vendor_device_count(struct hmem *self)
 {
     return self->device_count;
+}
+
+void vendor_lacks(struct hmem *self, const char *format, ...)
+{
+    char *text = self->runtime.lacks;
+    size_t used = strlen(text);
+    va_list args;
+
+    if (used)
+        used += (size_t)snprintf(text + used, sizeof(self->runtime.lacks) - used, "; ");
+    if (used >= sizeof(self->runtime.lacks))
+        return;
+    va_start(args, format);
+    vsnprintf(text + used, sizeof(self->runtime.lacks) - used, format, args);
+    va_end(args);
 }
 
 int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)

@@ -45,6 +45,9 @@ void vendor_unload(struct hmem *self);
 void vendor_runtime(struct hmem *self, struct hmem_runtime *out);
 int vendor_device_count(struct hmem *self);
 
+/* Adds to what this version of the runtime lacks. */
+void vendor_lacks(struct hmem *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Records a failure that the runtime reported and returns code; -ESHUTDOWN if it has shut down. */
 int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -15,19 +15,16 @@ static void describe(struct cuda_hmem *self)
 {
     const struct cuda_api *api = &self->api;
     struct hmem_runtime *out = &self->base.runtime;
-    bool virtual_memory = api->handle_retain && api->handle_prop && api->handle_release;
 
     if (!api->driver_version(&self->version))
         snprintf(out->version, sizeof(out->version), "%d.%d", self->version / 1000,
                  self->version % 1000 / 10);
-    snprintf(out->lacks, sizeof(out->lacks), "%s%s%s",
-             api->range_handle ? ""
-                               : "no cuMemGetHandleForAddressRange (CUDA 11.7): device memory "
-                                 "cannot be exported as a dmabuf",
-             api->range_handle || virtual_memory ? "" : "; ",
-             virtual_memory ? ""
-                            : "no cuMemRetainAllocationHandle and its kin (CUDA 11.0): the "
-                              "properties of virtual memory cannot be read");
+    if (!api->range_handle)
+        vendor_lacks(&self->base, "no cuMemGetHandleForAddressRange (CUDA 11.7): device memory "
+                                  "cannot be exported as a dmabuf");
+    if (!api->handle_retain || !api->handle_prop || !api->handle_release)
+        vendor_lacks(&self->base, "no cuMemRetainAllocationHandle and its kin (CUDA 11.0): the "
+                                  "properties of virtual memory cannot be read");
 }
 
 static int start(struct hmem *hmem)

@@ -45,16 +45,15 @@ static void read_dmabuf_support(struct rocr_hmem *self)
     bool supported = true;
 
     if (!self->api.export_dmabuf || !self->api.close_dmabuf) {
-        snprintf(self->base.runtime.lacks, sizeof(self->base.runtime.lacks),
-                 "this ROCm runtime has no hsa_amd_portable_export_dmabuf: device memory cannot "
-                 "be exported as a dmabuf; a newer runtime can");
+        vendor_lacks(&self->base,
+                     "this ROCm runtime has no hsa_amd_portable_export_dmabuf: device memory "
+                     "cannot be exported as a dmabuf; a newer runtime can");
         return;
     }
     if (self->api.system_get_info((hsa_system_info_t)ROCR_INFO_DMABUF_SUPPORTED, &supported))
         supported = true;
     if (!supported)
-        snprintf(self->base.runtime.lacks, sizeof(self->base.runtime.lacks),
-                 "the kernel's AMD driver is too old for ROCm to export dmabufs");
+        vendor_lacks(&self->base, "the kernel's AMD driver is too old for ROCm to export dmabufs");
     self->dmabuf = supported;
 }
 

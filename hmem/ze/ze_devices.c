@@ -11,7 +11,6 @@
  */
 #include "hmem/ze/ze.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +21,6 @@
 unsigned ze_driver_number(const struct ze_hmem *self, const struct ze_driver *driver)
 {
     return (unsigned)(driver - self->drivers);
-}
-
-static __attribute__((format(printf, 2, 3))) void lacks(struct ze_hmem *self, const char *format,
-                                                        ...)
-{
-    char *text = self->base.runtime.lacks;
-    size_t used = strlen(text);
-    va_list args;
-
-    if (used)
-        used += (size_t)snprintf(text + used, sizeof(self->base.runtime.lacks) - used, "; ");
-    if (used >= sizeof(self->base.runtime.lacks))
-        return;
-    va_start(args, format);
-    vsnprintf(text + used, sizeof(self->base.runtime.lacks) - used, format, args);
-    va_end(args);
 }
 
 static int find_drivers(struct ze_hmem *self)
@@ -228,10 +211,11 @@ static int open_driver(struct ze_hmem *self, unsigned number)
     }
     driver->counts_tiles = has_extension(self, driver->handle, SUB_ALLOCATIONS_NAME);
     if (!sees_other_contexts(self, driver))
-        lacks(self,
-              "driver %u answers only for memory of the context it is asked in: memory of the "
-              "application's own contexts is not recognised",
-              number);
+        vendor_lacks(
+            &self->base,
+            "driver %u answers only for memory of the context it is asked in: memory of the "
+            "application's own contexts is not recognised",
+            number);
     return find_devices(self, number);
 }
 
@@ -251,10 +235,12 @@ static void describe(struct ze_hmem *self)
         without_export += !self->devices[i].info.dmabuf;
     }
     if (without_pci)
-        lacks(self, "%u of %u devices tell no PCI address (zeDevicePciGetPropertiesExt)",
-              without_pci, self->base.device_count);
+        vendor_lacks(&self->base,
+                     "%u of %u devices tell no PCI address (zeDevicePciGetPropertiesExt)",
+                     without_pci, self->base.device_count);
     if (without_export)
-        lacks(self, "%u of %u devices export no dmabuf", without_export, self->base.device_count);
+        vendor_lacks(&self->base, "%u of %u devices export no dmabuf", without_export,
+                     self->base.device_count);
 }
 
 int ze_list_devices(struct ze_hmem *self)
