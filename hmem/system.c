@@ -17,9 +17,8 @@
 #include <unistd.h>
 
 /* A NULL pointer instead of this struct: every query opens the list of mappings anew. */
-struct hmem {
-    struct owned_fd
-        maps; /* see maps_keep(); only the process that opened it uses it, no forked child */
+struct system_hmem {
+    struct owned_fd maps; /* see maps_keep(); for the process that opened it, no forked child */
 };
 
 static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
@@ -70,7 +69,7 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
     struct maps maps;
     int rc;
 
-    maps_begin(&maps, self ? self->maps.fd : -1);
+    maps_begin(&maps, self ? ((struct system_hmem *)self)->maps.fd : -1);
     rc = walk(&maps, addr, len, out);
     maps_end(&maps);
     return rc;
@@ -82,23 +81,23 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
     return 0;
 }
 
-static int open_system(struct hmem **out)
+static int system_open(struct hmem **out)
 {
     struct owned_fd maps = maps_keep();
-    struct hmem *self = maps.fd >= 0 ? malloc(sizeof(*self)) : NULL;
+    struct system_hmem *self = maps.fd >= 0 ? malloc(sizeof(*self)) : NULL;
 
     if (self)
         self->maps = maps;
     else
         owned_fd_close(&maps);
-    *out = self;
+    *out = (struct hmem *)self;
     return 0;
 }
 
-static void close_system(struct hmem *self)
+static void system_close(struct hmem *self)
 {
     if (self)
-        owned_fd_close(&self->maps);
+        owned_fd_close(&((struct system_hmem *)self)->maps);
     free(self);
 }
 
@@ -186,7 +185,7 @@ static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t 
     return 0;
 }
 
-static int free_system(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
+static int system_free(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 {
     free(addr);
     return 0;
@@ -195,8 +194,8 @@ static int free_system(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 const struct hmem_ops hmem_system_ops = {
     .iface = HMREG_IFACE_SYSTEM,
     .name = "system",
-    .open = open_system,
-    .close = close_system,
+    .open = system_open,
+    .close = system_close,
     .runtime = runtime,
     .device_count = device_count,
     .device = device,
@@ -205,5 +204,5 @@ const struct hmem_ops hmem_system_ops = {
     .export_dmabuf = export_dmabuf,
     .copy = copy,
     .alloc = alloc,
-    .free = free_system,
+    .free = system_free,
 };

@@ -5,8 +5,8 @@
  *
  * The driver's results are `unsigned` and named `result`; ours are `int` and named `rc`.
  */
-#ifndef HMEM_CUDA_H
-#define HMEM_CUDA_H
+#ifndef HMREG_HMEM_CUDA_CUDA_H
+#define HMREG_HMEM_CUDA_CUDA_H
 
 #include "hmem/cuda/cuda_api.h"
 #include "hmem/vendor.h"

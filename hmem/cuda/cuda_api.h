@@ -8,8 +8,8 @@
  * Types: results, attributes and handle types are C enums without negative values in the vendor's
  * header, hence unsigned; device addresses and allocation handles are unsigned long long.
  */
-#ifndef HMEM_CUDA_API_H
-#define HMEM_CUDA_API_H
+#ifndef HMREG_HMEM_CUDA_CUDA_API_H
+#define HMREG_HMEM_CUDA_CUDA_API_H
 
 #include <stddef.h>
 

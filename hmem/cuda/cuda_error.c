@@ -7,12 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Explains results whose names do not explain themselves. */
-static const char *hint(unsigned result)
-{
-    return result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "";
-}
-
 const char *cuda_result_name(struct hmem *self, int64_t result)
 {
     const char *name = NULL;
@@ -29,8 +23,9 @@ int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *for
     va_start(args, format);
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    return vendor_fail(&self->base, code, result, "%s: %s (%u)%s", sentence,
-                       name ? name : "CUDA error", result, hint(result));
+    return vendor_fail(
+        &self->base, code, result, "%s: %s (%u)%s", sentence, name ? name : "CUDA error", result,
+        result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "");
 }
 
 /* The results of a driver that cannot be used here, and what the user can do about it, where the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Queries the CUDA driver about one address, on a thread that may have no context.
+ * Queries the CUDA driver about an address or a range, on a thread that may have no context.
  *
  * One batch query answers most questions; it needs no context and zeroes unknown attributes.
  * Plain device memory has a context. Device memory without one comes from a pool or is mapped into
@@ -168,14 +168,11 @@ static int segment_at(struct cuda_hmem *self, uint64_t addr, const struct cuda_l
     int rc = at->sort == CUDA_VIRTUAL ? cuda_virtual_segment(self, addr, at, prop, &found)
                                       : whole_segment(self, addr, at, &found);
 
-    if (rc)
-        return rc;
-    if (found.size)
+    if (!rc && found.size)
         rc = vendor_check_contains(&self->base, addr, found.base, found.size);
-    if (rc)
-        return rc;
-    *out = found;
-    return 0;
+    if (!rc)
+        *out = found;
+    return rc;
 }
 
 /* ---- ranges ----------------------------------------------------------------------------- */

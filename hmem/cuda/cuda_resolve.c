@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Resolves a range of CUDA addresses: translates a cuda_span to the contract's hmem_range.
+ * Resolves a range of CUDA addresses: translates a cuda_range to the contract's hmem_range.
  */
 #include "hmem/cuda/cuda.h"
 
