@@ -18,6 +18,7 @@ struct answers {
     size_t size;
     unsigned type, managed, mapped;
     int ordinal;
+    enum cuda_sort sort; /* our conclusion */
 };
 
 static unsigned ask(struct cuda_hmem *self, uint64_t addr, struct answers *out)
@@ -45,71 +46,56 @@ static bool says_unknown(unsigned result)
 
 /* Virtual memory may be on the host; without a context the driver says little about other host
  * memory. */
-static int host_sort(struct cuda_hmem *self, uint64_t addr, const struct answers *found,
-                     enum cuda_sort *out)
+static int host_sort(struct cuda_hmem *self, uint64_t addr, struct answers *found)
 {
     unsigned long long handle = 0;
     int rc = found->context ? 0 : cuda_virtual_retain(self, addr, &handle);
 
-    if (rc)
-        return rc;
     if (handle)
         self->api.handle_release(handle);
-    *out = handle ? CUDA_VIRTUAL : CUDA_HOST;
-    return 0;
+    found->sort = handle ? CUDA_VIRTUAL : CUDA_HOST;
+    return rc;
 }
 
-static int device_sort(struct cuda_hmem *self, uint64_t addr, const struct answers *found,
-                       enum cuda_sort *out)
+static int device_sort(struct cuda_hmem *self, uint64_t addr, struct answers *found)
 {
     struct cuda_pool *pool = NULL;
-    unsigned result;
+    unsigned result = CUDA_OK;
 
-    if (found->context) {
-        *out = CUDA_PLAIN;
-        return 0;
-    }
-    result = self->api.pointer_attribute(&pool, CUDA_PTR_MEMPOOL, addr);
+    if (!found->context)
+        result = self->api.pointer_attribute(&pool, CUDA_PTR_MEMPOOL, addr);
     if (result && !cuda_says_no_answer(result))
         return cuda_fail(self, -EIO, result, "the memory pool of %#" PRIx64 " cannot be read",
                          addr);
-    if (pool)
-        *out = CUDA_POOL;
-    else
-        *out = found->mapped ? CUDA_VIRTUAL : CUDA_RESERVED;
+    found->sort = found->context  ? CUDA_PLAIN
+                  : pool          ? CUDA_POOL
+                  : found->mapped ? CUDA_VIRTUAL
+                                  : CUDA_RESERVED;
     return 0;
 }
 
-static int sort_of(struct cuda_hmem *self, uint64_t addr, const struct answers *found,
-                   enum cuda_sort *out)
+static int find_sort(struct cuda_hmem *self, uint64_t addr, struct answers *found)
 {
     if (found->managed) {
-        *out = CUDA_MANAGED;
+        found->sort = CUDA_MANAGED;
         return 0;
     }
     switch (found->type) {
     case CUDA_TYPE_NONE:
-        *out = found->size ? CUDA_RESERVED : CUDA_UNKNOWN;
+        found->sort = found->size ? CUDA_RESERVED : CUDA_UNKNOWN;
         return 0;
     case CUDA_TYPE_HOST:
-        return host_sort(self, addr, found, out);
+        return host_sort(self, addr, found);
     case CUDA_TYPE_DEVICE:
-        return device_sort(self, addr, found, out);
+        return device_sort(self, addr, found);
     }
     return hmreg_fail(-EIO, "CUDA says %#" PRIx64 " is memory of type %u, which is none we know",
                       addr, found->type);
 }
 
-/* Memory without a context may come from a pool; its range attributes may describe the pool. */
-static bool says_extent(const struct answers *found, enum cuda_sort sort)
-{
-    return found->context || sort == CUDA_VIRTUAL;
-}
-
 int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
 {
-    struct answers found = {.ordinal = -1};
-    enum cuda_sort sort = CUDA_UNKNOWN;
+    struct answers found = {.ordinal = -1, .sort = CUDA_UNKNOWN};
     unsigned result;
     int rc = 0;
 
@@ -119,28 +105,24 @@ int cuda_lookup(struct cuda_hmem *self, uint64_t addr, struct cuda_lookup *out)
     if (result && !says_unknown(result))
         return cuda_fail(self, -EIO, result, "CUDA cannot say what %#" PRIx64 " is", addr);
     if (!result)
-        rc = sort_of(self, addr, &found, &sort);
+        rc = find_sort(self, addr, &found);
     if (rc)
         return rc;
     *out = (struct cuda_lookup){
-        .sort = sort,
+        .sort = found.sort,
         .context = found.context,
         .host = (uintptr_t)found.host,
         .id = found.id,
         .device =
             found.ordinal >= 0 && found.ordinal < self->base.device_count ? found.ordinal : -1,
         .start = found.start,
-        .size = says_extent(&found, sort) ? found.size : 0,
+        /* Without a context the range may be that of a pool. */
+        .size = found.context || found.sort == CUDA_VIRTUAL ? found.size : 0,
     };
     return 0;
 }
 
 /* ---- segments ----------------------------------------------------------------------------- */
-
-static bool lies_in(uint64_t addr, uint64_t base, uint64_t size)
-{
-    return addr >= base && addr - base < size;
-}
 
 /* Memory in one piece. Its size stays 0 if the query needs a context and none is available. */
 static int whole_segment(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
@@ -148,7 +130,7 @@ static int whole_segment(struct cuda_hmem *self, uint64_t addr, const struct cud
 {
     unsigned result;
 
-    if (lies_in(addr, at->start, at->size)) {
+    if (addr >= at->start && addr - at->start < at->size) {
         out->base = at->start;
         out->size = at->size;
         return 0;

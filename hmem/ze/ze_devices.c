@@ -23,28 +23,30 @@ unsigned ze_driver_number(const struct ze_hmem *self, const struct ze_driver *dr
     return (unsigned)(driver - self->drivers);
 }
 
+static int list_errno(ze_result_t result)
+{
+    return result == ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY ? -ENOMEM : -EIO;
+}
+
 static int find_drivers(struct ze_hmem *self)
 {
     ze_driver_handle_t *handles = NULL;
     uint32_t count = 0;
     ze_result_t result = self->api.driver_get(&count, NULL);
 
-    if (result == ZE_RESULT_SUCCESS && count == 0)
+    if (!result && count == 0)
         return ze_fail(self, -ENODEV, result, "%s lists no driver", self->base.runtime.library);
-    if (result == ZE_RESULT_SUCCESS) {
+    if (!result) {
         handles = calloc(count, sizeof(*handles));
         self->drivers = calloc(count, sizeof(*self->drivers));
-        if (!handles || !self->drivers) {
-            free(handles);
-            return hmreg_fail(-ENOMEM, "no memory for a list of %u drivers", count);
-        }
-        result = self->api.driver_get(&count, handles);
+        result = handles && self->drivers ? self->api.driver_get(&count, handles)
+                                          : ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
     }
-    for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++)
+    for (uint32_t i = 0; !result && i < count; i++)
         self->drivers[self->driver_count++].handle = handles[i];
     free(handles);
     if (result)
-        return ze_fail(self, -EIO, result, "the list of drivers could not be read");
+        return ze_fail(self, list_errno(result), result, "the list of drivers could not be read");
     return 0;
 }
 
@@ -94,19 +96,15 @@ static int find_devices(struct ze_hmem *self, unsigned driver)
     uint32_t count = 0;
     ze_result_t result = self->api.device_get(self->drivers[driver].handle, &count, NULL);
 
-    if (result == ZE_RESULT_SUCCESS && count == 0)
-        return 0;
-    if (result == ZE_RESULT_SUCCESS) {
+    if (!result && count > 0) {
         handles = calloc(count, sizeof(*handles));
-        more = realloc(self->devices, (self->base.device_count + count) * sizeof(*more));
+        more = realloc(self->devices, ((size_t)self->base.device_count + count) * sizeof(*more));
         self->devices = more ? more : self->devices;
-        if (!handles || !more) {
-            free(handles);
-            return hmreg_fail(-ENOMEM, "no memory for a list of %u devices", count);
-        }
-        result = self->api.device_get(self->drivers[driver].handle, &count, handles);
+        result = handles && more
+                     ? self->api.device_get(self->drivers[driver].handle, &count, handles)
+                     : ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
     }
-    for (uint32_t i = 0; result == ZE_RESULT_SUCCESS && i < count; i++) {
+    for (uint32_t i = 0; !result && i < count; i++) {
         struct ze_device *device = &self->devices[self->base.device_count++];
 
         *device = (struct ze_device){.handle = handles[i], .driver = driver};
@@ -115,7 +113,7 @@ static int find_devices(struct ze_hmem *self, unsigned driver)
     }
     free(handles);
     if (result)
-        return ze_fail(self, -EIO, result, "zeDeviceGet of driver %u failed", driver);
+        return ze_fail(self, list_errno(result), result, "zeDeviceGet of driver %u failed", driver);
     return 0;
 }
 
