@@ -22,7 +22,8 @@ if(HMREG_SANITIZE)
   target_link_options(hmreg_compile INTERFACE -fsanitize=${HMREG_SANITIZE})
 endif()
 
-# A shared library of ours: hmreg_shared_library(hmreg MAP core/hmreg.map OBJECTS hmreg_objects)
+# A shared library of ours: hmreg_shared_library(hmreg-ofi MAP ofi.map SOURCES ofi.c [LINK ...]
+# [PUBLIC_LINK ...])
 function(hmreg_shared_library name)
   cmake_parse_arguments(arg "" "MAP" "SOURCES;LINK;PUBLIC_LINK" ${ARGN})
   add_library(${name} SHARED ${arg_SOURCES})

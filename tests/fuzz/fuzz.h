@@ -2,7 +2,7 @@
  *
  * Calls of the public interface with random arguments, most of them wrong. Objects are alive
  * when they are passed; everything else may be anything, as the contract has it: addresses,
- * lengths, flags, sizes of structs, keys, tokens. What must hold after each call is in fuzz.c.
+ * lengths, flags, sizes of structs, keys, tokens. What must hold after each call is in main.c.
  * The same seed makes the same calls.
  */
 #ifndef TESTS_FUZZ_H

@@ -19,7 +19,7 @@ function(hmreg_guest_entry name target)
     "add_test(${name} \"${command}\")\nset_tests_properties(${name} PROPERTIES ${properties})\n")
 endfunction()
 
-# hmreg_guest_test(NAME rdma_unplug LABELS rdma SOURCES unplug.c [LINK ...] [ENV A=b ...])
+# hmreg_guest_test(NAME rdma_edges LABELS rdma SOURCES edges.c [LINK ...] [ENV A=b ...])
 function(hmreg_guest_test)
   cmake_parse_arguments(arg "" "NAME" "LABELS;SOURCES;LINK;ENV" ${ARGN})
   add_executable(${arg_NAME} ${arg_SOURCES})

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See play.h.
+ * See runner.h.
  */
 #include "tests/model/runner.h"
 

@@ -3,7 +3,7 @@
  * The cache beside a model of it (oracle.h), step by step: random sequences of gets, puts by other
  * threads, changes of memory, failures, forks, from several threads that take turns, so that a
  * sequence is the same whenever it is played. An episode is a library in a random setting and
- * PLAN_STEPS steps. crowd.c has the threads at the same time.
+ * PLAN_STEPS steps. concurrent.c has the threads at the same time.
  *
  * A failure names its seed and episode, and the fewest steps found that still fail:
  *

@@ -44,6 +44,56 @@ short() {
              END { exit bad }'
 }
 
+# FILE:LINE:COMMENT of C files, of scripts and of CMake's.
+comments() {
+    text_files | grep -E '\.[ch]$' | xargs -d '\n' awk '
+        FNR == 1 { inside = 0 }
+        inside || /\/\*|\/\// {
+            text = $0
+            if (!inside)
+                sub(/^.*(\/\*|\/\/)/, "", text)
+            if (/\/\*/)
+                inside = 1
+            if (/\*\//)
+                inside = 0
+            print FILENAME ":" FNR ":" text
+        }'
+    text_files | grep -E '(\.(sh|awk|py|cmake|txt|map|in)|^run|^\.ci/[a-z0-9]+)$' |
+        xargs -d '\n' grep -nHoE '^[[:space:]]*# .*'
+}
+
+# Files of other projects that comments name, and files that a test makes.
+elsewhere='amdgpu|cuda|errno|fs|hsa|hsakmttypes|pan|rcache|ze_api'
+
+named_files_exist() {
+    comments | files=$(files) awk -v elsewhere="$elsewhere" '
+        BEGIN {
+            for (n = split(ENVIRON["files"], all, "\n"); n; n--) {
+                path = all[n]
+                sub(/\.in$/, "", path)
+                there[path] = 1
+                while (sub(/^[^\/]*\//, "", path))
+                    there[path] = 1
+            }
+        }
+        {
+            split($0, place, ":")
+            text = substr($0, length(place[1]) + length(place[2]) + 3)
+            while (match(text, /[A-Za-z0-9_.\/*-]*[A-Za-z0-9_*-]\.[ch]([^A-Za-z0-9_]|$)/)) {
+                name = substr(text, RSTART, RLENGTH)
+                text = substr(text, RSTART + RLENGTH)
+                sub(/[^A-Za-z0-9_]$/, "", name)
+                found++
+                sub(/^\//, "", name) # of <vendor>/name
+                if (name in there || name ~ /\*/ || name ~ "(^|/)(" elsewhere ")\\.[ch]$")
+                    continue
+                print place[1] ":" place[2] ": names " name ", which does not exist"
+                bad = 1
+            }
+        }
+        END { exit bad || found < 100 }'
+}
+
 some() {
     local count
     count=$(text_files | wc -l)
@@ -53,5 +103,6 @@ some() {
 
 check tree__is_found some
 check tree__every_file_names_its_licence licensed
+check tree__files_named_in_comments_exist named_files_exist
 check tree__no_source_above_800_lines short
 finish
