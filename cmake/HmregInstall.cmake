@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # What is installed: libraries, their headers, package files for CMake and pkg-config, the
-# command, licences; docs/ installs its pages. Everything finds everything else relative to itself, so an
+# command, licences, documents, examples; docs/ installs the manual. Everything finds everything else relative to itself, so an
 # installed tree may be moved. Consumers of it are built in tests/package.
 include(CMakePackageConfigHelpers)
 
@@ -78,4 +78,8 @@ if(TARGET hmreg-tool)
 endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The documents and the examples as they lie in the tree, so that their links work.
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} USE_SOURCE_PERMISSIONS
+        PATTERN docs/CMakeLists.txt EXCLUDE)

@@ -37,8 +37,22 @@ by_pkg_config() { # a module and the consumer of its name
     [[ $(LD_LIBRARY_PATH=$prefix/$LIBDIR "$work/program") == "$VERSION" ]]
 }
 
+# Every document of the tree that users read, and what its links lead to.
+documents_are_whole() {
+    local doc=$prefix/share/doc/hmreg document link bad=0 found=0
+    diff <(cd "$SOURCE_DIR" && find README.md docs examples -name '*.md' | sort) \
+        <(cd "$doc" && find README.md docs examples -name '*.md' | sort) || bad=1
+    while IFS=: read -r document link; do
+        ((++found))
+        [[ $(readlink -f "${document%/*}/$link") == "$doc"/* && -e ${document%/*}/$link ]] && continue
+        echo "${document#"$doc"/}: $link is not installed"
+        bad=1
+    done < <(grep -rHoE '\]\([^):#]+' --include='*.md' "$doc" | sed 's/:\](/:/')
+    ((found > 50 && !bad))
+}
+
 examples_are_a_project() {
-    "$CMAKE" -G Ninja -S "$SOURCE_DIR/examples" -B "$work/examples" --fresh -DCMAKE_C_COMPILER="$CC" \
+    "$CMAKE" -G Ninja -S "$prefix/share/doc/hmreg/examples" -B "$work/examples" --fresh -DCMAKE_C_COMPILER="$CC" \
         -DCMAKE_PREFIX_PATH="$prefix" && "$CMAKE" --build "$work/examples" || return
     local program
     for program in "$work"/examples/[1-9]-*; do
@@ -52,8 +66,8 @@ examples_compile_as_told() {
     local line told=0
     while read -r line; do
         ((++told))
-        (cd "$SOURCE_DIR/examples" && eval "$CC -Wall -Wextra -Werror ${line#cc } -o $work/program") || return
-    done < <(grep -E "^    cc .*hmreg-(${COMPONENTS// /|})\)" "$SOURCE_DIR/examples/README.md")
+        (cd "$prefix/share/doc/hmreg/examples" && eval "$CC -Wall -Wextra -Werror ${line#cc } -o $work/program") || return
+    done < <(grep -E "^    cc .*hmreg-(${COMPONENTS// /|})\)" "$prefix/share/doc/hmreg/examples/README.md")
     ((told))
 }
 
@@ -113,6 +127,7 @@ everything() { # WHERE, for the names of the cases
         check "package_$1__examples_compile_as_told" examples_compile_as_told
     fi
     [[ $TOOL == 0 ]] || check "package_$1__command" command_runs
+    check "package_$1__documents_are_whole" documents_are_whole
     check "package_$1__names_no_place" names_no_place
 }
 
