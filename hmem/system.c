@@ -180,7 +180,7 @@ static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t 
         return hmreg_fail(-EOPNOTSUPP, "system memory has the kind host only, not %s",
                           hmreg_mem_kind_name(kind));
     if (len > SIZE_MAX - page || posix_memalign(&made, page, len))
-        return hmreg_fail(-ENOMEM, "%zu bytes of host memory are not to be had", len);
+        return hmreg_fail(-ENOMEM, "%zu bytes of host memory are not available", len);
     *out = made;
     return 0;
 }

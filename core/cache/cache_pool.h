@@ -27,7 +27,7 @@
 #define CACHE_BATCH  8
 #define CACHE_PASSED 256
 
-/* With check_puts (put_check.h): the number of ended entries that are kept from reuse. */
+/* With check_puts (put_check.h): the number of ended entries that are not reused yet. */
 #define CACHE_QUARANTINE (1u << 16)
 
 /* A domain's first caches are for memory on no device, one for each iface. */

@@ -59,8 +59,8 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
 #define PUT_UNCHECKED THREAD_CACHE_ASIDE
 
 /* The next value of a sequence, which has 25 bits around those of the access rights. It returns to
- * 0 after 2^25 steps; an entry that has reached 0 is not used again, lest an old pin slot become
- * valid again. */
+ * 0 after 2^25 steps; an entry that has reached 0 is not used again, so that no old pin slot
+ * becomes valid again. */
 static inline uint32_t thread_cache_next(uint32_t sequence)
 {
     return ((sequence | HMREG_ACCESS_ALL) + 1) & ~(THREAD_CACHE_ASIDE | HMREG_ACCESS_ALL);

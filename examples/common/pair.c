@@ -222,7 +222,7 @@ int pair_open(const char *host, struct pair *out)
     rc = rc ? rc : to_init(out);
     rc = rc ? rc : to_receive(out, &peers);
     rc = rc ? rc : to_send(out);
-    /* Nobody sends before both can receive. */
+    /* Neither side sends before both can receive. */
     rc = rc ? rc : pair_tell(out, "!", 1);
     return rc ? rc : pair_hear(out, &ready, 1);
 }

@@ -23,7 +23,7 @@ struct pair {
     int gid_index;
 };
 
-/* The first RDMA device with an active port; the process at host, NULL: whoever connects.
+/* The first RDMA device with an active port; the process at host, NULL: any process that connects.
  * Connected on return. After a failure pair_close() it all the same. */
 int pair_open(const char *host, struct pair *out);
 void pair_close(struct pair *pair);

@@ -35,7 +35,7 @@ struct row {
     char text[256];
 };
 
-/* What the peer is told to do with the region whose token came with it. */
+/* What the owner orders the peer to do with the region whose token it sends. */
 enum order_kind { ORDER_WRITE, ORDER_READ };
 struct order {
     enum order_kind kind;

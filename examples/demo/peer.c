@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The peer: opens tokens, writes and reads as it is told, and checks what it reads. It knows
+ * The peer: opens tokens, writes and reads as ordered, and checks what it reads. It knows
  * nothing of the owner's memory but the token, and has no GPU's runtime.
  */
 #include "demo.h"

@@ -23,7 +23,7 @@ static int refuse_device(struct cuda_hmem *self, const struct cuda_range *range,
     if (range->device >= 0 && self->devices[range->device].integrated)
         return hmreg_refuse(why, -EOPNOTSUPP, "integrated-device",
                             "CUDA device %d shares the host's memory and exports no dmabuf: "
-                            "allocate what is to be registered with cuMemHostAlloc",
+                            "allocate memory to register with cuMemHostAlloc",
                             range->device);
     return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
                         "CUDA device %d says it exports no dmabuf (attribute %d is 0): it needs "

@@ -89,7 +89,8 @@ static int find_sort(struct cuda_hmem *self, uint64_t addr, struct answers *foun
     case CUDA_TYPE_DEVICE:
         return device_sort(self, addr, found);
     }
-    return hmreg_fail(-EIO, "CUDA says %#" PRIx64 " is memory of type %u, which is none we know",
+    return hmreg_fail(-EIO,
+                      "CUDA says %#" PRIx64 " is memory of type %u, which hmreg does not know",
                       addr, found->type);
 }
 

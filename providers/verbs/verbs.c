@@ -163,7 +163,7 @@ static const char *dmabuf_advice(int errnum)
 {
     switch (errnum) {
     case EBADF:
-        return "the descriptor is none";
+        return "the descriptor is invalid";
     case EINVAL:
         return "the descriptor is no dmabuf, or is shorter than the range, or the device does not "
                "take this access";

@@ -114,7 +114,7 @@ static void size_beyond_the_machine__fails_and_says_so(void **state)
         test_skip("this machine overcommits 1 TiB");
     }
     assert_int_equal(tool.status, 1);
-    assert_says(tool.out, "system, host: 1099511627776 bytes of host memory are not to be had");
+    assert_says(tool.out, "system, host: 1099511627776 bytes of host memory are not available");
     tool_free(&tool);
 }
 

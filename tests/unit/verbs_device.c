@@ -216,7 +216,7 @@ static void reg__device_does_not_import__reason_and_remedy(void **state)
     } cases[] = {
         {EINVAL, -EINVAL, "is no dmabuf, or is shorter"},
         {EOPNOTSUPP, -EOPNOTSUPP, "imports no dmabufs"},
-        {EBADF, -EBADF, "the descriptor is none"},
+        {EBADF, -EBADF, "the descriptor is invalid"},
         {524, -EOPNOTSUPP, "below one PCI switch"},
         {ENOSPC, -ENOSPC, "No space left"},
     };

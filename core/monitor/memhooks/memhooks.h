@@ -2,10 +2,11 @@
  *
  * The memhooks monitor: hooks in libc's code that push a change to the change queue
  * (change_queue.h) before libc asks the kernel for it: munmap, mmap over existing memory, mremap,
- * madvise, brk, shmat, shmdt, process_madvise, and each of them through syscall(2), whoever the
- * caller is. One set of hooks serves the process; they are in place while a library is open that
- * uses them. A hook runs where its caller is: in malloc with its locks held, in the dynamic linker,
- * in a signal handler; it takes no lock. Code that enters the kernel past libc is not noticed.
+ * madvise, brk, shmat, shmdt, process_madvise, and each of them through syscall(2), called
+ * from any code. One set of hooks serves the process; they are in place while a library is open
+ * that uses them. A hook runs where its caller is: in malloc with its locks held, in the dynamic
+ * linker, in a signal handler; it takes no lock. Code that enters the kernel past libc is not
+ * noticed.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_MEMHOOKS_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_MEMHOOKS_H

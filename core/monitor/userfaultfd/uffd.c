@@ -135,7 +135,7 @@ static int open_descriptor(bool by_name)
         rc = is_refusal(file) ? rc : file;
     }
     if (rc < 0)
-        return hmreg_fail_os(-rc, "userfaultfd is not to be had");
+        return hmreg_fail_os(-rc, "userfaultfd is not available");
     return rc;
 }
 

@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The words of comments, messages, documents and names: the field's terms, and sentences that say who
+# does what. Each line of `refused` is a regular expression that such a sentence does not need, and what
+# to write instead. words.sh looks at whole lines, so that it finds a phrase in code, too.
+. "$(dirname "$0")/cases.sh"
+cd "$SOURCE_DIR" || exit 1
+
+# Riddles: no named subject acts. Then private metaphors, with the standard term.
+refused='
+\b(nobody|somebody|whoever)\b => name the caller, thread or process
+\bwho (has|have|had|must|can|comes|asks|wants|waits)\b => name the caller, thread or process
+\b(has|have|had|is|are|was|were) told\b => X reports Y to Z; Z receives Y
+\b(is|are|be) had\b => is available, is possible
+\bhad (again|anew)\b => reused
+\bwhat (is|are|was) to be\b => name the thing and who does it
+\bwhat has to\b => name the thing that must
+\b(that|which|value|code|descriptor) is none\b => an unknown code, an invalid descriptor
+\bkept from\b => X prevents Y
+\bcomes to know\b => X detects, X receives
+\b(lest|whence|therein|wherein|thereof)\b => so that, from where, in it
+\btakes? (it|its [a-z]+) along\b => carries
+\bdone aside\b => out of line
+\bgoes on by\b => advances by
+\bsh(elf|elves)\b => stable array, array
+\bpulses?\b => hit gate
+\b(doubt|doubts|doubted)\b => pending
+\bledgers?\b => cache stats, counters
+\b(undertaker|graveyard|bury|buried|buries)\b => retire, reaper
+\b(stir|stirs|stirred)\b => evict a batch
+\blays? out\b => unpublish
+\b(tortures?|torture test)\b => address reuse
+\bcrowds?\b => concurrent threads
+\bdesks?\b => TLS view
+\bguests? (of|in) the (house|process)\b => library
+\bdoor\b => argument checks
+'
+
+# FILE: the exact words that are right there, and why.
+excepted='
+docs/testing.md: nobody, UCX => the user of that name
+'
+
+# Not the figures of a run: they quote the messages of the revision that was measured.
+sources() {
+    find core hmem providers tools include docs bench examples cmake README.md CONTRIBUTING.md run \
+        -path docs/performance -prune -o -type f -print
+}
+
+# FILE:LINE:TEXT of each line that matches, less the exceptions.
+matches() { # REGEX
+    local file words line
+    sources | xargs -d '\n' grep -niIE -e "$1" | while IFS= read -r line; do
+        while IFS=: read -r file words; do
+            words=${words% => *}
+            [[ $file && ${line%%:*} == "$file" && $line == *"${words# }"* ]] && continue 2
+        done <<<"$excepted"
+        echo "$line"
+    done
+}
+
+says_who_does_what() {
+    local regex found bad=0
+    while IFS= read -r line; do
+        [[ $line ]] || continue
+        regex=${line% => *}
+        found=$(matches "$regex")
+        [[ ! $found ]] && continue
+        echo "$found"
+        echo "    instead of /$regex/: ${line#* => }"
+        bad=1
+    done <<<"$refused"
+    ((!bad))
+}
+
+# The list itself works: a sentence of each sort is found.
+finds() { # SENTENCE
+    local regex
+    while IFS= read -r regex; do
+        [[ $regex ]] && grep -qiE -e "${regex% => *}" <<<"$1" && return
+    done <<<"$refused"
+    return 1
+}
+
+check words__of_a_riddle__are_found finds 'Who has been told all of it is told again.'
+check words__that_are_a_metaphor__are_found finds 'struct ledger'
+check words__of_a_plain_sentence__are_not fails '' finds 'The cache evicts one entry.'
+check words__of_the_tree__say_who_does_what says_who_does_what
+finish
