@@ -54,6 +54,46 @@ exits() {
     [[ $status == "$1" && $(grep -xE '[0-9]+ passed, .*' <<<"$output") == "$2" ]]
 }
 
+# The changes that ./run mutants makes of the C on its input, one a line.
+mutations() {
+    PYTHONPATH=$SOURCE_DIR/tests/measure python3 -B -c '
+import sys
+from mutations import mutations
+text = sys.stdin.read()
+for begin, end, new in mutations(text):
+    print((text[begin:end].strip() + " -> " + new.strip()).strip())'
+}
+
+each_kind_is_found() {
+    diff <(mutations <<<'if (a < 7 && !b)
+        c(a + 1);
+        return x->y;
+        d(a);' | sort) <(sort <<'END'
+< -> <=
+&& -> ||
++ -> -
+7 -> 8
+1 -> 2
+1 -> 0
+! ->
+a < 7 && !b -> !(a < 7 && !b)
+c(a + 1) ->
+d(a) ->
+END
+    )
+}
+
+no_code_stays() {
+    [[ ! $(mutations <<'END') ]]
+#define A(x) ((x) < 1 && \
+              x == 2)
+static const char *a = "1 + 2"; /* a == b
+                                   && 1 */
+// !a
+    assert(a < 1 && b(2));
+END
+}
+
 # The output of a passed test is kept whole, however long.
 long='seq 100000; echo 4 passed, 0 failed, 0 skipped'
 
@@ -94,6 +134,13 @@ HMREG_TEST_PART=10 check harness__part_of_the_usual_number__0 exits 0 \
 HMREG_TEST_PART=none check harness__part_that_is_no_number__1 exits 1 \
     '0 passed, 1 failed, 0 skipped' a_tenth
 check harness__no_such_case__1 exits 1 '0 passed, 0 failed, 0 skipped' fly
+
+if command -v python3 >/dev/null; then
+    check mutations__of_each_kind__are_found each_kind_is_found
+    check mutations__of_comments_strings_macros_assertions__are_none no_code_stays
+else
+    skip mutations__are_found 'no python3'
+fi
 
 check run__alone__teaches says 'begin with ./run demo' "$SOURCE_DIR/run"
 check run__help__teaches says 'HMREG_TEST_NO_SKIP' "$SOURCE_DIR/run" --help
