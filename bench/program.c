@@ -181,6 +181,7 @@ static double mremap_us(const struct program *program, size_t shift)
 
 static double fault_ns(const struct program *program)
 {
+    const size_t regions = FAULTS / REGION_BYTES;
     char *memory = map(FAULTS);
     double begun, ns;
 
@@ -188,7 +189,7 @@ static double fault_ns(const struct program *program)
     cache(program, memory, REGION_BYTES);
     begun = now_ns();
     touch(memory, FAULTS);
-    ns = (now_ns() - begun) / (double)(FAULTS / REGION_BYTES);
+    ns = (now_ns() - begun) / (double)regions;
     munmap(memory, FAULTS);
     return ns;
 }

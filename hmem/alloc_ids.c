@@ -142,7 +142,7 @@ static bool grow(struct alloc_ids *table)
         return false;
     index->room = room;
     index->replaced = old;
-    for (size_t i = 0; i < table->count; i++)
+    for (size_t i = 0; old && i < table->count; i++)
         set_entry(&index->entries[i], old->entries[i].slot);
     table->turn++;
     table->index = index;
@@ -183,8 +183,11 @@ static bool overlap(const struct alloc_id *a, const struct alloc_id *b)
 static struct alloc_id *overlapped(struct alloc_ids *table, const struct alloc_id *slot)
 {
     const struct alloc_ids_index *index = table->index;
-    size_t at = index ? entries_up_to(index, table->count, slot->base) : 0;
+    size_t at;
 
+    if (!index)
+        return NULL;
+    at = entries_up_to(index, table->count, slot->base);
     if (at > 0 && overlap(index->entries[at - 1].slot, slot))
         return index->entries[at - 1].slot;
     if (at < table->count && overlap(index->entries[at].slot, slot))

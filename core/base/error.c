@@ -17,6 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#undef hmreg_fail /* what the analyzer is shown of them */
+#undef hmreg_fail_vendor
+#undef hmreg_refuse
+
 static _Thread_local struct {
     struct hmreg_error_guard *guards; /* the innermost; if its error was overwritten, so were those
                                          of all outer guards */

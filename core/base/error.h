@@ -26,6 +26,13 @@ int hmreg_fail_os(int errnum, const char *format, ...) __attribute__((format(pri
 int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+#ifdef __clang_analyzer__ /* does not see that these return their code, so never 0 */
+#define hmreg_fail(code, ...)        ((void)hmreg_fail(code, __VA_ARGS__), (code))
+#define hmreg_fail_vendor(code, ...) ((void)hmreg_fail_vendor(code, __VA_ARGS__), (code))
+#define hmreg_refuse(why, code, slug, ...)                                                         \
+    ((void)hmreg_refuse(why, code, slug, __VA_ARGS__), (code))
+#endif
+
 /* Save and restore the thread's last error around work whose failure is not the caller's. */
 void hmreg_error_save(struct hmreg_error *out);
 void hmreg_error_restore(const struct hmreg_error *saved);

@@ -78,7 +78,7 @@ bool clock_grow(struct clock_list *list, pthread_mutex_t *lock)
     if (parts == CLOCK_PARTS)
         return false;
     places = parts ? CLOCK_FIRST << (parts - 1) : CLOCK_FIRST;
-    made = malloc(places * sizeof(*made));
+    made = calloc(places, sizeof(*made));
     if (!made)
         return false;
     pthread_mutex_lock(lock);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -91,6 +92,7 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
 
     if (rc)
         return rc;
+    assert(composite->count);
     whole.iov = composite->iov;
     whole.count = composite->count;
     mr = region_new(domain, &whole, found);
@@ -176,10 +178,11 @@ int composite_split(struct hmreg_domain *domain, const struct request *request,
     struct composite composite = {.whole = *request, .iov = iov, .found = pieces};
     int rc;
 
-    if (iov && pieces && reasons)
-        rc = find_pieces(domain, request->iov, &composite, pieces);
-    else
+    if (!iov || !pieces || !reasons) {
         rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
+        goto free_all;
+    }
+    rc = find_pieces(domain, request->iov, &composite, pieces);
     if (!rc)
         rc = composite_create(domain, &composite, found, out);
     if (!rc) {
@@ -188,6 +191,7 @@ int composite_split(struct hmreg_domain *domain, const struct request *request,
         (*out)->more->reasons = reasons;
         reasons = NULL;
     }
+free_all:
     free(reasons);
     free(pieces);
     free(iov);

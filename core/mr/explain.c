@@ -10,6 +10,7 @@
 #include "core/base/validate.h"
 #include "core/mr/mr.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -90,6 +91,7 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     /* Each piece took its own path. Unless the whole has refusals, explain the first piece. */
     if (mr && mr_pieces(mr) && !mr->more->refused)
         mr = mr_pieces(mr)[0];
+    assert(mr || last); /* all pieces exist */
     if (mr)
         fill(&explanation, mr->iface, mr_device(mr), mr->path, mr->more ? mr->more->reasons : NULL,
              mr->more ? mr->more->refused : 0);

@@ -7,6 +7,7 @@
 #include "core/base/validate.h"
 #include "core/mr/mr.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -74,6 +75,7 @@ static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t coun
     struct iovec below;
     int rc = validate_iov(iov, count, SIZE_MAX);
 
+    assert(rc || iov);
     for (size_t i = 0; !rc && i < count; i++)
         if (!owner_of(mr, &iov[i], &below))
             rc = hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);

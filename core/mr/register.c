@@ -451,6 +451,7 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
                       const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
 {
     struct hmreg_mr *before = *out, *mr = region_new(domain, request, found);
+    bool async = domain->caps.async;
     struct attempt attempt;
     int rc;
 
@@ -458,7 +459,7 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
         return hmreg_fail(-ENOMEM, "no memory for a region");
     attempt_init(&attempt, domain, request, found, mr);
     attempt.whole = whole;
-    if (domain->caps.async)
+    if (async)
         *out = attempt.mr;
     rc = register_attempt(&attempt);
     if (rc) {
@@ -466,7 +467,7 @@ int region_create_one(struct hmreg_domain *domain, const struct request *request
         region_free(attempt.mr);
         return rc;
     }
-    if (!domain->caps.async) /* else it was written before, and other threads may have read it */
+    if (!async) /* else it was written before, and other threads may have read it */
         *out = attempt.mr;
     return 0;
 }

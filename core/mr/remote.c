@@ -9,6 +9,7 @@
 #include "core/context/token.h"
 #include "core/mr/mr.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -147,6 +148,7 @@ static int map_keys(struct hmreg_remote *remote)
         if (token->segment[i].key >= keys)
             keys = token->segment[i].key < TOKEN_MAX_SEGMENTS ? (unsigned)token->segment[i].key + 1
                                                               : TOKEN_MAX_SEGMENTS + 1;
+    assert(keys); /* a token has at least one segment */
     if (keys > TOKEN_MAX_SEGMENTS || token->raw_size % keys)
         return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
     bytes = token->raw_size / keys;

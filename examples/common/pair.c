@@ -34,8 +34,10 @@ static int listen_once(const struct addrinfo *at)
         return -errno;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(listener, at->ai_addr, at->ai_addrlen) || listen(listener, 1))
-        socket = -errno;
-    else if ((socket = accept(listener, NULL, NULL)) < 0)
+        socket = -1;
+    else
+        socket = accept(listener, NULL, NULL);
+    if (socket < 0)
         socket = -errno;
     close(listener);
     return socket;

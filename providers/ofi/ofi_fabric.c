@@ -53,8 +53,11 @@ static const struct ofi_fabric known[] = {
 
 const struct ofi_fabric *ofi_fabric_find(const char *name)
 {
-    size_t len = name ? strcspn(name, ";") : 0;
+    size_t len;
 
+    if (!name)
+        return NULL;
+    len = strcspn(name, ";");
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i].core) == len && !strncmp(known[i].core, name, len))
             return &known[i];

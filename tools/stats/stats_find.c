@@ -8,6 +8,7 @@
 #include "tools/document.h"
 #include "tools/stats/stats_view.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -119,6 +120,7 @@ static json_t *describe_library(const struct view *view)
 {
     json_t *domains = doc_array();
 
+    assert(view);
     for (unsigned i = 0; i < STATS_DOMAINS; i++)
         if (view->domains[i].number)
             doc_add(domains, describe_domain(view, i));

@@ -35,7 +35,7 @@ static void copy_words(char *to, const char *from, size_t room)
     size_t i = 0;
 
     for (; i < room && from[i]; i++)
-        to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+        to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
     to[i] = '\0';
 }
 
