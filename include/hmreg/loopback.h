@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain that needs no fabric (libhmreg-loopback). Its regions have keys and access rights like those of
- * a fabric; peers are processes of the same user on the same machine. The target checks each
- * access, so an access that breaks a rule fails and changes nothing. Use it for tests, for programs
- * that run on one machine, and to measure the cost of this library without a fabric's.
+ * A domain that needs no fabric (libhmreg-loopback). Its regions have keys and access rights like
+ * those of a fabric; peers are processes of the same user on the same machine. The target checks
+ * each access, so an access that breaks a rule fails and changes nothing. Use it for tests, for
+ * programs that run on one machine, and to measure the cost of this library without a fabric's.
  */
 #ifndef HMREG_LOOPBACK_H
 #define HMREG_LOOPBACK_H

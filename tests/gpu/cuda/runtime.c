@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opening the driver: its devices as the driver reports them, and the error where it does not start.
+ * Opening the driver: its devices as the driver reports them, and the error where it does not
+ * start.
  */
 #include "tests/gpu/cuda/driver.h"
 
