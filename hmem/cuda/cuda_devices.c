@@ -34,7 +34,7 @@ static int read_device(struct cuda_hmem *self, int ordinal, struct cuda_device *
     unsigned result = self->api.device_get(&out->handle, ordinal);
 
     if (result)
-        return cuda_fail(self, -EIO, result, "CUDA device %d cannot be had", ordinal);
+        return cuda_fail(self, -EIO, result, "CUDA device %d is not available", ordinal);
     if (self->api.device_name(info->name, sizeof(info->name), out->handle))
         info->name[0] = '\0';
     if (!self->api.device_memory(&memory, out->handle))

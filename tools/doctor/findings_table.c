@@ -149,7 +149,8 @@ const struct finding all_findings[] = {
      "Set FI_MR_CACHE_MAX_COUNT below the device's max_mr (ibv_devinfo -v), shared among the "
      "processes that use it; some drivers have a module parameter for it.",
      "Each registration takes an entry of a table in the NIC, which all processes share. When it "
-     "is full, ibv_reg_mr() fails with ENOMEM. hmreg's cache evicts regions nobody holds and tries "
+     "is full, ibv_reg_mr() fails with ENOMEM. hmreg's cache evicts regions that no get holds and "
+     "tries "
      "again, but a limit that fits spares it that."},
     {"mr-size-low", SEVERITY_DEGRADED,
      "an RDMA device's longest region is shorter than a GPU's memory",
@@ -228,7 +229,7 @@ const struct finding all_findings[] = {
      "Use a NIC whose driver does (mlx5, efa, irdma, bnxt_re, mana), with a new enough kernel and "
      "rdma-core; or load the vendor's peer memory module.",
      "ibv_reg_dmabuf_mr() needs the operation in the NIC's kernel driver and in its part of "
-     "rdma-core. The probe asks with a descriptor that is none: a driver that imports dmabufs "
+     "rdma-core. The probe asks with an invalid descriptor: a driver that imports dmabufs "
      "looks at it (EBADF), one that does not says so at once (EOPNOTSUPP)."},
     {"kernel-too-old", SEVERITY_DEGRADED, "the kernel imports no dmabufs for RDMA",
      "Use Linux 5.12 or newer, or peer memory.",
@@ -240,7 +241,7 @@ const struct finding all_findings[] = {
      "library that is loaded, so the newer one must be the one the process finds."},
     {"dmabuf-probe-failed", SEVERITY_DEGRADED, "the NIC did not say whether it imports dmabufs",
      "Look at dmesg for the NIC's driver; peer memory may do.",
-     "Asked to import a descriptor that is none, the driver answered neither that the descriptor "
+     "Asked to import an invalid descriptor, the driver answered neither that the descriptor "
      "is bad nor that it does not do this."},
     {"dmabuf-import-failed", SEVERITY_DEGRADED, "the NIC's driver refused this dmabuf",
      "Error 524: put GPU and NIC below one PCI switch or root, or use another NIC. EOPNOTSUPP with "

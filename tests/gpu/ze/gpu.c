@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Level Zero for the cases that all vendors have (../gpu.h).
+ * Level Zero for the cases that all vendors have (tests/gpu/gpu.h).
  */
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ze/bench.h"
