@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The use of each iface's runtime by all hmreg objects of the process, as epochs (process.h); 0:
+/* The use of each vendor's runtime by all hmreg objects of the process, as epochs (process.h); 0:
  * none. A child finds its parent's epoch in `first`, and also in `user` if it was forked while
  * another thread of the parent was opening or closing the runtime. */
 static struct {
@@ -81,7 +81,7 @@ static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
 {
     uint64_t first = atomic_load(&used[iface].first);
 
-    return iface != HMREG_IFACE_SYSTEM && first && first != epoch;
+    return first && first != epoch;
 }
 
 /* Was a thread of the parent loading a runtime at the fork? That thread is not in this process. */
@@ -114,8 +114,8 @@ static void use_end(enum hmreg_iface iface)
     atomic_store(&used[iface].user, 0);
 }
 
-/* Marks the runtime as used before opening it. If it is not installed, no code of it ran: the mark
- * is removed, and a child may look for it again. */
+/* Marks a vendor's runtime as used before opening it. If it is not installed, no code of it ran:
+ * the mark is removed, and a child may look for it again. */
 static int open_noted(struct runtime *runtime, uint64_t epoch)
 {
     enum hmreg_iface iface = runtime->ops->iface;
@@ -123,6 +123,8 @@ static int open_noted(struct runtime *runtime, uint64_t epoch)
     bool first;
     int rc;
 
+    if (iface == HMREG_IFACE_SYSTEM)
+        return runtime->ops->open(&runtime->self);
     use_begin(iface, epoch);
     first = atomic_compare_exchange_strong(&used[iface].first, &none, epoch);
     rc = runtime->ops->open(&runtime->self);
@@ -144,7 +146,7 @@ static void runtime_open(struct runtime *runtime, uint64_t epoch)
                  runtime->ops->name);
         return;
     }
-    if (loading_was_cut(epoch)) {
+    if (runtime->ops->iface != HMREG_IFACE_SYSTEM && loading_was_cut(epoch)) {
         snprintf(runtime->why, sizeof(runtime->why),
                  "a parent of this process was loading a runtime on another thread at fork(); "
                  "dlopen() does not work in such a child: exec first, or open hmreg before or "
@@ -200,9 +202,11 @@ static void runtimes_close(struct hmreg *lib)
     for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
         if (!lib->runtimes[i].present)
             continue;
-        use_begin(i, lib->epoch);
+        if (i != HMREG_IFACE_SYSTEM)
+            use_begin(i, lib->epoch);
         lib->runtimes[i].ops->close(lib->runtimes[i].self);
-        use_end(i);
+        if (i != HMREG_IFACE_SYSTEM)
+            use_end(i);
     }
 }
 

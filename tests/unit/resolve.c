@@ -317,13 +317,16 @@ static void device_query__each_device(void **state)
 /* What a child that opens its own library is told about a runtime. */
 static void child_sees_of(enum hmreg_iface iface, const char *why)
 {
-    struct hmreg_runtime_info info = {.size = sizeof(info)};
+    struct hmreg_runtime_info info = {.size = sizeof(info)}, host = info;
     struct hmreg *lib;
 
-    if (hmreg_open(NULL, &lib) || hmreg_runtime_query(lib, iface, &info))
+    if (hmreg_open(NULL, &lib) || hmreg_runtime_query(lib, iface, &info) ||
+        hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &host))
         _exit(1);
     if (info.present != !why || (why && !strstr(info.why, why)))
         _exit(2);
+    if (!host.present)
+        _exit(4);
     _exit(hmreg_close(lib) ? 3 : 0);
 }
 
