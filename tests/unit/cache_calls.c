@@ -123,7 +123,7 @@ static void flush__large_mapping__unwatched_when_tidied(void **state)
     assert_int_equal(unwatches, 0);
     assert_true(monitor_tidy(fixture.lib->monitor));
     assert_false(monitor_tidy(fixture.lib->monitor));
-    assert_int_equal(unwatches, 1);
+    assert_in_range(unwatches, 1, 2); /* 2 where the mapping crosses a multiple of 1 GiB */
     munmap(memory, pages * fixture_page());
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.events, 0);
