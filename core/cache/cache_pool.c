@@ -354,19 +354,39 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
 
 #define NUMBER UINT64_C(0xffffffff) /* the entry number in pool->forgotten */
 
+static bool is_any_forgotten(const struct cache_pool *pool)
+{
+    return pool->collected || atomic_load(&pool->forgotten) & NUMBER;
+}
+
 void cache_collect(struct cache_pool *pool)
 {
-    uint32_t number, next;
-
-    if (!(atomic_load(&pool->forgotten) & NUMBER))
+    if (!is_any_forgotten(pool))
         return;
-    number = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
-    for (; number; number = next) {
-        struct cache_entry *entry = cache_entry_at(pool, number);
+    if (!pool->collected)
+        pool->collected = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
+    for (unsigned i = 0; i < CACHE_PASSED && pool->collected; i++) {
+        struct cache_entry *entry = cache_entry_at(pool, pool->collected);
 
-        next = entry->place;
+        pool->collected = entry->place;
         forget(pool, entry);
     }
+}
+
+/* Makes all entries free that were pushed, and returns how many are in use. */
+static unsigned collect_all(struct cache_pool *pool)
+{
+    unsigned count;
+    bool more;
+
+    do {
+        pthread_mutex_lock(&pool->lock);
+        cache_collect(pool);
+        more = is_any_forgotten(pool);
+        count = pool->count;
+        pthread_mutex_unlock(&pool->lock);
+    } while (more);
+    return count;
 }
 
 /* Pushes entries to pool->forgotten. They belong to the caller until the exchange, and are linked
@@ -393,36 +413,31 @@ void cache_forget(struct cache_pool *pool, struct cache_entry *const *entries, u
     for (unsigned i = 0; i < count; i++)
         zombies |= entries[i]->mr.zombie;
     push_forgotten(pool, entries, count);
-    if (!zombies)
-        return;
-    pthread_mutex_lock(&pool->lock);
-    cache_collect(pool);
-    pthread_mutex_unlock(&pool->lock);
+    if (zombies)
+        collect_all(pool);
 }
 
 /* ---- ended entries ---------------------------------------------------------------------- */
 
-/* Takes the first `most` dying entries. True: one of them was not cold, so its sum of pins is not
- * exact yet. */
+/* Takes the dying entries, `most` at most. All of them are taken without a visit to each, since
+ * they may be many. True: one may not be cold, so its sum of pins is not exact yet. */
 static bool take_dying(struct cache_pool *pool, struct cache_list *out, unsigned most)
 {
-    unsigned count = 0;
-    bool uncertain = false;
+    struct cache_list *dying = &pool->dying;
+    struct cache_entry *entry;
+    bool uncertain;
 
     *out = (struct cache_list){.first = 0};
     pthread_mutex_lock(&pool->lock);
-    out->first = pool->dying.first;
-    for (uint32_t number = out->first; number && count < most; count++) {
-        out->last = number;
-        uncertain |= !cache_entry_at(pool, number)->mr.cold;
-        number = cache_entry_at(pool, number)->place;
+    uncertain = most >= atomic_load(&dying->count);
+    if (uncertain) {
+        *out = (struct cache_list){dying->first, dying->last, atomic_load(&dying->count)};
+        dying->first = dying->last = 0;
+        list_count(dying, -atomic_load(&out->count));
     }
-    if (out->last) {
-        pool->dying.first = cache_entry_at(pool, out->last)->place;
-        cache_entry_at(pool, out->last)->place = 0;
-        pool->dying.last = pool->dying.first ? pool->dying.last : 0;
-        list_count(&pool->dying, -count);
-        atomic_init(&out->count, count);
+    while (most-- && (entry = take_first(pool, dying))) {
+        append(pool, out, entry_number(entry));
+        uncertain |= !entry->mr.cold;
     }
     pthread_mutex_unlock(&pool->lock);
     return uncertain;
@@ -480,13 +495,7 @@ void cache_keep_busy(struct cache_pool *pool, struct cache_entry *entry)
 
 unsigned cache_entries(struct cache_pool *pool)
 {
-    unsigned entries;
-
-    pthread_mutex_lock(&pool->lock);
-    cache_collect(pool);
-    entries = pool->count;
-    pthread_mutex_unlock(&pool->lock);
-    return entries;
+    return collect_all(pool);
 }
 
 /* Counts the pinned entries among the next CACHE_PASSED of the array from *next on; *next is set to

@@ -80,6 +80,7 @@ struct cache_pool {
     /* A stack of entries whose regions were deregistered, and which cache_collect() makes free. Low
      * 32 bits: the first entry's number; high 32 bits: how many entries were pushed in all. */
     _Atomic uint64_t forgotten;
+    uint32_t collected; /* the first entry that was taken from it and is not free yet; 0: none */
     atomic_bool served; /* the reaper deregisters dead entries: calls need not */
 };
 
@@ -205,7 +206,7 @@ static inline void cache_use_subtract(struct cache_use *use, const struct cache_
  * cache_grow() and try again. */
 struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                      const struct hmreg_mr *like);
-/* Makes the entries free that cache_forget() pushed. */
+/* Makes entries free that cache_forget() pushed, CACHE_PASSED at most. */
 void cache_collect(struct cache_pool *pool);
 /* Makes an entry pending and inserts it into the tree: searches by address find it until it is
  * unlinked. */

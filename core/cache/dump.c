@@ -89,7 +89,6 @@ static bool describe_some(struct cache_pool *pool, uint32_t *number, struct hmre
     bool more;
 
     pthread_mutex_lock(&pool->lock);
-    cache_collect(pool);
     for (*count = 0; *number < last && *number < pool->fresh; ++*number) {
         const struct cache_entry *entry = cache_entry_at(pool, *number);
 
@@ -130,8 +129,10 @@ int hmreg_domain_dump(struct hmreg_domain *domain,
     bool more = true;
     int rc = domain_check(domain);
 
-    if (!rc)
+    if (!rc) {
         cache_drain(&domain->caches->pool);
+        cache_entries(&domain->caches->pool); /* those whose regions are deregistered become free */
+    }
     while (!rc && more) {
         more = describe_some(&domain->caches->pool, &number, batch, &count);
         for (unsigned i = 0; i < count && !rc; i++)
