@@ -31,7 +31,18 @@ static int ask(struct ze_hmem *self, struct ze_driver *driver, uint64_t addr, st
     return 0;
 }
 
-/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range. */
+/* Was the memory freed since a driver answered about it? The address may be another allocation's.
+ */
+static bool was_freed(struct ze_hmem *self, uint64_t addr, const struct ze_lookup *found)
+{
+    struct ze_lookup now;
+
+    return !ask(self, found->driver, addr, &now) &&
+           (now.type == ZE_MEMORY_TYPE_UNKNOWN || now.id != found->id);
+}
+
+/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range.
+ * -EAGAIN: the memory was freed meanwhile. */
 static int measure(struct ze_hmem *self, uint64_t addr, struct ze_lookup *found)
 {
     void *base = NULL;
@@ -41,6 +52,8 @@ static int measure(struct ze_hmem *self, uint64_t addr, struct ze_lookup *found)
 
     if ((int)result == ZE_ADDRESS_NOT_FOUND)
         return -HMEM_NOT_MINE;
+    if (result && was_freed(self, addr, found))
+        return -EAGAIN;
     if (result)
         return ze_fail(self, -EIO, result, "zeMemGetAddressRange(%#" PRIx64 ") failed", addr);
     found->base = (uintptr_t)base;
@@ -54,7 +67,7 @@ static uint64_t identity_of(const struct ze_hmem *self, const struct ze_lookup *
     return found->id | (uint64_t)(ze_driver_number(self, found->driver) + 1) << 56;
 }
 
-int ze_lookup(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out)
+static int look_up_once(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out)
 {
     for (unsigned i = 0; i < self->driver_count; i++) {
         int rc = atomic_load(&self->base.shut_down) ? -ESHUTDOWN
@@ -69,6 +82,16 @@ int ze_lookup(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out)
         return measure(self, addr, out);
     }
     return -HMEM_NOT_MINE;
+}
+
+int ze_lookup(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out)
+{
+    int rc;
+
+    do
+        rc = look_up_once(self, addr, out);
+    while (rc == -EAGAIN);
+    return rc;
 }
 
 /* Adjacent ordinary allocations are in no reservation, and remain two allocations. */
