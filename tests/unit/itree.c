@@ -160,21 +160,41 @@ static unsigned height(uint32_t place)
     return place ? 1 + (left > right ? left : right) : 0;
 }
 
+/* Inserts nodes so that neighbours by address are `stride` elements apart, and returns the height.
+ */
+static unsigned height_of(uint32_t many, uint32_t stride)
+{
+    struct itree tree = tree_of(many);
+    unsigned result;
+
+    for (uint32_t i = 0; i < many; i++) {
+        struct itree_node *node = node_at((uint32_t)((uint64_t)i * stride % many));
+
+        node->start = i;
+        node->end = i + 1;
+        itree_insert(&tree, node);
+    }
+    result = height(tree.root);
+    stable_array_free(&array);
+    return result;
+}
+
 static void ascending_insertions__stays_shallow(void **state)
 {
-    enum { MANY = 100000 };
-    struct itree tree = tree_of(MANY);
+    assert_in_range(height_of(100000, 1), 17, 80); /* log2 is 17; a list would be 100000 */
+}
 
-    for (unsigned i = 0; i < MANY; i++) {
-        node_at(i)->start = i;
-        node_at(i)->end = i + 1;
-        itree_insert(&tree, node_at(i));
-    }
-    assert_in_range(height(tree.root), 17, 80); /* log2 is 17; a list would be 100000 */
-    stable_array_free(&array);
+/* Fibonacci numbers and their like, with which a multiplication by the golden ratio alone degrades.
+ */
+static void any_stride__stays_shallow(void **state)
+{
+    static const uint32_t strides[] = {3, 89, 233, 377, 987, 1597, 2583, 4181, 5741};
+
+    for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++)
+        assert_in_range(height_of(16384, strides[i] | 1), 14, 80);
 }
 
 TEST_MAIN(TEST(random_changes__every_search__as_the_model),
           TEST(equal_ranges__removed_in_turn__the_others_are_found),
           TEST(edges__touching_and_covering), TEST(previous_removed_meanwhile__goes_on_after_it),
-          TEST(ascending_insertions__stays_shallow))
+          TEST(ascending_insertions__stays_shallow), TEST(any_stride__stays_shallow))
