@@ -91,7 +91,7 @@ static bool anything_is_due(struct reaper *reaper)
     return due;
 }
 
-static bool goes_on(const struct reaper *reaper, const struct reaper_client *client)
+static bool may_visit(const struct reaper *reaper, const struct reaper_client *client)
 {
     return !client->paused && !atomic_load(&reaper->stopping);
 }
@@ -103,7 +103,7 @@ static bool call(struct reaper *reaper, struct reaper_client *client,
 {
     bool more;
 
-    if (!goes_on(reaper, client))
+    if (!may_visit(reaper, client))
         return false;
     client->visited = true;
     pthread_mutex_unlock(&reaper->lock);
@@ -243,7 +243,7 @@ static void at_exit(void)
     }
 }
 
-static bool hear_of_exit(void)
+static bool register_at_exit(void)
 {
     return atexit(at_exit) == 0;
 }
@@ -259,12 +259,12 @@ static void set_running(struct reaper *reaper, bool running, pthread_t thread)
 /* With life_lock held. No client has joined yet, so the thread visits none before set_running(). */
 static bool start(struct reaper *reaper)
 {
-    static atomic_int heard;
+    static atomic_int registered;
     pthread_t thread;
 
     if (reaper->running)
         return true;
-    if (!process_once(&heard, hear_of_exit)) {
+    if (!process_once(&registered, register_at_exit)) {
         hmreg_fail(-ENOMEM, "no memory for the reaper's exit handler");
         return false;
     }
