@@ -165,7 +165,7 @@ static int segment_at(struct cuda_hmem *self, uint64_t addr, const struct cuda_l
 static int check_tail(struct cuda_hmem *self, uint64_t addr, size_t len,
                       const struct cuda_lookup *first)
 {
-    struct cuda_lookup last;
+    struct cuda_lookup last = {0};
     int rc = cuda_lookup(self, addr + len - 1, &last);
 
     if (rc || last.id == first->id)
