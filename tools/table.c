@@ -184,9 +184,12 @@ static bool wrap(struct table *table, size_t length, size_t width)
     scols_column_set_safechars(last, "\n");
     for (size_t i = 0; (row = scols_table_get_line(table->table, i)); i++) {
         const char *cell = scols_cell_get_data(scols_line_get_cell(row, table->count - 1));
+        char *lines = wrapped(cell, width - others);
 
-        if (scols_line_refer_data(row, table->count - 1, wrapped(cell, width - others)))
+        if (scols_line_refer_data(row, table->count - 1, lines)) {
+            free(lines);
             made(NULL);
+        }
     }
     return true;
 }
@@ -240,7 +243,7 @@ void table_print(struct table *table)
         print_as_blocks(table);
         table->cells = 0;
     }
-    if (table->cells)
+    if (text && table->cells)
         print_as_columns(text, table->indent);
     free(text);
     scols_unref_table(table->table);
