@@ -97,7 +97,8 @@ struct provider_ops {
     void (*look)(void *self, struct provider_mr *mr);
 
     /* bind binds the region to an object of the fabric, enable makes it usable, refresh updates
-     * its page translations (iov NULL: all of them). As hmreg_mr_bind(), _enable(), _refresh(). */
+     * its page translations (iov NULL: all of them; else each is inside one range of the region).
+     * As hmreg_mr_bind(), _enable(), _refresh(). */
     int (*bind)(void *self, struct provider_mr *mr, void *object, uint64_t flags);
     int (*enable)(void *self, struct provider_mr *mr);
     int (*refresh)(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,

@@ -364,14 +364,6 @@ static size_t range_of(const struct region *region, uint64_t addr, uint64_t len)
     return i;
 }
 
-static int check_parts(const struct region *region, const struct iovec *iov, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (range_of(region, (uint64_t)(uintptr_t)iov[i].iov_base, iov[i].iov_len) == region->count)
-            return hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
-    return 0;
-}
-
 static int refresh_parts(struct region *region, const struct iovec *iov, size_t count)
 {
     uint64_t hole = 0;
@@ -391,10 +383,8 @@ int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, 
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
-    int rc = check_parts(region, iov, count);
+    int rc;
 
-    if (rc)
-        return rc;
     pthread_mutex_lock(&loopback->lock);
     region->refreshing = true;
     while (region->busy)
