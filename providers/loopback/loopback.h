@@ -134,9 +134,8 @@ int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, 
 int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
 
-/* Checks the whole access without copying: 0, -EKEYREJECTED, -EACCES, -ERANGE, -EFAULT. */
-int loopback_check(struct loopback *loopback, const struct loopback_access *access);
-/* Checks the access again and copies between the region and local memory. */
+/* Checks the whole access, then copies between the region and local memory; local NULL: copies
+ * nothing. -EKEYREJECTED, -EACCES, -ERANGE, -EFAULT, or the copy's error. */
 int loopback_perform(struct loopback *loopback, const struct loopback_access *access, void *local);
 /* Is desc the descriptor of an open region that covers the local range with this right? */
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,

@@ -474,26 +474,6 @@ static int judge(const struct loopback *loopback, const struct region *region,
     return pages_there(region, *index, *offset, access->len) ? 0 : -EFAULT;
 }
 
-/* Finds the region and, if the access is granted, marks it busy. Loopback accesses memory by
- * address, so the cached regions whose memory has changed must be revoked first. The domain is
- * open: a peer holds it, and destroy() waits for such peers. */
-static int enter(struct loopback *loopback, const struct loopback_access *access,
-                 struct region **out, size_t *index, uint64_t *offset)
-{
-    struct region *region;
-    int rc;
-
-    hmreg_domain_settle(loopback->domain);
-    pthread_mutex_lock(&loopback->lock);
-    region = find(loopback, access->key);
-    rc = judge(loopback, region, access, index, offset);
-    if (!rc)
-        region->busy++;
-    pthread_mutex_unlock(&loopback->lock);
-    *out = region;
-    return rc;
-}
-
 static void leave(struct loopback *loopback, struct region *region, bool counts)
 {
     pthread_mutex_lock(&loopback->lock);
@@ -525,19 +505,6 @@ static int explain_denial(int rc, const struct loopback_access *access)
                           "a %s of %" PRIu64 " bytes at %#" PRIx64 " is outside the peer's region",
                           verb, access->len, access->addr);
     }
-}
-
-int loopback_check(struct loopback *loopback, const struct loopback_access *access)
-{
-    struct region *region;
-    size_t index = 0;
-    uint64_t offset = 0;
-    int rc = enter(loopback, access, &region, &index, &offset);
-
-    if (rc)
-        return explain_denial(rc, access);
-    leave(loopback, region, false);
-    return 0;
 }
 
 /* HMREG_RMA_PMEM: written bytes are durable when the write completes. For memory without a file
@@ -572,16 +539,26 @@ static int copy_ranges(struct loopback *loopback, const struct region *region, b
     return rc;
 }
 
+/* Loopback accesses memory by address, so the cached regions whose memory has changed must be
+ * revoked first. The domain is open: a peer holds it, and destroy() waits for such peers. */
 int loopback_perform(struct loopback *loopback, const struct loopback_access *access, void *local)
 {
     struct region *region;
     size_t index = 0;
     uint64_t offset = 0;
-    int rc = enter(loopback, access, &region, &index, &offset);
+    int rc;
 
+    hmreg_domain_settle(loopback->domain);
+    pthread_mutex_lock(&loopback->lock);
+    region = find(loopback, access->key);
+    rc = judge(loopback, region, access, &index, &offset);
+    if (!rc)
+        region->busy++;
+    pthread_mutex_unlock(&loopback->lock);
     if (rc)
         return explain_denial(rc, access);
-    rc = copy_ranges(loopback, region, access->write, index, offset, local, access->len);
-    leave(loopback, region, !rc && access->write && access->last);
+    if (local)
+        rc = copy_ranges(loopback, region, access->write, index, offset, local, access->len);
+    leave(loopback, region, local && !rc && access->write && access->last);
     return rc;
 }

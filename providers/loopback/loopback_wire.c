@@ -244,7 +244,7 @@ static int serve(struct wire_server *server, struct end end)
         .len = header.len,
         .auth = &header.auth,
     };
-    status = loopback_check(server->loopback, &access);
+    status = loopback_perform(server->loopback, &access, NULL);
     if (send_status(end, status))
         return -EHOSTUNREACH;
     if (status)
