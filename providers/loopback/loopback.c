@@ -54,14 +54,6 @@ struct mapped_key {
     uint64_t key, secret;
 };
 
-static int compare_mapped(const void *left, const void *right)
-{
-    uint64_t a = ((const struct mapped_key *)left)->mapped;
-    uint64_t b = ((const struct mapped_key *)right)->mapped;
-
-    return (a > b) - (a < b);
-}
-
 static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     struct loopback *loopback = self;
@@ -78,7 +70,7 @@ static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, u
     memcpy(&made->secret, raw + 8, 8);
     pthread_mutex_lock(&loopback->lock);
     made->mapped = ++loopback->next_mapped;
-    kept = tsearch(made, &loopback->mapped, compare_mapped);
+    kept = tsearch(made, &loopback->mapped, compare_keys);
     if (kept)
         *key = made->mapped;
     pthread_mutex_unlock(&loopback->lock);
@@ -91,13 +83,13 @@ static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, u
 static int unmap_key(void *self, uint64_t key)
 {
     struct loopback *loopback = self;
-    struct mapped_key wanted = {.mapped = key}, **found, *gone = NULL;
+    struct mapped_key **found, *gone = NULL;
 
     pthread_mutex_lock(&loopback->lock);
-    found = tfind(&wanted, &loopback->mapped, compare_mapped);
+    found = tfind(&key, &loopback->mapped, compare_keys);
     if (found) {
         gone = *found;
-        tdelete(gone, &loopback->mapped, compare_mapped);
+        tdelete(gone, &loopback->mapped, compare_keys);
     }
     pthread_mutex_unlock(&loopback->lock);
     free(gone);
@@ -107,12 +99,12 @@ static int unmap_key(void *self, uint64_t key)
 /* Translates the key of a local RMA call to the peer's key. */
 static int translate_key(struct loopback *loopback, struct loopback_access *access)
 {
-    struct mapped_key wanted = {.mapped = access->key}, **found;
+    struct mapped_key **found;
 
     if (!(loopback->mr_mode & HMREG_MR_RAW))
         return 0;
     pthread_mutex_lock(&loopback->lock);
-    found = tfind(&wanted, &loopback->mapped, compare_mapped);
+    found = tfind(&access->key, &loopback->mapped, compare_keys);
     if (found) {
         access->key = (*found)->key;
         access->secret = (*found)->secret;

@@ -140,6 +140,8 @@ int loopback_perform(struct loopback *loopback, const struct loopback_access *ac
 /* Is desc the descriptor of an open region that covers the local range with this right? */
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len);
+/* Orders a tree of structs that begin with a 64-bit key. */
+int compare_keys(const void *left, const void *right);
 /* Unbinds an object from every region. */
 void regions_untie(struct loopback *loopback, const void *object);
 bool regions_any(struct loopback *loopback);

@@ -21,9 +21,9 @@
 
 /* ---- the table -------------------------------------------------------------------------- */
 
-static int compare_key(const void *left, const void *right)
+int compare_keys(const void *left, const void *right)
 {
-    uint64_t a = ((const struct region *)left)->key, b = ((const struct region *)right)->key;
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 
     return (a > b) - (a < b);
 }
@@ -36,8 +36,7 @@ static int compare_desc(const void *left, const void *right)
 
 static struct region *find(struct loopback *loopback, uint64_t key)
 {
-    struct region wanted = {.key = key};
-    struct region **found = tfind(&wanted, &loopback->by_key, compare_key);
+    struct region **found = tfind(&key, &loopback->by_key, compare_keys);
 
     return found ? *found : NULL;
 }
@@ -61,7 +60,7 @@ static int insert_key(struct loopback *loopback, struct region *region)
 
     if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && !choose_key(loopback, &region->key))
         return -HMREG_ENOKEY;
-    found = tsearch(region, &loopback->by_key, compare_key);
+    found = tsearch(region, &loopback->by_key, compare_keys);
     if (!found)
         return -ENOMEM;
     if (*found != region)
@@ -206,7 +205,7 @@ int region_dereg(void *self, struct provider_mr *mr)
     }
     tdelete(region, &loopback->by_desc, compare_desc);
     if (region->key != HMREG_KEY_NOTAVAIL) {
-        tdelete(region, &loopback->by_key, compare_key);
+        tdelete(region, &loopback->by_key, compare_keys);
         loopback->keys--;
     }
     events_forget(loopback, region);
