@@ -51,6 +51,8 @@ struct end {
     bool outlast; /* wait as long as the peer's process lives; else up to the socket's timeout */
 };
 
+enum direction { SEND, RECEIVE };
+
 /* Shuts a socket down, including its duplicates in forked children, and closes it. */
 static void cut(int fd)
 {
@@ -91,36 +93,21 @@ static bool try_again(struct end end)
     return errno == EINTR || (errno == EAGAIN && end.outlast && lives(end.fd));
 }
 
-static int send_all(struct end end, const void *bytes, size_t len)
-{
-    const char *at = bytes;
-
-    while (len) {
-        ssize_t sent = send(end.fd, at, len, MSG_NOSIGNAL);
-
-        if (sent < 0 && try_again(end))
-            continue;
-        if (sent <= 0)
-            return -EHOSTUNREACH;
-        at += sent;
-        len -= (size_t)sent;
-    }
-    return 0;
-}
-
-static int receive_all(struct end end, void *bytes, size_t len)
+/* Sends or receives all of the bytes: 0 or -EHOSTUNREACH. */
+static int transfer(struct end end, enum direction direction, void *bytes, size_t len)
 {
     char *at = bytes;
 
     while (len) {
-        ssize_t received = recv(end.fd, at, len, 0);
+        ssize_t moved =
+            direction == SEND ? send(end.fd, at, len, MSG_NOSIGNAL) : recv(end.fd, at, len, 0);
 
-        if (received < 0 && try_again(end))
+        if (moved < 0 && try_again(end))
             continue;
-        if (received <= 0)
+        if (moved <= 0)
             return -EHOSTUNREACH;
-        at += received;
-        len -= (size_t)received;
+        at += moved;
+        len -= (size_t)moved;
     }
     return 0;
 }
@@ -129,14 +116,14 @@ static int send_status(struct end end, int status)
 {
     int32_t wire = status;
 
-    return send_all(end, &wire, sizeof(wire));
+    return transfer(end, SEND, &wire, sizeof(wire));
 }
 
 /* The peer's status, or -EHOSTUNREACH. -EIO for a value that is not an error number. */
 static int receive_status(struct end end)
 {
     int32_t wire = 0;
-    int rc = receive_all(end, &wire, sizeof(wire));
+    int rc = transfer(end, RECEIVE, &wire, sizeof(wire));
 
     return rc || (wire <= 0 && wire > -4096) ? rc + wire : -EIO;
 }
@@ -195,7 +182,7 @@ static int serve_write(struct wire_server *server, struct end end, struct loopba
     while (left) {
         access.len = left < PIECE_BYTES ? left : PIECE_BYTES;
         access.last = access.len == left;
-        if (receive_all(end, server->piece, access.len))
+        if (transfer(end, RECEIVE, server->piece, access.len))
             return -EHOSTUNREACH;
         if (!status)
             status = loopback_perform(server->loopback, &access, server->piece);
@@ -219,7 +206,7 @@ static int serve_read(struct wire_server *server, struct end end, struct loopbac
         if (status)
             return rc;
         if (!rc)
-            rc = send_all(end, server->piece, access.len);
+            rc = transfer(end, SEND, server->piece, access.len);
         access.addr += access.len;
         left -= access.len;
     }
@@ -233,7 +220,7 @@ static int serve(struct wire_server *server, struct end end)
     struct header header;
     int status;
 
-    if (receive_all(end, &header, sizeof(header)) || header.magic != MAGIC || !header.len ||
+    if (transfer(end, RECEIVE, &header, sizeof(header)) || header.magic != MAGIC || !header.len ||
         header.auth.size > LOOPBACK_AUTH_MAX)
         return -EHOSTUNREACH;
     access = (struct loopback_access){
@@ -423,28 +410,23 @@ struct wire_client {
     unsigned users;
     struct loopback_address address;
     pthread_mutex_t lock; /* one request at a time */
-    int fd;               /* -1: not connected */
+    struct end end;       /* fd -1: not connected */
     char piece[PIECE_BYTES];
 };
-
-static struct wire_client *find(struct wire_client *list, const struct loopback_address *address)
-{
-    while (list && memcmp(&list->address, address, LOOPBACK_ADDRESS_BYTES))
-        list = list->next;
-    return list;
-}
 
 struct wire_client *wire_client_hold(struct wire_client **list,
                                      const struct loopback_address *address)
 {
-    struct wire_client *client = find(*list, address);
+    struct wire_client *client = *list;
 
+    while (client && memcmp(&client->address, address, LOOPBACK_ADDRESS_BYTES))
+        client = client->next;
     if (!client) {
         client = calloc(1, sizeof(*client));
         if (!client)
             return NULL;
         client->address = *address;
-        client->fd = -1;
+        client->end = (struct end){.fd = -1, .outlast = true};
         pthread_mutex_init(&client->lock, NULL);
         client->next = *list;
         *list = client;
@@ -455,8 +437,8 @@ struct wire_client *wire_client_hold(struct wire_client **list,
 
 static void disconnect(struct wire_client *client)
 {
-    cut(client->fd);
-    client->fd = -1;
+    cut(client->end.fd);
+    client->end.fd = -1;
 }
 
 void wire_client_release(struct wire_client **list, struct wire_client *client)
@@ -469,11 +451,6 @@ void wire_client_release(struct wire_client **list, struct wire_client *client)
     disconnect(client);
     pthread_mutex_destroy(&client->lock);
     free(client);
-}
-
-static struct end target_of(const struct wire_client *client)
-{
-    return (struct end){.fd = client->fd, .outlast = true};
 }
 
 static int fail_gone(const struct wire_client *client)
@@ -501,11 +478,11 @@ static int connect_anew(struct wire_client *client)
     socklen_t len = make_name(&client->address, &name);
 
     disconnect(client);
-    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (client->fd < 0)
+    client->end.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client->end.fd < 0)
         return hmreg_fail_os(errno, "no descriptor to reach a loopback peer");
-    limit_time(client->fd, LOOK_SECONDS);
-    if (reach(client->fd, &name, len) && same_user(client->fd))
+    limit_time(client->end.fd, LOOK_SECONDS);
+    if (reach(client->end.fd, &name, len) && same_user(client->end.fd))
         return 0;
     disconnect(client);
     return fail_gone(client);
@@ -519,7 +496,7 @@ static int write_pieces(struct wire_client *client, struct hmreg *lib, char *loc
 
         if (rc)
             return rc;
-        if (send_all(target_of(client), client->piece, piece))
+        if (transfer(client->end, SEND, client->piece, piece))
             return fail_gone(client);
         local += piece;
         len -= piece;
@@ -531,12 +508,12 @@ static int read_pieces(struct wire_client *client, struct hmreg *lib, char *loca
 {
     while (len) {
         uint64_t piece = len < PIECE_BYTES ? len : PIECE_BYTES;
-        int rc = receive_status(target_of(client));
+        int rc = receive_status(client->end);
 
         if (rc)
             return rc == -EHOSTUNREACH ? fail_gone(client)
                                        : hmreg_fail(rc, "the peer could not copy its memory");
-        if (receive_all(target_of(client), client->piece, piece))
+        if (transfer(client->end, RECEIVE, client->piece, piece))
             return fail_gone(client);
         rc = hmreg_copy(lib, local, client->piece, piece);
         if (rc)
@@ -567,16 +544,16 @@ static int ask(struct wire_client *client, const struct loopback_access *access)
         .len = access->len,
         .auth = *access->auth,
     };
-    int rc = send_all(target_of(client), &header, sizeof(header));
+    int rc = transfer(client->end, SEND, &header, sizeof(header));
 
-    return rc ? rc : receive_status(target_of(client));
+    return rc ? rc : receive_status(client->end);
 }
 
 /* The target may have closed an idle connection in favour of other clients. No data has moved in
  * that case, so the request is repeated on a new connection. */
 static int request(struct wire_client *client, const struct loopback_access *access)
 {
-    int rc = client->fd >= 0 ? ask(client, access) : -EHOSTUNREACH;
+    int rc = client->end.fd >= 0 ? ask(client, access) : -EHOSTUNREACH;
 
     if (rc == -EHOSTUNREACH) {
         rc = connect_anew(client);
@@ -600,7 +577,7 @@ static int exchange(struct wire_client *client, struct hmreg *lib,
                            : read_pieces(client, lib, local, access->len);
 
     if (!rc && access->write) {
-        rc = receive_status(target_of(client));
+        rc = receive_status(client->end);
         if (rc == -EHOSTUNREACH)
             rc = fail_gone(client);
         else if (rc)
