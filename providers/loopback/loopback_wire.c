@@ -174,43 +174,31 @@ struct wire_server {
     int serving; /* the socket being served, -1: none */
 };
 
-static int serve_write(struct wire_server *server, struct end end, struct loopback_access access)
+/* Serves the data of a granted request. A write's pieces are received even after a failed copy,
+ * which ends a read. */
+static int serve_pieces(struct wire_server *server, struct end end, struct loopback_access access)
 {
     uint64_t left = access.len;
     int status = 0;
 
-    while (left) {
+    for (; left; left -= access.len) {
         access.len = left < PIECE_BYTES ? left : PIECE_BYTES;
         access.last = access.len == left;
-        if (transfer(end, RECEIVE, server->piece, access.len))
+        if (access.write && transfer(end, RECEIVE, server->piece, access.len))
             return -EHOSTUNREACH;
         if (!status)
             status = loopback_perform(server->loopback, &access, server->piece);
         access.addr += access.len;
-        left -= access.len;
-    }
-    return send_status(end, status);
-}
-
-static int serve_read(struct wire_server *server, struct end end, struct loopback_access access)
-{
-    uint64_t left = access.len;
-    int rc = 0;
-
-    while (left && !rc) {
-        int status;
-
-        access.len = left < PIECE_BYTES ? left : PIECE_BYTES;
-        status = loopback_perform(server->loopback, &access, server->piece);
-        rc = send_status(end, status);
+        if (access.write)
+            continue;
+        if (send_status(end, status))
+            return -EHOSTUNREACH;
         if (status)
-            return rc;
-        if (!rc)
-            rc = transfer(end, SEND, server->piece, access.len);
-        access.addr += access.len;
-        left -= access.len;
+            return 0;
+        if (transfer(end, SEND, server->piece, access.len))
+            return -EHOSTUNREACH;
     }
-    return rc;
+    return access.write ? send_status(end, status) : 0;
 }
 
 /* Serves one request. Non-zero: the connection must be closed. */
@@ -234,9 +222,7 @@ static int serve(struct wire_server *server, struct end end)
     status = loopback_perform(server->loopback, &access, NULL);
     if (send_status(end, status))
         return -EHOSTUNREACH;
-    if (status)
-        return 0;
-    return access.write ? serve_write(server, end, access) : serve_read(server, end, access);
+    return status ? 0 : serve_pieces(server, end, access);
 }
 
 /* Serves a request unless the server is stopping. wire_server_stop() shuts `serving` down, which
@@ -488,40 +474,35 @@ static int connect_anew(struct wire_client *client)
     return fail_gone(client);
 }
 
-static int write_pieces(struct wire_client *client, struct hmreg *lib, char *local, uint64_t len)
+/* Waits for the result of a copy by the target. what: "its memory" or "into its memory". */
+static int await_copy(struct wire_client *client, const char *what)
 {
-    while (len) {
-        uint64_t piece = len < PIECE_BYTES ? len : PIECE_BYTES;
-        int rc = hmreg_copy(lib, client->piece, local, piece);
+    int rc = receive_status(client->end);
 
-        if (rc)
-            return rc;
-        if (transfer(client->end, SEND, client->piece, piece))
-            return fail_gone(client);
-        local += piece;
-        len -= piece;
-    }
-    return 0;
+    if (rc == -EHOSTUNREACH)
+        return fail_gone(client);
+    return rc ? hmreg_fail(rc, "the peer could not copy %s", what) : 0;
 }
 
-static int read_pieces(struct wire_client *client, struct hmreg *lib, char *local, uint64_t len)
+static int write_piece(struct wire_client *client, struct hmreg *lib, const char *local,
+                       uint64_t len)
 {
-    while (len) {
-        uint64_t piece = len < PIECE_BYTES ? len : PIECE_BYTES;
-        int rc = receive_status(client->end);
+    int rc = hmreg_copy(lib, client->piece, local, len);
 
-        if (rc)
-            return rc == -EHOSTUNREACH ? fail_gone(client)
-                                       : hmreg_fail(rc, "the peer could not copy its memory");
-        if (transfer(client->end, RECEIVE, client->piece, piece))
-            return fail_gone(client);
-        rc = hmreg_copy(lib, local, client->piece, piece);
-        if (rc)
-            return rc;
-        local += piece;
-        len -= piece;
-    }
-    return 0;
+    if (rc)
+        return rc;
+    return transfer(client->end, SEND, client->piece, len) ? fail_gone(client) : 0;
+}
+
+static int read_piece(struct wire_client *client, struct hmreg *lib, char *local, uint64_t len)
+{
+    int rc = await_copy(client, "its memory");
+
+    if (rc)
+        return rc;
+    if (transfer(client->end, RECEIVE, client->piece, len))
+        return fail_gone(client);
+    return hmreg_copy(lib, local, client->piece, len);
 }
 
 static int refused(const struct loopback_access *access, int rc)
@@ -571,17 +552,20 @@ static int request(struct wire_client *client, const struct loopback_access *acc
 /* Any failure except the target's final status leaves the stream out of sync: disconnects, so that
  * the next request reconnects. */
 static int exchange(struct wire_client *client, struct hmreg *lib,
-                    const struct loopback_access *access, void *local)
+                    const struct loopback_access *access, char *local)
 {
-    int rc = access->write ? write_pieces(client, lib, local, access->len)
-                           : read_pieces(client, lib, local, access->len);
+    uint64_t piece;
+    int rc = 0;
 
+    for (uint64_t left = access->len; left && !rc; left -= piece, local += piece) {
+        piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+        rc = access->write ? write_piece(client, lib, local, piece)
+                           : read_piece(client, lib, local, piece);
+    }
     if (!rc && access->write) {
-        rc = receive_status(client->end);
-        if (rc == -EHOSTUNREACH)
-            rc = fail_gone(client);
-        else if (rc)
-            return hmreg_fail(rc, "the peer could not copy into its memory");
+        rc = await_copy(client, "into its memory");
+        if (rc != -EHOSTUNREACH)
+            return rc;
     }
     if (rc)
         disconnect(client);
