@@ -153,10 +153,14 @@ static int negative(int rc)
     return rc > 0 ? -rc : rc;
 }
 
-static int fail(const struct ofi *ofi, int rc, const char *call)
+/* The result of a libfabric call: 0, or its error number, recorded. */
+static int check(const struct ofi *ofi, int result, const char *call)
 {
-    return hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: %s failed: %s", ofi->name, call,
-                             fi_strerror(-rc));
+    int rc = negative(result);
+
+    return rc ? hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: %s failed: %s", ofi->name,
+                                  call, fi_strerror(-rc))
+              : 0;
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */
@@ -185,7 +189,7 @@ static int registration_failed(const struct ofi *ofi, const struct provider_requ
                                struct hmreg_reason *why)
 {
     if (req->path == HMREG_PATH_SYSTEM || is_of_request(rc))
-        return fail(ofi, rc, "fi_mr_regattr()");
+        return check(ofi, rc, "fi_mr_regattr()");
     why->vendor_code = rc;
     return hmreg_refuse(why, rc, "fabric-refused", "%s: fi_mr_regattr() of %s memory failed: %s%s",
                         ofi->name, hmreg_iface_name(req->iface), fi_strerror(-rc),
@@ -324,11 +328,11 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
 static int dereg(void *self, struct provider_mr *mr)
 {
     struct fid_mr *native = mr->native;
-    int rc = negative(fi_close(&native->fid));
+    int rc = check(self, fi_close(&native->fid), "fi_close() of a memory region");
 
     if (rc != -EBUSY)
         free(mr->priv);
-    return rc ? fail(self, rc, "fi_close() of a memory region") : 0;
+    return rc;
 }
 
 /* Re-reads desc and key of an asynchronous registration, available once its event arrived. */
@@ -395,13 +399,9 @@ static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags
 
     pthread_mutex_lock(&ofi->lock);
     rc = check_object(ofi, state, fid, flags);
-    if (!rc) {
-        rc = negative(fi_mr_bind(mr->native, fid, flags));
-        if (rc)
-            fail(ofi, rc, "fi_mr_bind()");
-        else if (state && fid->fclass != FI_CLASS_CNTR)
-            state->bound = true;
-    }
+    rc = rc ? rc : check(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
+    if (!rc && fid->fclass != FI_CLASS_CNTR) /* an endpoint: the domain is STATEFUL */
+        state->bound = true;
     pthread_mutex_unlock(&ofi->lock);
     return rc;
 }
@@ -414,11 +414,9 @@ static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct stat
         return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
     if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
         return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
-    rc = negative(fi_mr_enable(mr->native));
-    if (rc)
-        return fail(ofi, rc, "fi_mr_enable()");
-    state->enabled = true;
-    return 0;
+    rc = check(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
+    state->enabled = !rc;
+    return rc;
 }
 
 /* Does nothing for regions that never were disabled. */
@@ -440,12 +438,10 @@ static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, 
                    uint64_t flags)
 {
     const struct ofi *ofi = self;
-    int rc;
 
     if (!(ofi->mr_mode & HMREG_MR_MMU_NOTIFY))
         return 0;
-    rc = negative(fi_mr_refresh(mr->native, iov, count, flags));
-    return rc ? fail(ofi, rc, "fi_mr_refresh()") : 0;
+    return check(ofi, fi_mr_refresh(mr->native, iov, count, flags), "fi_mr_refresh()");
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -456,10 +452,11 @@ static int raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uin
     struct fid_mr *native = mr->native;
     uint64_t found_base = 0;
     size_t found_size = *size;
-    int rc = negative(fi_mr_raw_attr(native, &found_base, key, &found_size, 0));
+    int rc =
+        check(self, fi_mr_raw_attr(native, &found_base, key, &found_size, 0), "fi_mr_raw_attr()");
 
     if (rc)
-        return fail(self, rc, "fi_mr_raw_attr()");
+        return rc;
     *base = found_base;
     *size = found_size;
     return 0;
@@ -469,11 +466,12 @@ static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, u
 {
     const struct ofi *ofi = self;
     uint64_t mapped = 0;
+    uint8_t *bytes = (uint8_t *)(uintptr_t)raw;
     int rc =
-        negative(fi_mr_map_raw(ofi->domain, base, (uint8_t *)(uintptr_t)raw, size, &mapped, 0));
+        check(ofi, fi_mr_map_raw(ofi->domain, base, bytes, size, &mapped, 0), "fi_mr_map_raw()");
 
     if (rc)
-        return fail(ofi, rc, "fi_mr_map_raw()");
+        return rc;
     *key = mapped;
     return 0;
 }
@@ -481,9 +479,8 @@ static int map_key(void *self, uint64_t base, const uint8_t *raw, size_t size, u
 static int unmap_key(void *self, uint64_t key)
 {
     const struct ofi *ofi = self;
-    int rc = negative(fi_mr_unmap_key(ofi->domain, key));
 
-    return rc ? fail(ofi, rc, "fi_mr_unmap_key()") : 0;
+    return check(ofi, fi_mr_unmap_key(ofi->domain, key), "fi_mr_unmap_key()");
 }
 
 /* ---- the domain ------------------------------------------------------------------------- */
