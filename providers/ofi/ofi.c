@@ -217,15 +217,6 @@ static int probe_pages(const struct ofi *ofi, const struct provider_request *req
     return 0;
 }
 
-/* ROCm's device has a field since libfabric 2.5; before, the field had to be 0. */
-static void name_device(const struct ofi *ofi, const struct provider_request *req,
-                        struct fi_mr_attr *attr)
-{
-    attr->iface = (enum fi_hmem_iface)req->iface;
-    if (req->iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION))
-        attr->device.reserved = (uint64_t)req->device;
-}
-
 static void describe(const struct ofi *ofi, const struct provider_request *req,
                      union ofi_mr_attr *attr)
 {
@@ -237,8 +228,12 @@ static void describe(const struct ofi *ofi, const struct provider_request *req,
     attr->known.context = req->context;
     attr->known.auth_key_size = req->auth_key_size;
     attr->known.auth_key = (uint8_t *)(uintptr_t)req->auth_key;
-    if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM)
-        name_device(ofi, req, &attr->known);
+    if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM) {
+        attr->known.iface = (enum fi_hmem_iface)req->iface;
+        /* ROCm's device has a field since libfabric 2.5; before, the field had to be 0. */
+        if (req->iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION))
+            attr->known.device.reserved = (uint64_t)req->device;
+    }
     if (has(ofi, OFI_HMEM_DATA_VERSION))
         attr->later.hmem_data = req->hmem_data;
     if (has(ofi, OFI_PAGE_SIZE_VERSION))
@@ -269,12 +264,6 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
     return negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
 }
 
-static bool starts_enabled(const struct ofi *ofi, const struct provider_request *req)
-{
-    return !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
-           !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && (req->flags & HMREG_RMA_EVENT));
-}
-
 /* *out is NULL if this domain's regions need no state. */
 static int state_new(const struct ofi *ofi, const struct provider_request *req, struct state **out)
 {
@@ -286,7 +275,8 @@ static int state_new(const struct ofi *ofi, const struct provider_request *req, 
             return hmreg_fail(-ENOMEM, "no memory for a region's state");
         state->keyed = req->access & HMREG_ACCESS_REMOTE;
         state->event = req->flags & HMREG_RMA_EVENT;
-        state->enabled = starts_enabled(ofi, req);
+        state->enabled = !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
+                         !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && state->event);
     }
     *out = state;
     return 0;
