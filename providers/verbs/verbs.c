@@ -286,14 +286,26 @@ static int count_region(struct verbs *verbs)
                       verbs->max_mr, device_name(verbs));
 }
 
-static int register_counted(struct verbs *verbs, const struct provider_request *req,
-                            struct provider_mr *out, struct hmreg_reason *why)
+static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+               struct hmreg_reason *why)
 {
+    struct verbs *verbs = self;
     unsigned access = translate_access(verbs, req->access);
-    struct ibv_mr *mr = call_device_twice(verbs, req, access);
+    struct ibv_mr *mr;
+    int rc;
 
-    if (!mr)
-        return reg_failed(verbs, req, access, errno ? errno : EIO, why);
+    if (req->auth_key_size)
+        return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but verbs has no authorization keys");
+    rc = check_offset(req, why);
+    rc = rc ? rc : count_region(verbs);
+    if (rc)
+        return rc;
+    mr = call_device_twice(verbs, req, access);
+    if (!mr) {
+        rc = reg_failed(verbs, req, access, errno ? errno : EIO, why);
+        atomic_fetch_sub(&verbs->live, 1);
+        return rc;
+    }
     *out = (struct provider_mr){
         .native = mr,
         .priv = mr,
@@ -303,24 +315,6 @@ static int register_counted(struct verbs *verbs, const struct provider_request *
         .rkey = mr->rkey,
     };
     return 0;
-}
-
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
-               struct hmreg_reason *why)
-{
-    struct verbs *verbs = self;
-    int rc;
-
-    if (req->auth_key_size)
-        return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but verbs has no authorization keys");
-    rc = check_offset(req, why);
-    rc = rc ? rc : count_region(verbs);
-    if (rc)
-        return rc;
-    rc = register_counted(verbs, req, out, why);
-    if (rc)
-        atomic_fetch_sub(&verbs->live, 1);
-    return rc;
 }
 
 /* A region with a bound memory window cannot be deregistered: EBUSY, on Soft-RoCE EINVAL. In a
@@ -422,26 +416,21 @@ static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
     }
 }
 
-static int can_peermem(enum hmreg_iface iface, struct hmreg_reason *why)
+static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+               struct hmreg_reason *why)
 {
+    if (path == HMREG_PATH_DMABUF)
+        return can_dmabuf(self, why);
+    if (path == HMREG_PATH_MAPPED)
+        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-pins-pages",
+                            "the pages of a CPU mapping of device memory cannot be pinned, and "
+                            "verbs registers by pinning");
     if (peers_serve("/sys", iface))
         return 0;
     return hmreg_refuse(why, -EOPNOTSUPP, "no-peer-memory",
                         "the kernel has no client for peer memory of %s "
                         "(/sys/kernel/mm/memory_peers): %s",
                         hmreg_iface_name(iface), peers_remedy(iface));
-}
-
-static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
-               struct hmreg_reason *why)
-{
-    if (path == HMREG_PATH_DMABUF)
-        return can_dmabuf(self, why);
-    if (path == HMREG_PATH_PEERMEM)
-        return can_peermem(iface, why);
-    return hmreg_refuse(why, -EOPNOTSUPP, "fabric-pins-pages",
-                        "the pages of a CPU mapping of device memory cannot be pinned, and "
-                        "verbs registers by pinning");
 }
 
 /* ---- the domain ------------------------------------------------------------------------- */
