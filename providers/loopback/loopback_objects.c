@@ -9,12 +9,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-static int object_new(struct hmreg_domain *domain, void *out, size_t size, uint32_t kind,
-                      struct object **made)
+/* out: a pointer to a pointer to the object's type. */
+static int object_new(struct hmreg_domain *domain, size_t size, uint32_t kind, void *out)
 {
     struct loopback *loopback = hmreg_domain_priv(domain, "loopback");
     struct object *object;
@@ -33,7 +34,7 @@ static int object_new(struct hmreg_domain *domain, void *out, size_t size, uint3
     object->kind = kind;
     object->loopback = loopback;
     atomic_fetch_add(&loopback->objects, 1);
-    *made = object;
+    memcpy(out, &object, sizeof(object));
     return 0;
 }
 
@@ -64,12 +65,7 @@ unsigned objects_count(void *self)
 
 int hmreg_loopback_ep_open(struct hmreg_domain *domain, struct hmreg_loopback_ep **out)
 {
-    struct object *made = NULL;
-    int rc = object_new(domain, out, sizeof(**out), OBJECT_EP, &made);
-
-    if (!rc)
-        *out = (struct hmreg_loopback_ep *)made;
-    return rc;
+    return object_new(domain, sizeof(**out), OBJECT_EP, out);
 }
 
 int hmreg_loopback_ep_close(struct hmreg_loopback_ep *ep)
@@ -79,12 +75,7 @@ int hmreg_loopback_ep_close(struct hmreg_loopback_ep *ep)
 
 int hmreg_loopback_counter_open(struct hmreg_domain *domain, struct hmreg_loopback_counter **out)
 {
-    struct object *made = NULL;
-    int rc = object_new(domain, out, sizeof(**out), OBJECT_COUNTER, &made);
-
-    if (!rc)
-        *out = (struct hmreg_loopback_counter *)made;
-    return rc;
+    return object_new(domain, sizeof(**out), OBJECT_COUNTER, out);
 }
 
 int hmreg_loopback_counter_close(struct hmreg_loopback_counter *counter)
@@ -101,18 +92,16 @@ int hmreg_loopback_eq_open(struct hmreg_domain *domain, struct hmreg_loopback_eq
 {
     struct hmreg_loopback_eq *eq;
     pthread_condattr_t attr;
-    struct object *made = NULL;
-    int rc = object_new(domain, out, sizeof(*eq), OBJECT_EQ, &made);
+    int rc = object_new(domain, sizeof(*eq), OBJECT_EQ, out);
 
     if (rc)
         return rc;
-    eq = (struct hmreg_loopback_eq *)made;
+    eq = *out;
     eq->end = &eq->first;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&eq->arrived, &attr);
     pthread_condattr_destroy(&attr);
-    *out = eq;
     return 0;
 }
 
