@@ -445,15 +445,6 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
     return loopback;
 }
 
-static void enlist(struct loopback *loopback, struct hmreg_domain *domain)
-{
-    loopback->domain = domain;
-    pthread_mutex_lock(&list_lock);
-    loopback->next = list;
-    list = loopback;
-    pthread_mutex_unlock(&list_lock);
-}
-
 int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_config *callers,
                                const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
@@ -472,7 +463,12 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
     if (!loopback)
         return hmreg_fail(-ENOMEM, "no memory for a loopback domain");
     rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
-    if (!rc)
-        enlist(loopback, *out);
-    return rc;
+    if (rc)
+        return rc;
+    loopback->domain = *out;
+    pthread_mutex_lock(&list_lock);
+    loopback->next = list;
+    list = loopback;
+    pthread_mutex_unlock(&list_lock);
+    return 0;
 }

@@ -505,14 +505,6 @@ static int read_piece(struct wire_client *client, struct hmreg *lib, char *local
     return hmreg_copy(lib, local, client->piece, len);
 }
 
-static int refused(const struct loopback_access *access, int rc)
-{
-    return hmreg_fail(
-        rc, "the peer refused a %s of %" PRIu64 " bytes at %#" PRIx64 " with key %#" PRIx64 ": %s",
-        access->write ? "write" : "read", access->len, access->addr, access->key,
-        hmreg_strerror(rc));
-}
-
 /* Sends the request: 0, -EHOSTUNREACH or the target's refusal; records no error. */
 static int ask(struct wire_client *client, const struct loopback_access *access)
 {
@@ -546,7 +538,12 @@ static int request(struct wire_client *client, const struct loopback_access *acc
         disconnect(client);
         return fail_gone(client);
     }
-    return rc ? refused(access, rc) : 0;
+    return rc ? hmreg_fail(rc,
+                           "the peer refused a %s of %" PRIu64 " bytes at %#" PRIx64
+                           " with key %#" PRIx64 ": %s",
+                           access->write ? "write" : "read", access->len, access->addr, access->key,
+                           hmreg_strerror(rc))
+              : 0;
 }
 
 /* Any failure except the target's final status leaves the stream out of sync: disconnects, so that
