@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See settings.h. One function per variable reads it and names the accepted values in its error.
+ * See settings.h. An invalid value's error names the accepted ones.
  */
 #include "core/context/settings.h"
 
@@ -51,86 +51,58 @@ static int read_ifaces(uint32_t *out)
     return 0;
 }
 
-static int read_monitor(enum hmreg_monitor *out)
+/* A value that a variable accepts, and the setting that it means. */
+struct choice {
+    const char *name;
+    int setting;
+};
+
+/* The setting that a variable means; unset: the setting if the variable is not set. choice: ends
+ * with a NULL name. accepted: the choices, for the error. *rc: -EINVAL if the value is none of
+ * them; nothing is read if it is an error already. */
+static int choose(const char *variable, const struct choice *choice, const char *accepted,
+                  int unset, int *rc)
 {
-    static const struct {
-        const char *name;
-        enum hmreg_monitor monitor;
-    } known[] = {
-        {"userfaultfd", HMREG_MONITOR_USERFAULTFD},
-        {"memhooks", HMREG_MONITOR_MEMHOOKS},
-        {"import", HMREG_MONITOR_IMPORT},
-        {"disabled", HMREG_MONITOR_DISABLED},
+    const char *value = *rc ? NULL : getenv(variable);
+
+    if (!value)
+        return unset;
+    while (choice->name && strcmp(value, choice->name))
+        choice++;
+    if (!choice->name)
+        *rc = hmreg_fail(-EINVAL, "%s=%s: accepted %s", variable, value, accepted);
+    return choice->setting;
+}
+
+static int read_choices(struct settings *out)
+{
+    static const struct choice monitors[] = {{"userfaultfd", HMREG_MONITOR_USERFAULTFD},
+                                             {"memhooks", HMREG_MONITOR_MEMHOOKS},
+                                             {"import", HMREG_MONITOR_IMPORT},
+                                             {"disabled", HMREG_MONITOR_DISABLED},
+                                             {NULL, 0}};
+    static const struct choice switches[] = {{"0", false}, {"1", true}, {NULL, 0}};
+    static const struct choice stats[] = {{"on", true}, {"off", false}, {NULL, 0}};
+    static const struct choice levels[] = {{"off", LOG_STDERR_OFF},    {"error", HMREG_LOG_ERROR},
+                                           {"warn", HMREG_LOG_WARN},   {"info", HMREG_LOG_INFO},
+                                           {"debug", HMREG_LOG_DEBUG}, {NULL, 0}};
+    static const struct choice debug[] = {{"puts", true}, {NULL, 0}};
+    static const char *const watches[HMREG_IFACE_COUNT] = {
+        [HMREG_IFACE_CUDA] = "FI_MR_CUDA_CACHE_MONITOR_ENABLED",
+        [HMREG_IFACE_ROCR] = "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
+        [HMREG_IFACE_ZE] = "FI_MR_ZE_CACHE_MONITOR_ENABLED",
     };
-    const char *value = getenv("FI_MR_CACHE_MONITOR");
+    int rc = 0;
 
-    if (!value)
-        return 0;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(value, known[i].name))
-            continue;
-        *out = known[i].monitor;
-        return 0;
-    }
-    return hmreg_fail(
-        -EINVAL, "FI_MR_CACHE_MONITOR=%s: accepted are userfaultfd, memhooks, import, disabled",
-        value);
-}
-
-static int read_switch(const char *name, bool *out)
-{
-    const char *value = getenv(name);
-
-    if (!value)
-        return 0;
-    if (strcmp(value, "0") && strcmp(value, "1"))
-        return hmreg_fail(-EINVAL, "%s=%s: accepted are 0 and 1", name, value);
-    *out = value[0] == '1';
-    return 0;
-}
-
-static int read_stats(bool *out)
-{
-    const char *value = getenv("HMREG_STATS");
-
-    if (!value)
-        return 0;
-    if (strcmp(value, "on") && strcmp(value, "off"))
-        return hmreg_fail(-EINVAL, "HMREG_STATS=%s: accepted are on and off", value);
-    *out = !strcmp(value, "on");
-    return 0;
-}
-
-static int read_debug(bool *puts)
-{
-    const char *value = getenv("HMREG_DEBUG");
-
-    if (!value)
-        return 0;
-    if (strcmp(value, "puts"))
-        return hmreg_fail(-EINVAL, "HMREG_DEBUG=%s: accepted is puts", value);
-    *puts = true;
-    return 0;
-}
-
-static int read_log(int *out)
-{
-    static const char *const levels[] = {"error", "warn", "info", "debug"};
-    const char *value = getenv("HMREG_LOG");
-
-    if (!value)
-        return 0;
-    if (!strcmp(value, "off")) {
-        *out = LOG_STDERR_OFF;
-        return 0;
-    }
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(value, levels[i]))
-            continue;
-        *out = HMREG_LOG_ERROR + i;
-        return 0;
-    }
-    return hmreg_fail(-EINVAL, "HMREG_LOG=%s: accepted are off, error, warn, info, debug", value);
+    out->monitor = choose("FI_MR_CACHE_MONITOR", monitors,
+                          "are userfaultfd, memhooks, import, disabled", out->monitor, &rc);
+    for (int i = HMREG_IFACE_SYSTEM + 1; i < HMREG_IFACE_COUNT; i++)
+        out->watch[i] = choose(watches[i], switches, "are 0 and 1", out->watch[i], &rc);
+    out->stats = choose("HMREG_STATS", stats, "are on and off", out->stats, &rc);
+    out->log.level =
+        choose("HMREG_LOG", levels, "are off, error, warn, info, debug", out->log.level, &rc);
+    out->check_puts = choose("HMREG_DEBUG", debug, "is puts", out->check_puts, &rc);
+    return rc;
 }
 
 static int read_number(const char *name, uint64_t *out)
@@ -197,13 +169,7 @@ static int read_environment(struct settings *out)
 {
     int rc = read_ifaces(&out->ifaces);
 
-    rc = rc ? rc : read_monitor(&out->monitor);
-    rc = rc ? rc : read_switch("FI_MR_CUDA_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_CUDA]);
-    rc = rc ? rc : read_switch("FI_MR_ROCR_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ROCR]);
-    rc = rc ? rc : read_switch("FI_MR_ZE_CACHE_MONITOR_ENABLED", &out->watch[HMREG_IFACE_ZE]);
-    rc = rc ? rc : read_stats(&out->stats);
-    rc = rc ? rc : read_log(&out->log.level);
-    rc = rc ? rc : read_debug(&out->check_puts);
+    rc = rc ? rc : read_choices(out);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_COUNT", &out->all_regions);
