@@ -93,8 +93,14 @@ int validate_system_device(int device, int code)
     return 0;
 }
 
-int validate_out_size(size_t size, size_t least, const char *type)
+int validate_out(const void *out, size_t least, const char *type)
 {
+    size_t size;
+    int rc = validate_pointer(out, "out");
+
+    if (rc)
+        return rc;
+    memcpy(&size, out, sizeof(size));
     if (size < least)
         return hmreg_fail(-EINVAL, "size of %s is %zu; it must be sizeof, at least %zu", type, size,
                           least);

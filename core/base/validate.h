@@ -33,8 +33,9 @@ int validate_iface(enum hmreg_iface iface);
 /* Checks the device of system memory, which is -1 or 0. Fails with code. */
 int validate_system_device(int device, int code);
 
-/* Checks an output struct's size field. least: the size of the struct's first version. -EINVAL. */
-int validate_out_size(size_t size, size_t least, const char *type);
+/* Checks that out is not NULL, and the size field with which the output struct begins. least: the
+ * size of the struct's first version. -EINVAL. */
+int validate_out(const void *out, size_t least, const char *type);
 
 /*
  * Copies a caller's input struct, which begins with its size, to the library's of known_size bytes.

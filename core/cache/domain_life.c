@@ -111,8 +111,7 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_domain_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_domain_info");
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
@@ -164,8 +163,7 @@ static int check_stats(const struct hmreg_domain *domain, const struct hmreg_sta
 {
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    return rc ? rc : validate_out_size(out->size, LEAST_STATS, "struct hmreg_stats");
+    return rc ? rc : validate_out(out, LEAST_STATS, "struct hmreg_stats");
 }
 
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)

@@ -286,8 +286,7 @@ int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out)
     struct hmreg_monitor_info info = {0};
     int rc = context_check(lib);
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_monitor_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_monitor_info");
     if (rc)
         return rc;
     monitor_query(lib->monitor, &info);
@@ -295,22 +294,15 @@ int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out)
     return 0;
 }
 
-static int check_query(struct hmreg *lib, enum hmreg_iface iface, const void *out)
-{
-    int rc = context_check(lib);
-
-    rc = rc ? rc : validate_iface(iface);
-    return rc ? rc : validate_pointer(out, "out");
-}
-
 int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_runtime_info *out)
 {
     struct hmreg_runtime_info info = {0};
     struct hmem_runtime loaded = {0};
     const struct runtime *runtime;
-    int rc = check_query(lib, iface, out);
+    int rc = context_check(lib);
 
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_runtime_info");
+    rc = rc ? rc : validate_iface(iface);
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_runtime_info");
     if (rc)
         return rc;
     runtime = &lib->runtimes[iface];
@@ -330,9 +322,10 @@ int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
 {
     struct hmreg_device_info info = {0};
     struct hmem_device device;
-    int rc = check_query(lib, iface, out);
+    int rc = context_check(lib);
 
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_device_info");
+    rc = rc ? rc : validate_iface(iface);
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_device_info");
     if (rc)
         return rc;
     if (index < 0 || index >= lib->runtimes[iface].devices)

@@ -107,8 +107,7 @@ int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_me
     struct resolved found;
     int rc = context_check(lib);
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_mem_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mem_info");
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : resolve_fully(lib, (uint64_t)(uintptr_t)addr, len, &found);
     if (rc)

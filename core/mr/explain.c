@@ -70,20 +70,13 @@ void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason 
         fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
 }
 
-static int check_out(const struct hmreg_explanation *out)
-{
-    int rc = validate_pointer(out, "out");
-
-    return rc ? rc : validate_out_size(out->size, sizeof(*out), "struct hmreg_explanation");
-}
-
 int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     const struct hmreg_explanation *last = mr ? NULL : kept(false);
     struct hmreg_explanation explanation;
     int rc = mr ? mr_check(mr) : 0;
 
-    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_explanation");
     if (rc)
         return rc;
     if (!mr && !last)
@@ -138,7 +131,7 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     struct hmreg_error before;
     int rc = domain_check(domain);
 
-    rc = rc ? rc : check_out(out);
+    rc = rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_explanation");
     rc = rc ? rc : validate_iface(iface);
     rc = rc ? rc : domain_check_device(domain, iface, device);
     if (rc)

@@ -122,8 +122,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     struct iovec first;
     int rc = mr_check(mr);
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_mr_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mr_info");
     if (rc)
         return rc;
     info.iface = mr->iface;

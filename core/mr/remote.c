@@ -237,8 +237,7 @@ int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_in
     int rc = validate_pointer(remote, "remote");
 
     rc = rc ? rc : domain_check(remote->domain);
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_remote_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_remote_info");
     if (rc)
         return rc;
     info.len = remote->token.len;

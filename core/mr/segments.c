@@ -217,8 +217,7 @@ int hmreg_mr_segment(const struct hmreg_mr *mr, size_t index, struct hmreg_segme
     struct hmreg_segment_info info;
     int rc = mr_check(mr);
 
-    rc = rc ? rc : validate_pointer(out, "out");
-    rc = rc ? rc : validate_out_size(out->size, sizeof(info), "struct hmreg_segment_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_segment_info");
     if (rc)
         return rc;
     if (index >= mr_count(mr))
