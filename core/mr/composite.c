@@ -47,17 +47,24 @@ int composite_destroy(struct hmreg_mr *mr)
 
 /* ---- creation from known pieces --------------------------------------------------------- */
 
+struct request composite_piece(const struct composite *composite, size_t index)
+{
+    struct request request = composite->whole;
+
+    request.iov = &composite->iov[index];
+    request.count = 1;
+    request.dmabuf = composite->dmabufs ? composite->dmabufs[index] : NULL;
+    return request;
+}
+
 static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
 {
     struct hmreg_error failure;
     int rc = 0;
 
     for (size_t i = 0; i < composite->count; i++) {
-        struct request request = composite->whole;
+        struct request request = composite_piece(composite, i);
 
-        request.iov = &composite->iov[i];
-        request.count = 1;
-        request.dmabuf = composite->dmabufs ? composite->dmabufs[i] : NULL;
         if (i > 0) /* the caller's key is for the first piece */
             request.any_key = true;
         rc = region_create_one(mr->domain, &request, &composite->found[i], NULL,

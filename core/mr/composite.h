@@ -10,11 +10,14 @@
 /* The pieces of a composite to be created. */
 struct composite {
     struct request whole;                   /* the caller's request; its ranges are not used */
-    const struct resolved *found;           /* count: the memory of each piece */
+    struct resolved *found;                 /* count: the memory of each piece */
     struct iovec *iov;                      /* count: the range of each piece */
     const struct hmreg_mr_dmabuf **dmabufs; /* count: a piece's dmabuf, NULL: memory; or NULL */
     size_t count;
 };
+
+/* The request for one piece. */
+struct request composite_piece(const struct composite *composite, size_t index);
 
 /* Registers each piece and creates the region. found: the memory of the region as a whole.
  * -EOPNOTSUPP: the registrations would complete one by one in the caller's event queue. */

@@ -17,16 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A registration of segments in progress. */
-struct gathering {
-    struct hmreg_domain *domain;
-    const struct hmreg_segment *segments;
-    size_t count;
-    struct request request; /* the caller's, without ranges */
-    struct iovec *iov;      /* count: the range of each segment */
-    struct resolved *found; /* count: the memory of each segment */
-};
-
 /* ---- the segments ----------------------------------------------------------------------- */
 
 int segments_check(const struct hmreg_segment *segments, size_t count)
@@ -45,44 +35,37 @@ int segments_check(const struct hmreg_segment *segments, size_t count)
     return 0;
 }
 
-/* The request for one segment. */
-static struct request piece_request(const struct gathering *gathering, size_t index)
+/* Checks a segment, and sets the range and the dmabuf of its piece. */
+static int check_segment(const struct hmreg_segment *segment, size_t index,
+                         struct composite *gathered)
 {
-    struct request request = gathering->request;
-
-    request.iov = &gathering->iov[index];
-    request.count = 1;
-    if (gathering->segments[index].kind == HMREG_SEGMENT_DMABUF)
-        request.dmabuf = &gathering->segments[index].u.dmabuf;
-    return request;
-}
-
-/* Checks a segment and returns its range. */
-static int check_segment(const struct hmreg_segment *segment, size_t index, struct iovec *out)
-{
+    struct iovec *iov = &gathered->iov[index];
     char what[32];
 
-    if (segment->kind == HMREG_SEGMENT_DMABUF)
-        return request_from_dmabuf(&segment->u.dmabuf, out);
+    if (segment->kind == HMREG_SEGMENT_DMABUF) {
+        gathered->dmabufs[index] = &segment->u.dmabuf;
+        return request_from_dmabuf(&segment->u.dmabuf, iov);
+    }
     snprintf(what, sizeof(what), "segments[%zu]", index);
-    *out = segment->u.memory;
-    return validate_range_of(what, out->iov_base, out->iov_len);
+    *iov = segment->u.memory;
+    return validate_range_of(what, iov->iov_base, iov->iov_len);
 }
 
 /* Checks all segments before any runtime is queried. */
-static int check_ranges(struct gathering *gathering)
+static int check_ranges(struct hmreg_domain *domain, const struct hmreg_segment *segments,
+                        struct composite *gathered)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < gathering->count && !rc; i++)
-        rc = check_segment(&gathering->segments[i], i, &gathering->iov[i]);
-    return rc ? rc : request_check_length(gathering->domain, gathering->iov, gathering->count);
+    for (size_t i = 0; i < gathered->count && !rc; i++)
+        rc = check_segment(&segments[i], i, gathered);
+    return rc ? rc : request_check_length(domain, gathered->iov, gathered->count);
 }
 
 /* A dmabuf of unknown memory may be combined with memory of any device, not with host memory. */
-static int check_mix(const struct gathering *gathering, size_t index)
+static int check_mix(const struct composite *gathered, size_t index)
 {
-    const struct resolved *first = &gathering->found[0], *other = &gathering->found[index];
+    const struct resolved *first = &gathered->found[0], *other = &gathered->found[index];
     bool unknown = other->iface == HMREG_IFACE_SYSTEM && other->range.kind == HMREG_MEM_DEVICE;
 
     if (first->iface == other->iface && first->range.kind == other->range.kind)
@@ -96,84 +79,56 @@ static int check_mix(const struct gathering *gathering, size_t index)
                       hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface));
 }
 
-static int resolve_segments(struct gathering *gathering)
+static int resolve_segments(struct hmreg_domain *domain, const struct composite *gathered)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < gathering->count && !rc; i++) {
-        struct request request = piece_request(gathering, i);
+    for (size_t i = 0; i < gathered->count && !rc; i++) {
+        struct request request = composite_piece(gathered, i);
 
-        rc = request_resolve(gathering->domain, &request, &gathering->found[i]);
-        rc = rc ? rc : check_mix(gathering, i);
+        rc = request_resolve(domain, &request, &gathered->found[i]);
+        rc = rc ? rc : check_mix(gathered, i);
     }
     return rc;
 }
 
 /* ---- one registration or several -------------------------------------------------------- */
 
-static bool fits_one(const struct gathering *gathering)
+static int create(struct hmreg_domain *domain, const struct composite *gathered,
+                  struct hmreg_mr **out)
 {
-    return gathering->count == 1 || (gathering->found[0].range.kind != HMREG_MEM_DEVICE &&
-                                     gathering->count <= gathering->domain->caps.iov_limit);
-}
+    struct request request = composite_piece(gathered, 0);
 
-static int create_one(struct gathering *gathering, struct hmreg_mr **out)
-{
-    struct request request = piece_request(gathering, 0);
-
-    request.count = gathering->count;
-    return region_create(gathering->domain, &request, gathering->found, out);
-}
-
-static int create_composite(struct gathering *gathering, struct hmreg_mr **out)
-{
-    const struct hmreg_mr_dmabuf **dmabufs = calloc(gathering->count, sizeof(*dmabufs));
-    struct composite composite = {
-        .whole = gathering->request,
-        .iov = gathering->iov,
-        .found = gathering->found,
-        .dmabufs = dmabufs,
-        .count = gathering->count,
-    };
-    int rc;
-
-    if (!dmabufs)
-        return hmreg_fail(-ENOMEM, "no memory for %zu segments", gathering->count);
-    for (size_t i = 0; i < gathering->count; i++)
-        if (gathering->segments[i].kind == HMREG_SEGMENT_DMABUF)
-            dmabufs[i] = &gathering->segments[i].u.dmabuf;
-    rc = composite_create(gathering->domain, &composite, gathering->found, out);
-    free(dmabufs);
-    return rc;
-}
-
-static int gather(struct gathering *gathering, struct hmreg_mr **out)
-{
-    int rc = -ENOMEM;
-
-    gathering->iov = calloc(gathering->count, sizeof(*gathering->iov));
-    gathering->found = calloc(gathering->count, sizeof(*gathering->found));
-    if (!gathering->iov || !gathering->found)
-        hmreg_fail(rc, "no memory for %zu segments", gathering->count);
-    else
-        rc = check_ranges(gathering);
-    rc = rc ? rc : resolve_segments(gathering);
-    if (!rc)
-        rc = fits_one(gathering) ? create_one(gathering, out) : create_composite(gathering, out);
-    free(gathering->found);
-    free(gathering->iov);
-    return rc;
+    if (gathered->count > 1 && (gathered->found[0].range.kind == HMREG_MEM_DEVICE ||
+                                gathered->count > domain->caps.iov_limit))
+        return composite_create(domain, gathered, gathered->found, out);
+    request.count = gathered->count;
+    return region_create(domain, &request, gathered->found, out);
 }
 
 int segments_register(struct hmreg_domain *domain, const struct hmreg_segment *segments,
                       size_t count, const struct request *request, struct hmreg_mr **mr)
 {
-    struct gathering gathering = {
-        .domain = domain, .segments = segments, .count = count, .request = *request};
-    int rc = gather(&gathering, mr);
+    struct composite gathered = {
+        .whole = *request,
+        .iov = calloc(count, sizeof(*gathered.iov)),
+        .found = calloc(count, sizeof(*gathered.found)),
+        .dmabufs = calloc(count, sizeof(*gathered.dmabufs)),
+        .count = count,
+    };
+    int rc;
 
+    if (gathered.iov && gathered.found && gathered.dmabufs)
+        rc = check_ranges(domain, segments, &gathered);
+    else
+        rc = hmreg_fail(-ENOMEM, "no memory for %zu segments", count);
+    rc = rc ? rc : resolve_segments(domain, &gathered);
+    rc = rc ? rc : create(domain, &gathered, mr);
     if (!rc)
         mr_publish(*mr);
+    free(gathered.dmabufs);
+    free(gathered.found);
+    free(gathered.iov);
     return rc;
 }
 
