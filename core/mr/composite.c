@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
@@ -151,7 +150,7 @@ static int find_piece(struct hmreg_domain *domain, uint64_t addr, uint64_t end, 
 
 /* Finds all pieces of a range, in order. */
 static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
-                       struct composite *composite, struct resolved *found)
+                       struct composite *composite)
 {
     uint64_t addr = (uint64_t)(uintptr_t)range->iov_base;
     uint64_t end = addr + range->iov_len;
@@ -165,7 +164,7 @@ static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
                               "more than %d physical segments are under the range, as many as a "
                               "region may have: register it in parts",
                               HMREG_SEGMENTS_MAX);
-        rc = find_piece(domain, addr, end, iov, &found[composite->count]);
+        rc = find_piece(domain, addr, end, iov, &composite->found[composite->count]);
         if (!rc)
             addr += iov->iov_len;
         composite->count++;
@@ -176,31 +175,21 @@ static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
 }
 
 int composite_split(struct hmreg_domain *domain, const struct request *request,
-                    const struct resolved *found, const struct refusals *whole,
-                    struct hmreg_mr **out)
+                    const struct resolved *found, struct hmreg_mr **out)
 {
-    struct iovec *iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*iov));
-    struct resolved *pieces = calloc(HMREG_SEGMENTS_MAX, sizeof(*pieces));
-    struct hmreg_reason *reasons = calloc(HMREG_PATH_COUNT - 1, sizeof(*reasons));
-    struct composite composite = {.whole = *request, .iov = iov, .found = pieces};
+    struct composite composite = {
+        .whole = *request,
+        .iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite.iov)),
+        .found = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite.found)),
+    };
     int rc;
 
-    if (!iov || !pieces || !reasons) {
+    if (composite.iov && composite.found)
+        rc = find_pieces(domain, request->iov, &composite);
+    else
         rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
-        goto free_all;
-    }
-    rc = find_pieces(domain, request->iov, &composite, pieces);
-    if (!rc)
-        rc = composite_create(domain, &composite, found, out);
-    if (!rc) {
-        memcpy(reasons, whole->reasons, whole->count * sizeof(*reasons));
-        (*out)->more->refused = whole->count;
-        (*out)->more->reasons = reasons;
-        reasons = NULL;
-    }
-free_all:
-    free(reasons);
-    free(pieces);
-    free(iov);
+    rc = rc ? rc : composite_create(domain, &composite, found, out);
+    free(composite.found);
+    free(composite.iov);
     return rc;
 }

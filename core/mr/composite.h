@@ -25,11 +25,9 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
                      const struct resolved *found, struct hmreg_mr **out);
 
 /* Registers a range that no single dmabuf contains: one piece for each physical segment under it.
- * whole: why the paths refused the whole range; the region keeps a copy. -EXDEV: the borders of a
- * segment cannot be found. */
+ * -EXDEV: the borders of a segment cannot be found. */
 int composite_split(struct hmreg_domain *domain, const struct request *request,
-                    const struct resolved *found, const struct refusals *whole,
-                    struct hmreg_mr **out);
+                    const struct resolved *found, struct hmreg_mr **out);
 
 /* As region_destroy(). Pieces deregistered before a busy one stay deregistered. */
 int composite_destroy(struct hmreg_mr *mr);

@@ -11,26 +11,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int create_whole_or_split(struct hmreg_domain *domain, const struct request *request,
-                                 const struct resolved *found, struct hmreg_mr **out)
-{
-    struct refusals whole;
-    int rc = region_create_one(domain, request, found, &whole, out);
-
-    if (rc != -EXDEV)
-        return rc;
-    rc = composite_split(domain, request, found, &whole, out);
-    return rc == -EXDEV ? refuse_all(domain, found, whole.reasons, whole.count) : rc;
-}
-
 int region_create(struct hmreg_domain *domain, const struct request *request,
                   const struct resolved *found, struct hmreg_mr **out)
 {
+    struct refusals whole = {0, NULL};
     struct hmreg_error_guard guard;
     int rc;
 
     hmreg_error_guard(&guard);
-    rc = create_whole_or_split(domain, request, found, out);
+    rc = region_create_one(domain, request, found, &whole, out);
+    if (whole.reasons) {
+        rc = composite_split(domain, request, found, out);
+        if (rc == -EXDEV)
+            rc = refuse_all(domain, found, whole.reasons, whole.count);
+    }
+    if (whole.reasons && !rc) {
+        (*out)->more->refused = whole.count;
+        (*out)->more->reasons = whole.reasons;
+    } else {
+        free(whole.reasons);
+    }
     hmreg_error_unguard(&guard, !rc); /* the refusal of the whole is no failure of the call */
     return rc;
 }

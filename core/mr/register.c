@@ -262,14 +262,14 @@ int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
 
 static int all_refused(struct attempt *attempt)
 {
-    const struct mr_more *more = attempt->mr->more;
+    struct mr_more *more = attempt->mr->more;
 
     if (!more->reasons)
         return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
                                        "dmabuf can take");
     if (attempt->whole && takes_several(attempt)) {
-        attempt->whole->count = more->refused;
-        memcpy(attempt->whole->reasons, more->reasons, more->refused * sizeof(*more->reasons));
+        *attempt->whole = (struct refusals){more->refused, more->reasons};
+        more->reasons = NULL;
         return -EXDEV;
     }
     return refuse_all(attempt->domain, attempt->found, more->reasons, more->refused);

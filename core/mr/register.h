@@ -12,12 +12,12 @@
 /* The reasons why paths refused a range. */
 struct refusals {
     uint32_t count;
-    struct hmreg_reason reasons[HMREG_PATH_COUNT - 1];
+    struct hmreg_reason *reasons; /* count, on the heap */
 };
 
 /* Registers a resolved request as one registration. Free *out with region_destroy_one(). Errors of
  * hmreg_mr_reg(). If whole is not NULL, also -EXDEV: no single dmabuf contains the range, but
- * several might; then *whole has the refusals and no error is recorded.
+ * several might; then the caller owns the refusals in *whole and no error is recorded.
  * On an async domain *out is written before the fabric is called, since the event may be read
  * before that call returns; a failure restores the old value. */
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
