@@ -45,13 +45,16 @@ static bool is_plain(const struct request *request, const struct resolved *found
            found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
 }
 
-/* Creates a region and moves its contents into the cache's. */
-static int region_make_whole(struct hmreg_domain *domain, const struct request *request,
-                             const struct resolved *found, struct hmreg_mr *mr)
+int region_make(struct hmreg_domain *domain, const struct request *request,
+                const struct resolved *found, struct hmreg_mr *mr)
 {
     struct hmreg_mr *whole = NULL;
-    int rc = region_create(domain, request, found, &whole);
+    int rc;
 
+    mr->key_taken = false;
+    if (is_plain(request, found))
+        return region_make_plain(domain, request, found, mr);
+    rc = region_create(domain, request, found, &whole);
     if (rc)
         return rc;
     mr->made = whole->made;
@@ -60,15 +63,6 @@ static int region_make_whole(struct hmreg_domain *domain, const struct request *
     mr->key_taken = whole->key_taken;
     free(whole);
     return 0;
-}
-
-int region_make(struct hmreg_domain *domain, const struct request *request,
-                const struct resolved *found, struct hmreg_mr *mr)
-{
-    mr->key_taken = false;
-    if (is_plain(request, found))
-        return region_make_plain(domain, request, found, mr);
-    return region_make_whole(domain, request, found, mr);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
