@@ -214,12 +214,6 @@ static const enum hmreg_path *candidates(const struct attempt *attempt)
     return attempt->found->range.kind == HMREG_MEM_DEVICE ? attempt->domain->order : host;
 }
 
-/* Path peermem needs an address, which a caller's dmabuf may not have in this process. */
-static bool applies(const struct attempt *attempt, enum hmreg_path path)
-{
-    return !(attempt->request->dmabuf && path == HMREG_PATH_PEERMEM);
-}
-
 static int note_refusal(struct attempt *attempt)
 {
     struct mr_more *more = attempt->mr->more;
@@ -282,7 +276,8 @@ static int try_paths(struct attempt *attempt)
 
     attempt->mr->more->refused = 0; /* a retry with another key tries all paths again */
     for (; *path != HMREG_PATH_NONE; path++) {
-        if (!applies(attempt, *path))
+        /* Path peermem needs an address, which a caller's dmabuf may not have in this process. */
+        if (*path == HMREG_PATH_PEERMEM && attempt->request->dmabuf)
             continue;
         rc = try_path(attempt, *path);
         if (rc == 0) {
@@ -359,14 +354,6 @@ static struct mr_more *more_new(size_t count)
     return calloc(1, sizeof(struct mr_more) + 2 * count * sizeof(struct iovec));
 }
 
-static void more_free(struct mr_more *more)
-{
-    unmap_ranges(more);
-    free(more->reasons);
-    free(more->pieces);
-    free(more);
-}
-
 /* Clears field by field: a miss would stall on the string instruction that clears the struct. */
 static void clear_more(struct mr_more *more)
 {
@@ -403,8 +390,14 @@ void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct 
 
 void region_free(struct hmreg_mr *mr)
 {
-    if (mr->more)
-        more_free(mr->more);
+    struct mr_more *more = mr->more;
+
+    if (more) {
+        unmap_ranges(more);
+        free(more->reasons);
+        free(more->pieces);
+        free(more);
+    }
     mr->more = NULL;
     if (!mr->slot_offset) /* else the cache owns it */
         free(mr);
@@ -415,10 +408,9 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
 {
     struct hmreg_mr *mr = calloc(1, sizeof(*mr));
 
-    if (!mr)
-        return NULL;
-    mr->more = more_new(request->count);
-    if (!mr->more) {
+    if (mr)
+        mr->more = more_new(request->count);
+    if (!mr || !mr->more) {
         free(mr);
         return NULL;
     }
@@ -430,63 +422,47 @@ struct hmreg_mr *region_new(struct hmreg_domain *domain, const struct request *r
     return mr;
 }
 
-static void attempt_init(struct attempt *attempt, struct hmreg_domain *domain,
-                         const struct request *request, const struct resolved *found,
-                         struct hmreg_mr *mr)
+static int register_into(struct hmreg_domain *domain, const struct request *request,
+                         const struct resolved *found, struct refusals *whole, struct hmreg_mr *mr)
 {
-    attempt->domain = domain;
-    attempt->request = request;
-    attempt->found = found;
-    attempt->mr = mr;
-    attempt->whole = NULL;
-    attempt->key = 0;
-}
+    struct attempt attempt; /* not initialized as a whole: see begin_reason() */
 
-static int register_attempt(struct attempt *attempt)
-{
-    return wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
+    attempt.domain = domain;
+    attempt.request = request;
+    attempt.found = found;
+    attempt.mr = mr;
+    attempt.whole = whole;
+    attempt.key = 0;
+    return wants_key(&attempt) ? register_with_key(&attempt) : try_paths(&attempt);
 }
 
 int region_create_one(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct refusals *whole, struct hmreg_mr **out)
 {
     struct hmreg_mr *before = *out, *mr = region_new(domain, request, found);
-    bool async = domain->caps.async;
-    struct attempt attempt;
     int rc;
 
     if (!mr)
         return hmreg_fail(-ENOMEM, "no memory for a region");
-    attempt_init(&attempt, domain, request, found, mr);
-    attempt.whole = whole;
-    if (async)
-        *out = attempt.mr;
-    rc = register_attempt(&attempt);
+    if (domain->caps.async)
+        *out = mr;
+    rc = register_into(domain, request, found, whole, mr);
     if (rc) {
         *out = before;
-        region_free(attempt.mr);
-        return rc;
+        region_free(mr);
+    } else if (!domain->caps.async) { /* else other threads may have read *out */
+        *out = mr;
     }
-    if (!async) /* else it was written before, and other threads may have read it */
-        *out = attempt.mr;
-    return 0;
+    return rc;
 }
 
 /* ---- cached regions --------------------------------------------------------------------- */
-
-/* Can the region do without mr_more? Not if the fabric gave it another key than requested, since
- * taken_key is then needed. */
-static bool is_plain_still(const struct hmreg_mr *mr)
-{
-    return !mr->key_taken || mr->more->taken_key == mr->made.key;
-}
 
 /* Copies the mr_more on the stack to the heap. If there is no memory, deregisters the region. */
 static int keep_more(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
     struct mr_more *kept = more_new(1);
-    struct iovec *iov;
 
     if (!kept) {
         domain->ops.dereg(domain->self, &mr->made);
@@ -494,12 +470,11 @@ static int keep_more(struct hmreg_mr *mr)
         mr->more = NULL;
         return hmreg_fail(-ENOMEM, "no memory for a region");
     }
-    iov = (struct iovec *)(kept + 1);
-    iov[0] = mr->more->iov[0];
-    iov[1] = mr->more->asked[0];
     *kept = *mr->more;
-    kept->iov = &iov[0];
-    kept->asked = &iov[1];
+    kept->iov = (struct iovec *)(kept + 1);
+    kept->asked = kept->iov + 1;
+    *kept->iov = *mr->more->iov;
+    *kept->asked = *mr->more->asked;
     mr->more = kept;
     return 0;
 }
@@ -507,22 +482,21 @@ static int keep_more(struct hmreg_mr *mr)
 int region_make_plain(struct hmreg_domain *domain, const struct request *request,
                       const struct resolved *found, struct hmreg_mr *mr)
 {
-    struct attempt attempt;
     struct {
         struct mr_more more;
         struct iovec iov[2];
     } plain;
     int rc;
 
-    attempt_init(&attempt, domain, request, found, mr);
     mr->more = &plain.more;
     clear_more(mr->more);
     fill_more(mr->more, request, found);
-    rc = register_attempt(&attempt);
+    rc = register_into(domain, request, found, NULL, mr);
     free(plain.more.reasons);
     plain.more.reasons = NULL;
     plain.more.refused = 0;
-    if (!rc && !is_plain_still(mr))
+    /* A fabric that gave it another key than requested needs taken_key. */
+    if (!rc && mr->key_taken && mr->more->taken_key != mr->made.key)
         return keep_more(mr);
     mr->more = NULL;
     return rc;
