@@ -38,6 +38,16 @@ int context_check(const struct hmreg *lib)
     return 0;
 }
 
+int context_check_device(const struct hmreg *lib, enum hmreg_iface iface, int device)
+{
+    int devices = lib->runtimes[iface].devices;
+
+    if (device < 0 || device >= devices)
+        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
+                          hmreg_iface_name(iface), device, devices);
+    return 0;
+}
+
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface)
 {
     struct runtime *runtime = &lib->runtimes[iface];
@@ -326,11 +336,9 @@ int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
 
     rc = rc ? rc : validate_iface(iface);
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_device_info");
+    rc = rc ? rc : context_check_device(lib, iface, index);
     if (rc)
         return rc;
-    if (index < 0 || index >= lib->runtimes[iface].devices)
-        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
-                          hmreg_iface_name(iface), index, lib->runtimes[iface].devices);
     context_device(lib, iface, index, &device);
     memcpy(info.name, device.name, sizeof(info.name));
     info.flags =

@@ -54,6 +54,9 @@ struct hmreg {
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
 
+/* Checks that a valid iface has this device. -ENODEV. */
+int context_check_device(const struct hmreg *lib, enum hmreg_iface iface, int device);
+
 /* The runtime of an iface; NULL: not present. SYSTEM is always present. */
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
 

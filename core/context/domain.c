@@ -232,14 +232,9 @@ int domain_check(const struct hmreg_domain *domain)
 
 int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
 {
-    int devices = domain->lib->runtimes[iface].devices;
-
     if (iface == HMREG_IFACE_SYSTEM)
         return validate_system_device(device, -ENODEV);
-    if (device < 0 || device >= devices)
-        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
-                          hmreg_iface_name(iface), device, devices);
-    return 0;
+    return context_check_device(domain->lib, iface, device);
 }
 
 int hmreg_lib_check(const struct hmreg *lib)

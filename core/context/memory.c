@@ -126,7 +126,6 @@ int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len)
 static int check_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
                        enum hmreg_mem_kind kind, size_t len, void **out)
 {
-    struct runtime *runtime;
     int rc = context_check(lib);
 
     rc = rc ? rc : validate_pointer(out, "out");
@@ -137,15 +136,12 @@ static int check_alloc(struct hmreg *lib, enum hmreg_iface iface, int device,
         return hmreg_fail(-EINVAL, "kind is %d; accepted are 0 (host) to 3 (managed)", (int)kind);
     if (!len)
         return hmreg_fail(-EINVAL, "len is 0; it must be at least 1");
-    runtime = context_runtime(lib, iface);
-    if (!runtime)
+    if (!context_runtime(lib, iface))
         return hmreg_fail(-ENODEV, "%s is not usable: %s", hmreg_iface_name(iface),
                           lib->runtimes[iface].why);
-    if (iface == HMREG_IFACE_SYSTEM ? device < -1 || device > 0
-                                    : device < 0 || device >= runtime->devices)
-        return hmreg_fail(-ENODEV, "%s has no device %d; it has %d devices",
-                          hmreg_iface_name(iface), device, runtime->devices);
-    return 0;
+    if (iface == HMREG_IFACE_SYSTEM && (device == -1 || device == 0))
+        return 0;
+    return context_check_device(lib, iface, device);
 }
 
 static void keep_owned(struct hmreg *lib, struct owned *owned)
