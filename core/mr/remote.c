@@ -9,7 +9,6 @@
 #include "core/context/token.h"
 #include "core/mr/mr.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -142,20 +141,19 @@ static int map_keys(struct hmreg_remote *remote)
 {
     struct hmreg_domain *domain = remote->domain;
     struct token *token = &remote->token;
-    unsigned keys = 0, bytes;
+    uint64_t last = 0;
+    size_t bytes;
 
     for (unsigned i = 0; i < token->segments; i++)
-        if (token->segment[i].key >= keys)
-            keys = token->segment[i].key < TOKEN_MAX_SEGMENTS ? (unsigned)token->segment[i].key + 1
-                                                              : TOKEN_MAX_SEGMENTS + 1;
-    assert(keys); /* a token has at least one segment */
-    if (keys > TOKEN_MAX_SEGMENTS || token->raw_size % keys)
+        if (token->segment[i].key > last)
+            last = token->segment[i].key;
+    if (last >= TOKEN_MAX_SEGMENTS || token->raw_size % (last + 1))
         return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
-    bytes = token->raw_size / keys;
-    while (remote->mapped_count < keys) {
+    bytes = token->raw_size / (last + 1);
+    while (remote->mapped_count <= last) {
         unsigned i = remote->mapped_count;
-        int rc = domain->ops.map_key(domain->self, token->segment[i].base,
-                                     token->raw + (size_t)i * bytes, bytes, &remote->mapped[i]);
+        int rc = domain->ops.map_key(domain->self, token->segment[i].base, token->raw + i * bytes,
+                                     bytes, &remote->mapped[i]);
 
         if (rc) {
             unmap_keys(remote);
