@@ -16,7 +16,6 @@
 void mr_publish(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-
     struct hmreg_mr *last = mr_pieces(mr) ? mr_pieces(mr)[mr_count(mr) - 1] : mr;
 
     atomic_fetch_add(&domain->regions, 1);
@@ -119,7 +118,6 @@ void *hmreg_mr_context(const struct hmreg_mr *mr)
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 {
     struct hmreg_mr_info info = {0};
-    struct iovec first;
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mr_info");
@@ -132,8 +130,8 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.len = mr_len(mr);
     info.access = mr->access;
     info.identity = mr_identity(mr);
-    first = mr_iov(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
-    info.local_addr = (uint64_t)(uintptr_t)first.iov_base;
+    info.local_addr =
+        (uint64_t)(uintptr_t)mr_iov(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0).iov_base;
     info.cached = mr->cached;
     validate_copy_out(out, &info, sizeof(info));
     return 0;

@@ -93,14 +93,6 @@ static int refresh_all(struct hmreg_mr *mr)
     return rc;
 }
 
-static int refresh_part(struct hmreg_mr *mr, const struct iovec *part)
-{
-    struct iovec below;
-    struct hmreg_mr *owner = owner_of(mr, part, &below);
-
-    return mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
-}
-
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
 {
     int rc = mr_check(mr);
@@ -109,8 +101,12 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
     if (!rc && !iov && !count)
         return refresh_all(mr);
     rc = rc ? rc : check_parts(mr, iov, count);
-    for (size_t i = 0; !rc && i < count; i++)
-        rc = refresh_part(mr, &iov[i]);
+    for (size_t i = 0; !rc && i < count; i++) {
+        struct iovec below;
+        struct hmreg_mr *owner = owner_of(mr, &iov[i], &below);
+
+        rc = mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
+    }
     return rc;
 }
 
