@@ -87,13 +87,6 @@ enum hmreg_monitor context_monitor(struct hmreg *lib)
     return monitor_kind(lib->monitor);
 }
 
-static bool used_by_parent(enum hmreg_iface iface, uint64_t epoch)
-{
-    uint64_t first = atomic_load(&used[iface].first);
-
-    return first && first != epoch;
-}
-
 /* Was a thread of the parent loading a runtime at the fork? That thread is not in this process. */
 static bool loading_was_cut(uint64_t epoch)
 {
@@ -146,10 +139,11 @@ static int open_noted(struct runtime *runtime, uint64_t epoch)
 
 static void runtime_open(struct runtime *runtime, uint64_t epoch)
 {
+    uint64_t first = atomic_load(&used[runtime->ops->iface].first);
     struct hmreg_error saved;
     int rc;
 
-    if (used_by_parent(runtime->ops->iface, epoch)) {
+    if (first && first != epoch) {
         snprintf(runtime->why, sizeof(runtime->why),
                  "a parent of this process used %s before fork(); its runtime does not work in a "
                  "child: exec first, or open it after fork() only",
@@ -236,8 +230,10 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib->settings = settings;
     lib->epoch = process_epoch_start();
     rc = lib->epoch ? monitor_open(settings.monitor, &lib->monitor) : -ENOMEM;
-    if (rc)
-        goto free_lib;
+    if (rc) {
+        free(lib);
+        return rc;
+    }
     pthread_mutex_init(&lib->lock, NULL);
     quota_init(&lib->quota, settings.all_regions, settings.all_bytes);
     pthread_mutex_init(&lib->sets_lock, NULL);
@@ -246,21 +242,6 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     runtimes_open(lib);
     *out = lib;
     return 0;
-
-free_lib:
-    free(lib);
-    return rc;
-}
-
-/* The address of some memory of hmreg_mem_alloc() that is not freed. NULL: none. */
-static const void *first_owned(struct hmreg *lib)
-{
-    const void *addr;
-
-    pthread_mutex_lock(&lib->lock);
-    addr = lib->owned ? lib->owned->addr : NULL;
-    pthread_mutex_unlock(&lib->lock);
-    return addr;
 }
 
 int hmreg_close(struct hmreg *lib)
@@ -277,7 +258,9 @@ int hmreg_close(struct hmreg *lib)
     domains = atomic_load(&lib->domains);
     if (domains)
         return hmreg_fail(-EBUSY, "%u domains of this library are open", domains);
-    owned = first_owned(lib);
+    pthread_mutex_lock(&lib->lock);
+    owned = lib->owned ? lib->owned->addr : NULL;
+    pthread_mutex_unlock(&lib->lock);
     if (owned)
         return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed", owned);
     monitor_close(lib->monitor);
