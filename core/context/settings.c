@@ -58,8 +58,8 @@ struct choice {
 };
 
 /* The setting that a variable means; unset: the setting if the variable is not set. choice: ends
- * with a NULL name. accepted: the choices, for the error. *rc: -EINVAL if the value is none of
- * them; nothing is read if it is an error already. */
+ * with a NULL name. accepted: the choices, for the error. *rc: becomes -EINVAL if no choice has the
+ * value; nothing is read if it is an error already. */
 static int choose(const char *variable, const struct choice *choice, const char *accepted,
                   int unset, int *rc)
 {
