@@ -354,14 +354,9 @@ static void forget(struct cache_pool *pool, struct cache_entry *entry)
 
 #define NUMBER UINT64_C(0xffffffff) /* the entry number in pool->forgotten */
 
-static bool is_any_forgotten(const struct cache_pool *pool)
-{
-    return pool->collected || atomic_load(&pool->forgotten) & NUMBER;
-}
-
 void cache_collect(struct cache_pool *pool)
 {
-    if (!is_any_forgotten(pool))
+    if (!pool->collected && !(atomic_load(&pool->forgotten) & NUMBER))
         return;
     if (!pool->collected)
         pool->collected = (uint32_t)(atomic_fetch_and(&pool->forgotten, ~NUMBER) & NUMBER);
@@ -373,19 +368,24 @@ void cache_collect(struct cache_pool *pool)
     }
 }
 
-/* Makes all entries free that were pushed, and returns how many are in use. */
+/* Makes all entries free that were pushed before, and returns how many are in use: first what was
+ * taken from the stack already, then the stack as it is. What other threads push meanwhile is left
+ * to later calls. */
 static unsigned collect_all(struct cache_pool *pool)
 {
-    unsigned count;
-    bool more;
+    unsigned count = 0;
 
-    do {
-        pthread_mutex_lock(&pool->lock);
-        cache_collect(pool);
-        more = is_any_forgotten(pool);
-        count = pool->count;
-        pthread_mutex_unlock(&pool->lock);
-    } while (more);
+    for (int part = 0; part < 2; part++) {
+        bool more = true;
+
+        while (more) {
+            pthread_mutex_lock(&pool->lock);
+            cache_collect(pool);
+            more = pool->collected;
+            count = pool->count;
+            pthread_mutex_unlock(&pool->lock);
+        }
+    }
     return count;
 }
 

@@ -99,14 +99,15 @@ static bool loading_was_cut(uint64_t epoch)
     return false;
 }
 
-/* Serializes opening and closing of a runtime, since not every vendor's loader supports two at
- * once. Either may take seconds, so a waiting thread sleeps. */
+/* Serializes opening and closing of a vendor's runtime, since not every loader supports two at
+ * once. Either may take seconds, so a waiting thread sleeps. The system has no runtime. */
 static void use_begin(enum hmreg_iface iface, uint64_t epoch)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     uint64_t none = 0;
 
-    while (!atomic_compare_exchange_strong(&used[iface].user, &none, epoch)) {
+    while (iface != HMREG_IFACE_SYSTEM &&
+           !atomic_compare_exchange_strong(&used[iface].user, &none, epoch)) {
         nanosleep(&pause, NULL);
         none = 0;
     }
@@ -206,11 +207,9 @@ static void runtimes_close(struct hmreg *lib)
     for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
         if (!lib->runtimes[i].present)
             continue;
-        if (i != HMREG_IFACE_SYSTEM)
-            use_begin(i, lib->epoch);
+        use_begin(i, lib->epoch);
         lib->runtimes[i].ops->close(lib->runtimes[i].self);
-        if (i != HMREG_IFACE_SYSTEM)
-            use_end(i);
+        use_end(i);
     }
 }
 
