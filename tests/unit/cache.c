@@ -74,7 +74,7 @@ static void get__a_byte_beyond__registered(void **state)
 
     open_fixture(&fixture, 0, 0, 0);
     assert_int_equal(fixture_key(&fixture, memory[1], LEN), 1);
-    assert_int_equal(fixture_key(&fixture, memory[1] - 1, LEN), 2);
+    assert_int_equal(fixture_key(&fixture, &memory[0][LEN - 1], LEN), 2);
     assert_int_equal(fixture_key(&fixture, memory[1] + 1, LEN), 3);
     assert_int_equal(fixture_key(&fixture, memory[1], LEN), 1);
     assert_int_equal(fixture_stats(&fixture).regions, 3);

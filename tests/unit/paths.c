@@ -293,6 +293,19 @@ static bool is_mapped(const void *addr)
     return mincore((void *)page, 1, &resident) == 0;
 }
 
+static bool is_mapped_in_a_child(const void *addr)
+{
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (!child)
+        _exit(is_mapped(addr));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
 static void mapped__provider_sees_the_bytes_until_close(void **state)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -310,6 +323,7 @@ static void mapped__provider_sees_the_bytes_until_close(void **state)
     assert_int_equal(info.local_addr, (uintptr_t)script_last()->iov[0].iov_base);
     *(char *)(uintptr_t)info.local_addr = 'w';
     assert_int_equal(vendor_view(fixture.memory[0])[65539], 'w');
+    assert_false(is_mapped_in_a_child((void *)(uintptr_t)info.local_addr));
     assert_ok(hmreg_mr_close(mr));
     assert_false(is_mapped((void *)(uintptr_t)info.local_addr));
     script_close(&fixture);
