@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See bench.h: helpers for every part of the program.
+ * Helpers for every part of the program; see bench.h.
  */
 #include "bench/bench.h"
 

@@ -3,12 +3,13 @@
  * get + put of regions that are not cached, 10,000 of 4 KiB in address order, less the provider's
  * cost: the time of an empty provider, called directly as often in the same turn, is subtracted.
  * Four cases:
- *   opening:  the first get of all, in us: with hooks it installs them
- *   first:    a new cache; none of its memory was touched before
- *   again:    the same cache after a flush, whose time does not count
- *   evicting: a full cache, 20,000 regions in turn through a limit of 10,000: each get also evicts
- *             and deregisters the oldest. UCX's cache has no limit here (Debian 12), so the
- *             benchmark tells it which region to drop, in place of the put
+ *
+ *     opening:  the first get of all, in us: with hooks it installs them
+ *     first:    a new cache; none of its memory was touched before
+ *     again:    the same cache after a flush, whose time does not count
+ *     evicting: a full cache, 20,000 regions in turn through a limit of 10,000: each get also
+ *               evicts and deregisters the oldest. UCX's cache has no limit here (Debian 12), so
+ *               the benchmark passes the region to drop, in place of the put
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"

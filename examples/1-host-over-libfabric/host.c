@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What this example is about. */
 static int write_through(struct endpoint *endpoint, struct hmreg *lib, const char *from, char *to,
                          size_t len)
 {
@@ -24,11 +23,11 @@ static int write_through(struct endpoint *endpoint, struct hmreg *lib, const cha
     uint64_t addr, key;
     int rc;
 
-    /* A domain: where memory is registered. The fid_domain stays ours. Exact: a region is what we
-     * ask for, never a larger one from before, so that the token names the target and no more. */
+    /* A domain, in which memory is registered; the fid_domain stays ours. Exact: get() never
+     * returns a larger cached region, so the token covers the target only. */
     rc = hmreg_domain_open_ofi(lib, endpoint->domain, endpoint->info, &exact, &domain);
 
-    /* The target: peers may write it. Its token is all they need, and is sent to them as bytes. */
+    /* The target: peers may write it. They need its token, which is sent to them as bytes. */
     rc = rc ? rc : hmreg_mr_get(domain, to, len, HMREG_REMOTE_WRITE, &target);
     rc = rc ? rc : hmreg_mr_pack(target, token, &size);
 
@@ -40,7 +39,7 @@ static int write_through(struct endpoint *endpoint, struct hmreg *lib, const cha
     rc = rc ? rc : hmreg_mr_get(domain, from, len, HMREG_WRITE, &source);
     rc = rc ? rc : endpoint_write(endpoint, from, len, hmreg_mr_desc(source), addr, key);
 
-    /* What get() gave, put() takes back. The next get() of the same memory costs nanoseconds. */
+    /* Each get() needs a put(). The next get() of the same memory costs nanoseconds. */
     hmreg_mr_put(source);
     hmreg_remote_close(remote);
     hmreg_mr_put(target);

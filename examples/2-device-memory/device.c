@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Example 2: device memory. For each GPU of this machine, of any vendor: allocates memory, asks
- * what a pointer into it is, registers it, says which path it took and why no better one, has
- * the fabric write into it, and looks at what arrived. The calls are those for host memory.
+ * Example 2: device memory. For each GPU of this machine, of any vendor: allocates memory, queries
+ * a pointer into it, registers it, prints the path of the registration and why no better one was
+ * possible, writes into it over the fabric, and checks the bytes. The calls are those for host
+ * memory.
  *
  *     2-device-memory [PROVIDER]          PROVIDER of libfabric: tcp (the default), shm, ...
  */
@@ -14,7 +15,7 @@
 #include <string.h>
 
 #define BYTES 65536
-#define PLACE 4099 /* anywhere: nothing needs to be aligned */
+#define PLACE 4099 /* any offset: no alignment is needed */
 
 struct here {
     struct endpoint endpoint;
@@ -22,7 +23,7 @@ struct here {
     struct hmreg_domain *domain;
 };
 
-/* What is this pointer? */
+/* Prints what this pointer is. */
 static int describe(struct hmreg *lib, const char *pointer)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -38,7 +39,7 @@ static int describe(struct hmreg *lib, const char *pointer)
     return 0;
 }
 
-/* Which path did the registration take, and why no better one? mr NULL: it took none. */
+/* Prints the path of the registration, and why each better one was refused. mr NULL: all were. */
 static void explain(const struct hmreg_mr *mr)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -50,7 +51,8 @@ static void explain(const struct hmreg_mr *mr)
         printf("    not %s: %s\n", hmreg_path_name(why.reasons[i].path), why.reasons[i].text);
 }
 
-/* The fabric writes text into the region at an offset. The token is the same as in example 1. */
+/* Writes text into the region at an offset, through the fabric. The token is used as in example 1.
+ */
 static int write_into(struct here *here, struct hmreg_mr *mr, size_t offset, const char *text)
 {
     size_t len = strlen(text) + 1, size = 1024;
@@ -69,7 +71,7 @@ static int write_into(struct here *here, struct hmreg_mr *mr, size_t offset, con
     return rc;
 }
 
-/* Device memory is not for the CPU to read: hmreg_copy() asks the vendor's runtime. */
+/* The CPU may be unable to read device memory: hmreg_copy() uses the vendor's runtime. */
 static int use(struct here *here, char *memory)
 {
     static const char text[] = "written into device memory";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Example 3: two processes. The owner registers a buffer and sends its token; the peer opens the
- * token and writes into the buffer. What the two must tell each other goes over a socket.
+ * Example 3: two processes. The owner registers a buffer and sends its token over a socket; the
+ * peer opens the token and writes into the buffer.
  *
  *     3-token-exchange [PROVIDER]         PROVIDER of libfabric: tcp (the default), shm, ...
  */
@@ -17,7 +17,7 @@
 #define BYTES 10000
 static const char text[] = "written by another process";
 
-/* Has memory, gives the right to write it. */
+/* Registers memory and sends its token, which lets the peer write it. */
 static int own(struct side *side)
 {
     static char buffer[BYTES];
@@ -37,7 +37,7 @@ static int own(struct side *side)
     return strcmp(buffer + BYTES - sizeof(text), text) ? -EBADMSG : 0;
 }
 
-/* Has the token, and knows of the owner's memory what is in it. */
+/* Receives the token, which describes the owner's memory completely. */
 static int visit(struct side *side)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
@@ -50,7 +50,7 @@ static int visit(struct side *side)
 
     rc = rc ? rc : hmreg_remote_open(side->domain, token, size, &remote);
     rc = rc ? rc : hmreg_remote_query(remote, &info);
-    /* The last bytes of the region, wherever it is. */
+    /* The last bytes of the region. */
     rc = rc ? rc : hmreg_remote_addr(remote, info.len - sizeof(text), sizeof(text), &addr, &key);
     rc = rc ? rc : hmreg_mr_get(side->domain, text, sizeof(text), HMREG_WRITE, &source);
     rc = rc ? rc
@@ -72,7 +72,7 @@ static int run(int socket, const char *provider, int (*part)(struct side *side))
     return side_close(&side) || rc;
 }
 
-/* Neither libfabric nor a GPU's runtime survives fork(): it comes before both. */
+/* Neither libfabric nor a GPU's runtime survives fork(): fork before using them. */
 int main(int argc, char **argv)
 {
     const char *provider = argc > 1 ? argv[1] : "tcp";

@@ -23,7 +23,7 @@ struct side {
     struct hmreg_mr *mr;
 };
 
-/* A token, in a message of one size. */
+/* A token, in a message of fixed size. */
 struct letter {
     uint64_t size;
     unsigned char token[512];
@@ -84,7 +84,7 @@ static int compare(struct side *side, int seed)
     return rc ? rc : memcmp(found, expected, BYTES) ? -EBADMSG : 0;
 }
 
-/* Gives the right to its memory away, waits, and looks. */
+/* Sends the token of its memory, waits, and checks the bytes. */
 static int serve(struct side *side)
 {
     struct letter letter = {.size = sizeof(letter.token)};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Example 5: what example 4 does, over libfabric. The peer writes its device memory into the
- * owner's, and reads it back; which path that takes is the fabric's to say.
+ * owner's, and reads it back; the fabric determines the path.
  *
  *     5-gpudirect-libfabric IFACE [PROVIDER]      tcp is the default; verbs, shm, efa, ...
  */
@@ -16,7 +16,6 @@
 
 #define BYTES 100000
 
-/* Memory of a device, registered. */
 struct buffer {
     struct hmreg *lib;
     char *memory;
@@ -88,7 +87,7 @@ static int own(struct side *side)
     return rc;
 }
 
-/* The address for local operations is not always the device's: hmreg_mr_query() has it. */
+/* The address for local operations may differ from the device's: hmreg_mr_query() reports it. */
 static int transfer(struct side *side, struct buffer *buffer, const struct hmreg_remote *remote)
 {
     static char bytes[BYTES];
@@ -134,7 +133,7 @@ static int run(int socket, const char *provider, int (*part)(struct side *side))
     return side_close(&side) || rc;
 }
 
-/* Neither libfabric nor a GPU's runtime survives fork(): it comes before both. */
+/* Neither libfabric nor a GPU's runtime survives fork(): fork before using them. */
 int main(int argc, char **argv)
 {
     const char *provider = argc > 2 ? argv[2] : "tcp";

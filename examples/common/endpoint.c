@@ -13,11 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE 60 /* an operation takes microseconds where all is well */
+#define PATIENCE 60 /* seconds; a working operation takes microseconds */
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* The version asked for is the newest this libfabric has: dmabufs need 1.20. */
+/* Requests this libfabric's newest API version: dmabufs need 1.20. */
 static uint32_t version(void)
 {
     uint32_t newest = FI_VERSION(1, 20), here = fi_version();
@@ -37,7 +37,8 @@ static int find(const struct endpoint_hints *wanted, struct fi_info **out)
     hints->ep_attr->type = FI_EP_RDM;
     hints->caps = FI_RMA | wanted->caps;
     hints->tx_attr->msg_order = wanted->msg_order;
-    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE; /* done means: the bytes are at the target */
+    hints->tx_attr->op_flags =
+        FI_DELIVERY_COMPLETE; /* a completion means that the bytes are at the target */
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW | FI_MR_HMEM;
     if (wanted->old_mr_mode)
@@ -119,7 +120,7 @@ int endpoint_connect_self(struct endpoint *e)
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-/* One completion, if there is one: 1, or 0, or its error. */
+/* Reads one completion: 1, 0 if there is none, or its error. */
 static int poll_cq(struct endpoint *e)
 {
     struct fi_cq_entry done;

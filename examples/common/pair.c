@@ -17,7 +17,7 @@
 #define CONNECT_TRIES 200 /* of 50 ms: the other process may start later */
 #define FIRST_PSN     1
 
-/* What one queue pair must know of the other. */
+/* What one queue pair needs to know about the other. */
 struct card {
     uint32_t number;
     uint16_t lid;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What every program on verbs needs before it can send its first byte, and what the example is
- * not about: one reliable queue pair, connected with that of another process over TCP. Nothing of
- * this is hmreg's.
- *
- * Calls return 0 or a negative error number.
+ * The verbs code that the example needs besides hmreg: one reliable queue pair, connected with that
+ * of another process over TCP. Calls return 0 or a negative error number.
  */
 #ifndef EXAMPLES_PAIR_H
 #define EXAMPLES_PAIR_H
@@ -23,16 +20,16 @@ struct pair {
     int gid_index;
 };
 
-/* The first RDMA device with an active port; the process at host, NULL: any process that connects.
- * Connected on return. After a failure pair_close() it all the same. */
+/* Opens the first RDMA device with an active port and connects with the process at host; NULL:
+ * accepts any process. After a failure, too, the caller must call pair_close(). */
 int pair_open(const char *host, struct pair *out);
 void pair_close(struct pair *pair);
 
-/* Sends len bytes to the other process; receives as many. */
+/* Sends len bytes to the other process; receives len bytes. */
 int pair_tell(struct pair *pair, const void *bytes, size_t len);
 int pair_hear(struct pair *pair, void *bytes, size_t len);
 
-/* RDMA WRITE or READ; returns when it is done. -EIO: refused, or not answered. */
+/* RDMA WRITE or READ; returns after completion. -EIO: refused, or no answer. */
 int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, size_t len,
               uint32_t lkey, uint64_t addr, uint32_t rkey);
 

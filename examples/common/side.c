@@ -27,7 +27,7 @@ int side_open(int socket, const char *provider, uint64_t caps, const struct hmre
               struct side *out)
 {
     struct endpoint_hints hints = {.provider = provider, .caps = caps};
-    /* A token names all of its region, so get() shall return no larger one. */
+    /* A token covers its whole region, so get() must not return a larger one. */
     struct hmreg_domain_config exact = {.size = sizeof(exact), .flags = HMREG_DOMAIN_EXACT};
     int rc;
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * One of two processes on the same machine that reach each other's memory: its endpoint, library
- * and domain, and a socket for what the two must tell each other before and besides RMA. On two
- * machines the socket would be TCP, MPI or a job launcher; nothing else would change.
- *
- * Calls return 0 or a negative error number; failure_text() has the words.
+ * One of two processes on the same machine that access each other's memory: its endpoint, library
+ * and domain, and a socket for tokens and messages. On two machines the socket would be TCP, MPI or
+ * a job launcher; nothing else would change. Calls return 0 or a negative error number;
+ * failure_text() returns its text.
  */
 #ifndef EXAMPLES_SIDE_H
 #define EXAMPLES_SIDE_H
@@ -21,15 +20,15 @@ struct side {
 };
 
 /* Opens everything and connects with the process at the other end of the socket, which calls this
- * too. caps: asked for beside RMA, where the provider grants it (FI_HMEM); 0: nothing. config: the
- * library's, NULL for defaults. After a failure side_close() it all the same. */
+ * too. caps: requested besides RMA if the provider grants it (FI_HMEM); 0: nothing. config: the
+ * library's, NULL for defaults. After a failure, too, the caller must call side_close(). */
 int side_open(int socket, const char *provider, uint64_t caps, const struct hmreg_config *config,
               struct side *out);
 /* Regions and remotes must be closed. Closes the socket as well. */
 int side_close(struct side *side);
 
-/* Sends a message; receives one, of at most *size bytes, and lets the fabric work while it waits:
- * on many fabrics a peer's RMA moves only then. -EPIPE: the other process is gone. */
+/* Sends a message; receives one, of at most *size bytes, and drives the fabric's progress while it
+ * waits: on many fabrics a peer's RMA needs that. -EPIPE: the other process has ended. */
 int side_tell(struct side *side, const void *message, size_t size);
 int side_hear(struct side *side, void *message, size_t *size);
 

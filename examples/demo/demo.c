@@ -94,9 +94,9 @@ static bool run_fabric(struct table *table, bool corrupt)
     return ended_well(peer, "peer", table->provider) && well;
 }
 
-/* ---- the judgement ---------------------------------------------------------------------- */
+/* ---- judging ---------------------------------------------------------------------------- */
 
-/* What is not as it should be in a fabric's table. */
+/* Prints what is wrong in a fabric's table. */
 static int count_faults(const struct table *table)
 {
     int faults = table->count == 0;
@@ -116,7 +116,7 @@ static bool is_verified(const struct table *table, const struct row *buffer)
     return false;
 }
 
-/* Devices that no fabric reached; every fabric's table has all devices. */
+/* Reports devices that no fabric reached; every fabric's table has all devices. */
 static int count_unreached(const struct table *tables, size_t fabrics)
 {
     int unreached = 0;

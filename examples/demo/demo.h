@@ -14,12 +14,12 @@
 #define DEMO_BYTES 1000003
 
 enum verdict {
-    VERIFIED, /* every byte was where it should be, on both sides */
-    REFUSED,  /* no path to this memory on this fabric, and the reasons are known */
+    VERIFIED, /* every byte is right, on both sides */
+    REFUSED,  /* no path to this memory on this fabric, with reasons */
     FAILED,   /* anything else; text says what */
 };
 
-/* What became of a buffer on a fabric. */
+/* The result for a buffer on a fabric. */
 struct row {
     char buffer[48];
     enum hmreg_iface iface;
@@ -30,12 +30,12 @@ struct row {
     struct hmreg_reason reasons[HMREG_PATH_COUNT - 1];
     uint64_t first_ns; /* the first registration */
     uint64_t again_ns; /* a get and put of the same, 0: not measured */
-    bool cached;       /* it was remembered */
+    bool cached;       /* the second get was a hit */
     enum verdict verdict;
     char text[256];
 };
 
-/* What the owner orders the peer to do with the region whose token it sends. */
+/* The owner's request to the peer, for the region whose token it sends. */
 enum order_kind { ORDER_WRITE, ORDER_READ };
 struct order {
     enum order_kind kind;
@@ -49,15 +49,15 @@ struct answer {
     char text[256];
 };
 
-/* The byte at a place of the region, of a seed. */
+/* The byte at an offset of the region, for a seed. */
 unsigned char demo_byte(unsigned seed, uint64_t place);
 
-/* The owner's and the peer's whole life; the exit status. Rows go to the pipe. corrupt: one byte
- * of each buffer is changed before it is verified, so that the demo must fail. */
+/* Run the owner and the peer; return the exit status. Rows go to the pipe. corrupt: one byte of
+ * each buffer is changed before it is verified, so that the demo must fail. */
 int owner_run(int socket, const char *provider, int pipe, bool corrupt);
 int peer_run(int socket, const char *provider);
 
-/* Prints the rows, and below them their reasons, each once. */
+/* Prints the rows, then their reasons, each once. */
 void table_print(const char *provider, const struct row *rows, size_t count);
 
 #endif

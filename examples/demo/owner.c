@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The owner: has a buffer of every sort, registers it, sends its token, and checks every byte of
- * it after the peer wrote a few, looking at device memory through the vendor's runtime.
+ * The owner: registers a buffer of every kind, sends its token, and checks every byte after the
+ * peer wrote a few. It reads device memory through the vendor's runtime.
  */
 #include "demo.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AGAIN 1000 /* gets of a remembered region, to take the mean of */
+#define AGAIN 1000 /* gets of a cached region, for the mean */
 
 struct owner {
     struct side side;
@@ -21,7 +21,7 @@ struct owner {
     unsigned char *wanted, *found; /* DEMO_BYTES of host memory each */
 };
 
-/* One buffer on its way. */
+/* One buffer under test. */
 struct buffer {
     void *memory;
     struct hmreg_mr *mr;
@@ -36,7 +36,7 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- what it is ------------------------------------------------------------------------- */
+/* ---- the buffer ------------------------------------------------------------------------- */
 
 static void name(struct owner *owner, struct row *row)
 {
@@ -49,7 +49,7 @@ static void name(struct owner *owner, struct row *row)
     row->pci = device.pci;
 }
 
-/* The pointer alone tells all of it. */
+/* The library finds all attributes from the pointer alone. */
 static int query(struct owner *owner, struct buffer *buffer)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -81,7 +81,7 @@ static int measure_again(struct owner *owner, struct buffer *buffer)
     return 0;
 }
 
-/* Registers; a refusal of every path is an answer, not a failure. */
+/* Registers the buffer; a refusal of every path is a result, not a failure. */
 static int reg(struct owner *owner, struct buffer *buffer)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -126,7 +126,7 @@ static int order_peer(struct owner *owner, struct buffer *buffer, struct order *
     return answer.code;
 }
 
-/* All bytes of the buffer: those the peer wrote, and their neighbours. */
+/* Checks all bytes of the buffer: those that the peer wrote, and their neighbours. */
 static int verify(struct owner *owner, struct buffer *buffer, const struct order *order)
 {
     int rc = hmreg_copy(owner->side.lib, owner->found, buffer->memory, DEMO_BYTES);
@@ -147,8 +147,8 @@ static int verify(struct owner *owner, struct buffer *buffer, const struct order
     return 0;
 }
 
-/* What the owner puts everywhere, the peer reads at odd places; what the peer writes there, the
- * owner finds, and nothing else changed. */
+/* The owner fills the whole buffer, and the peer reads it at odd offsets; the peer writes there,
+ * and the owner checks those bytes and that no others changed. */
 static int exercise(struct owner *owner, struct buffer *buffer)
 {
     static const struct {
@@ -176,7 +176,7 @@ static int exercise(struct owner *owner, struct buffer *buffer)
     return rc;
 }
 
-/* ---- a buffer --------------------------------------------------------------------------- */
+/* ---- one buffer ------------------------------------------------------------------------- */
 
 static int use(struct owner *owner, struct buffer *buffer)
 {

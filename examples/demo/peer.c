@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The peer: opens tokens, writes and reads as ordered, and checks what it reads. It knows
- * nothing of the owner's memory but the token, and has no GPU's runtime.
+ * The peer: opens tokens, writes and reads as ordered, and checks what it reads. It has only the
+ * token, and no GPU's runtime.
  */
 #include "demo.h"
 

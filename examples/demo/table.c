@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The demo's table: a line a buffer, and below it the reasons, numbered, each printed once.
+ * The demo's table: one line per buffer; below it the reasons, numbered, each printed once.
  */
 #include "demo.h"
 
@@ -91,7 +91,7 @@ static void print_row(const struct row *row, struct notes *notes)
     putchar('\n');
 }
 
-/* Prints text in lines of WIDTH, those after the first indented. */
+/* Prints text in lines of WIDTH; indents all but the first. */
 static void print_wrapped(const char *text, size_t used, size_t indent)
 {
     while (*text) {

@@ -18,7 +18,6 @@ static void *open_number(const void *arg)
     return turns;
 }
 
-/* Ten more each turn, and the worker's number. */
 static void count_turns(void *state, int worker, double *values)
 {
     double *turns = state;
@@ -76,7 +75,7 @@ static void contest__turns_of_each_fresh_process_are_kept(void **state)
     series = series_find("turns", "one");
     assert_int_equal(series->count, 6);
     assert_true(series->values[2] > 19 && series->values[2] < 21);
-    assert_true(series->values[3] < 1); /* made anew */
+    assert_true(series->values[3] < 1); /* a new process */
     assert_string_equal(series->absent, "");
 }
 
@@ -152,8 +151,9 @@ static void steps__more_work__so_many_more(void **state)
 
     if (first < 0)
         test_skip("ptrace(2) is not permitted here");
-    assert_true(second - first >= 1000);             /* what was asked for */
-    assert_true(second - first <= 100 * (10 + 500)); /* and a loop, which a sanitizer may look at */
+    assert_true(second - first >= 1000); /* at least the requested instructions */
+    assert_true(second - first <=
+                100 * (10 + 500)); /* plus the loop's, which a sanitizer may instrument */
 }
 
 TEST_MAIN(TEST(contest__turns_of_each_fresh_process_are_kept),

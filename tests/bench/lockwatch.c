@@ -84,7 +84,7 @@ static void hold__released_for_a_condition__is_no_hold(void **state)
     pthread_mutex_lock(&lock);
     burn();
     pthread_cond_timedwait(&never, &lock, &past);
-    longest(&wall, &own); /* the hold before it is over */
+    longest(&wall, &own); /* the hold before the wait */
     assert_true(own >= HOLD_NS);
     pthread_mutex_unlock(&lock);
     longest(&wall, &own);

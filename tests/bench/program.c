@@ -68,7 +68,6 @@ static json_t *document(const char *name)
     return json;
 }
 
-/* A row's median lies where its series says. */
 static void assert_row(const json_t *row)
 {
     assert_non_null(words_at(row, "part"));

@@ -108,7 +108,7 @@ static void verdict__absent__not_measured_and_why(void **state)
     assert_string_equal(result.absent, "no such machine");
 }
 
-/* A worker that died half-way has values, which nobody must believe. */
+/* A worker that died half-way has values, which the report must not use. */
 static void verdict__died_after_some_turns__not_measured(void **state)
 {
     struct row row = {"part", "title", "died", "us", NULL, NULL, VALUE, 1e9};

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Refused: status 2, the argument and what is accepted on stderr, nothing on stdout. */
+/* The command refuses the argument: status 2, the argument and the accepted ones on stderr, nothing
+ * on stdout. */
 #define assert_refused(words, ...)                                                                 \
     do {                                                                                           \
         struct tool tool_ = tool_run(__VA_ARGS__);                                                 \

@@ -57,7 +57,7 @@ static void make_kernel(void)
               "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15\n");
 }
 
-/* What can be read of a bridge as root: its ACS capability. */
+/* A bridge's ACS capability, as root can read it. */
 static void make_bridge(const char *path, unsigned char control)
 {
     unsigned char config[4096] = {[ACS_AT] = 0x0d, [ACS_AT + 2] = 1, [ACS_AT + 6] = control};
@@ -123,7 +123,7 @@ static struct tool doctor(const char *option, const char *other)
     return tool;
 }
 
-/* The document, whatever the verdict; *status: the exit status. Proofs take their time. */
+/* The document, whatever the verdict; *status: the exit status. */
 static json_t *examined(const char *no_proof, int *status)
 {
     struct tool tool = doctor("--json", no_proof);
@@ -159,9 +159,9 @@ static json_t *pair_of(const json_t *document, const char *nic, const char *devi
     return NULL;
 }
 
-/* ---- all is good ------------------------------------------------------------------------ */
+/* ---- a good machine's report ------------------------------------------------------------ */
 
-/* The machine on which the test runs decides whether this process may use userfaultfd. */
+/* The test's real machine decides whether this process may use userfaultfd. */
 static bool depends_on_the_test_machine(const json_t *finding)
 {
     return !strcmp(words_at(finding, "code"), "userfaultfd-denied");
@@ -198,8 +198,8 @@ static void good__every_pair_proven_and_only_notes(void **state)
     end();
 }
 
-/* Of several ways over TCP, on several interfaces, one is proven: what an application gets that
- * asks libfabric for tcp, which is named otherwise in libfabric 1 and 2. */
+/* Of several fabrics over TCP, on several interfaces, one is proven: the one that an application
+ * gets that asks libfabric for tcp, whose name differs between libfabric 1 and 2. */
 static void tcp__the_first_offered__proven_alone(void **state)
 {
     char *providers = strdup(getenv("FI_PROVIDER"));
@@ -286,7 +286,7 @@ static void text__verdict_first_then_what_to_do_then_the_matrix(void **state)
     end();
 }
 
-/* ---- each state has its finding --------------------------------------------------------- */
+/* ---- each state and its finding --------------------------------------------------------- */
 
 static void small_window(void)
 {
@@ -421,7 +421,8 @@ static const struct {
 };
 #define STATES (sizeof(states) / sizeof(states[0]))
 
-/* Absent on the good machine, there in its state, with these words and this verdict. */
+/* The finding is absent on the good machine, and present in its state, with these words and this
+ * verdict. */
 static void each_state__is_found_and_only_then(void **state)
 {
     json_t *good, *bad, *found;
@@ -451,7 +452,7 @@ static void each_state__is_found_and_only_then(void **state)
     json_decref(good);
 }
 
-/* tcp moves what the NIC cannot: that is worse, but not broken. */
+/* tcp can move what the NIC cannot: slower, but not broken. */
 static void no_path_but_the_cpu__degraded(void **state)
 {
     char *providers = strdup(getenv("FI_PROVIDER"));
@@ -491,7 +492,7 @@ static void no_device__broken_with_each_runtimes_reason(void **state)
     end();
 }
 
-/* Closed modules are a finding where the device exports nothing: an older CUDA here. */
+/* Closed modules are a finding if the device exports nothing: an older CUDA here. */
 static void closed_modules__only_where_nothing_is_exported(void **state)
 {
     char *path = strdup(getenv("LD_LIBRARY_PATH"));
@@ -513,7 +514,7 @@ static void closed_modules__only_where_nothing_is_exported(void **state)
     end();
 }
 
-/* libcuda is a file of its version's name, as NVIDIA installs it. */
+/* A file name with libcuda's version, as NVIDIA installs it. */
 static void versions_differ__driver_mismatch(void **state)
 {
     char *path = strdup(getenv("LD_LIBRARY_PATH")), command[2048], folder[300];
@@ -540,7 +541,7 @@ static void versions_differ__driver_mismatch(void **state)
     end();
 }
 
-/* As a container's filter does it, to the call and to the device file's request. */
+/* A container's filter: refuses the call and the device file's ioctl. */
 static void run_filtered(uint32_t call, uint32_t file)
 {
     struct sock_filter filter[] = {

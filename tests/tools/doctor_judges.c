@@ -18,7 +18,7 @@ struct change {
 struct state {
     const char *code;
     struct change changes[MOST_CHANGES]; /* to the good machine */
-    const char *words;                   /* in the finding's sentence */
+    const char *words;                   /* expected in the finding's sentence */
 };
 
 #define GPU   "fabrics/1/memory/1/"
@@ -160,7 +160,7 @@ static void each_state__has_its_finding(void **state)
         assert_found(machine_of(&states[i]), states[i].code, states[i].words);
 }
 
-/* A reason of the library, for a path that is better than the one taken. */
+/* A refusal of a path that is better than the one in use. */
 static void each_reason__has_its_finding(void **state)
 {
     for (const struct finding *reason = finding_find(FIRST_REASON); reason->code; reason++) {
@@ -199,7 +199,7 @@ static void each_code__is_unique_and_whole(void **state)
     }
 }
 
-/* ---- what is not said ------------------------------------------------------------------- */
+/* ---- states without a finding ----------------------------------------------------------- */
 
 #define assert_not_found(code, ...)                                                                \
     do {                                                                                           \
@@ -214,33 +214,33 @@ static void each_code__is_unique_and_whole(void **state)
 
 static void setting_without_consequence__no_finding(void **state)
 {
-    /* A config file alone is no ground. */
+    /* A config file alone proves nothing. */
     assert_not_found("kernel-option-off", {"kernel/options/CONFIG_PCI_P2PDMA", "'n'"});
-    /* Closed modules, and the device exports all the same. */
+    /* Closed modules, and the device exports nevertheless. */
     assert_not_found("nvidia-closed-modules", {"nvidia/open_modules", "false"});
-    /* One node: nothing to move between. */
+    /* One node: no pages migrate between nodes. */
     assert_not_found("numa-balancing", {"kernel/numa_balancing", "1"}, {"kernel/numa_nodes", "1"});
-    /* A low limit that is not enforced, or that no NIC meets. */
+    /* A low limit that is not enforced, or that no NIC is subject to. */
     assert_not_found("memlock-low", {"process/memlock", "65536"}, {"process/ipc_lock", "true"});
     assert_not_found("memlock-low", {"process/memlock", "65536"}, {"fabrics", "[]"});
-    /* Huge pages that are reserved are there. */
+    /* Huge pages are available if reserved. */
     assert_not_found("huge-pages-off", {"kernel/transparent_huge_pages", "'[never]'"},
                      {"kernel/huge_pages", "8"});
-    /* A redirecting bridge above both is on no way between them. */
+    /* A redirecting bridge above both is on no path between them. */
     assert_not_found("acs-redirects", {"topology/bridges/0000:40:01.0/acs_redirect", "true"});
-    /* Nothing better than peer memory was lost by its absence where dmabuf is taken. */
+    /* Peer memory is no loss if dmabuf is in use. */
     assert_not_found("no-peer-memory",
                      {GPU "paths", "{'dmabuf': {'usable': true}, 'peermem': {'usable': false, "
                                    "'slug': 'no-peer-memory', 'text': 'none'}}"});
-    /* The CPU's fabric fails: no NIC is concerned. */
+    /* The CPU's fabric fails: this concerns no NIC. */
     assert_not_found("loopback-failed",
                      {"fabrics/0/memory/0/proof", "{'result': 'failed', 'text': 'x'}"});
-    /* Root has read all there is. */
+    /* Root was able to read everything. */
     assert_not_found("not-root", {"topology/bridges/0000:40:01.0/acs_redirect", "null"},
                      {"process/root", "true"});
 }
 
-/* The reasons foreseen stand where nothing was registered. */
+/* Without a registration the foreseen reasons are reported. */
 static void no_proof__reasons_foreseen_are_told(void **state)
 {
     json_t *facts = machine_good();
@@ -278,7 +278,7 @@ static void many_pairs__one_finding_that_counts(void **state)
 
 /* ---- pairs and verdict ------------------------------------------------------------------ */
 
-/* libfabric's way to the NIC as well as libibverbs': what the one cannot, the other can. */
+/* Both libraries offer the NIC: the pair shows the better of the two. */
 static json_t *machine_with_two_libraries(void)
 {
     json_t *facts = machine_good(), *fabrics = json_object_get(facts, "fabrics");
@@ -331,7 +331,7 @@ static void wrong_bytes_of_any_library__told(void **state)
     assert_found(facts, "loopback-wrong-bytes", "cuda memory over verbs;ofi_rxm: byte 1.");
 }
 
-/* The process that proves is this program with arguments it does not know: it ends at once. */
+/* The prover executes this program with arguments that it does not accept, so it ends at once. */
 static void prover__ends_before_it_tells_anything__the_pairs_are_untried(void **state)
 {
     json_t *facts = machine_good();

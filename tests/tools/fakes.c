@@ -130,8 +130,8 @@ static void query__one_device__only_that(void **state)
     json_decref(document);
 }
 
-/* Fails one call of a query, and tells whether it was an export's: some vendors' calls serve
- * other purposes before. */
+/* Fails one call of a query; returns whether it was an export's, since some calls of a vendor serve
+ * several operations. */
 static bool fail_call(int which)
 {
     char request[128];
@@ -157,7 +157,7 @@ static void query__export_that_fails__is_a_failure(void **state)
         assert_true(++which < 16);
 }
 
-/* Whatever NICs there are: the library's own path to each device is proven, byte by byte. */
+/* Whatever NICs there are: the proof of the library's own path to each device succeeds. */
 static void doctor__proves_the_library_on_every_device(void **state)
 {
     struct tool tool = tool_run("doctor", "--json");

@@ -35,7 +35,7 @@ static void port_state__not_utf8__question_marks(void **state)
     tree_end();
 }
 
-/* Longer than there is room for, and cut off within a character. */
+/* Longer than the room for it, so that the copy ends within a character. */
 static void device_file__with_a_long_name__in_the_facts(void **state)
 {
     char path[512] = "/dev/nvidia0";
@@ -63,7 +63,7 @@ static void finding__read_at_a_path_that_is_not_utf8__printable(void **state)
     json_decref(findings);
 }
 
-/* A tree is read below its root, and not beside it. */
+/* The functions read below the tree's root, and nothing outside it. */
 static void link__into_a_neighbour_of_the_root__not_followed(void **state)
 {
     json_t *neighbour, *inside;

@@ -52,7 +52,7 @@ static void document__loopback_registers_host_memory(void **state)
     json_decref(document);
 }
 
-/* Each library is listed; one that shows no fabric says why. */
+/* Each library is listed; one without a fabric shows why. */
 static void document__every_fabric_library_has_fabrics_or_a_reason(void **state)
 {
     static const char *const providers[] = {"loopback", "ofi", "verbs"};
@@ -67,7 +67,7 @@ static void document__every_fabric_library_has_fabrics_or_a_reason(void **state)
     json_decref(document);
 }
 
-/* A fabric is open and described, or says why it could not be; those of this machine, all. */
+/* A fabric is described, or shows why it could not be opened. */
 static void document__every_fabric_is_described_or_says_why_not(void **state)
 {
     char *providers = strdup(getenv("FI_PROVIDER"));

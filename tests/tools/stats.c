@@ -17,7 +17,7 @@
 
 static char memory[64][LEN];
 
-/* ---- processes to look at --------------------------------------------------------------- */
+/* ---- target processes ------------------------------------------------------------------- */
 
 struct target {
     pid_t pid;
@@ -57,7 +57,7 @@ static void get(unsigned index)
     hmreg_mr_put(mr);
 }
 
-/* run is called in the target, which then waits to be killed. */
+/* run() is called in the target, which then waits until the test kills it. */
 static void launch(struct target *target, void (*run)(void))
 {
     int ends[2];
@@ -146,7 +146,7 @@ static void *work_and_stay(void *arg)
     return NULL;
 }
 
-/* Four threads, which stay; then what hmreg_domain_stats() returns there. */
+/* Hits by four threads that stay alive; then what hmreg_domain_stats() returns there. */
 static void work_and_report(void)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -273,7 +273,7 @@ static void text__only_hits_and_misses__fits_80_columns(void **state)
     end(&target);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "64 of 4096");
-    assert_says(tool.out, "domain  cache"); /* columns, not a block a row */
+    assert_says(tool.out, "domain  cache"); /* columns, not one block per row */
     assert_true(longest_line(tool.out) <= 80);
     tool_free(&tool);
 }
@@ -331,7 +331,7 @@ static void threads__inside_and_outside__the_same_numbers(void **state)
     end(&target);
 }
 
-/* ---- processes that go ------------------------------------------------------------------ */
+/* ---- processes that end ----------------------------------------------------------------- */
 
 static void killed_while_it_is_read__no_crash(void **state)
 {
@@ -343,7 +343,7 @@ static void killed_while_it_is_read__no_crash(void **state)
         start(&target, work_without_end);
         killer = fork();
         if (killer == 0) {
-            usleep(i * 600); /* during another part of the read each time */
+            usleep(i * 600); /* a different part of the read each time */
             kill(target.pid, SIGKILL);
             _exit(0);
         }
@@ -424,7 +424,7 @@ static void switched_off__says_so(void **state)
     end(&target);
 }
 
-/* The library is the parent's; its child has inherited the descriptor. */
+/* The library is the parent's; the child has inherited the descriptor. */
 static void work_and_fork(void)
 {
     pid_t child;
@@ -453,7 +453,7 @@ static void child_of_fork__is_not_taken_for_its_parent(void **state)
     document = document_of(target.pid);
     assert_int_equal(number_at(host_cache(document), "misses"), 1);
     json_decref(document);
-    end(&target); /* and with it its child */
+    end(&target); /* which ends its child too */
 }
 
 /* ---- permission ------------------------------------------------------------------------- */
@@ -528,7 +528,7 @@ static void other_users_process_by_number__says_why_not(void **state)
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-/* The command in the background; its output is read line by line. */
+/* Runs the command in the background; the test reads its output by lines. */
 static pid_t start_watch(pid_t pid, FILE **out)
 {
     int ends[2];

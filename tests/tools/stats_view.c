@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg stats reads files that are not valid stats pages: of other formats, cut short, forged, with
- * random bytes; by view_read() itself, and, where the text matters, by the command, with this
- * process as the one that has the file.
+ * hmreg stats reads invalid stats pages: of other formats, truncated, forged, with random bytes;
+ * through view_read(), and, to check the text, through the command, with this process as the owner.
  */
 #include "tests/tools/tool.h"
 
@@ -75,7 +74,7 @@ static struct stats_layout page;
         assert_says(why, words);                                                                   \
     } while (0)
 
-/* ---- right ones ------------------------------------------------------------------------- */
+/* ---- valid pages ------------------------------------------------------------------------ */
 
 static void page__as_the_library_makes_it__is_seen(void **state)
 {
@@ -120,7 +119,7 @@ static void page__cache_whose_domain_has_ended__left_out(void **state)
     assert_int_equal(view.count, 0);
 }
 
-/* ---- wrong ones ------------------------------------------------------------------------- */
+/* ---- invalid pages ---------------------------------------------------------------------- */
 
 static void page__of_another_format__names_both(void **state)
 {
@@ -208,7 +207,7 @@ static uint64_t next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* Behind a valid header, since view_read() stops at any other. */
+/* The valid header makes view_read() go on to the random part. */
 static void page__of_random_bytes__seen_or_refused(void **state)
 {
     uint64_t seed = 20261120;
@@ -233,13 +232,13 @@ static void page__of_random_bytes__seen_or_refused(void **state)
     assert_in_range(good, 1, 99);
 }
 
-/* ---- while it is written ---------------------------------------------------------------- */
+/* ---- concurrent writes ------------------------------------------------------------------ */
 
 static struct stats_page live_page;
 static struct cache_stats stats;
 static atomic_bool stop;
 
-/* Threads start, hit and end; each time their hits move from their row to the block. */
+/* Threads start, hit and end; each moves its hits from its row to the block. */
 static void *start_and_end(void *arg)
 {
     while (!atomic_load(&stop)) {
@@ -279,7 +278,7 @@ static void hits__of_threads_that_start_and_end__none_twice_and_none_lost(void *
     stats_page_close(&live_page);
 }
 
-/* ---- through the command ---------------------------------------------------------------- */
+/* ---- by the command --------------------------------------------------------------------- */
 
 static struct tool command_on(const void *bytes, size_t size, int seals)
 {

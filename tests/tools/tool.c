@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See tool.h. A file takes a child's whole output before it is looked at; a terminal is read
+ * See tool.h. A file receives a child's whole output before the test reads it; a terminal is read
  * while the child writes, since it holds little.
  */
 #include "tests/tools/tool.h"
@@ -16,7 +16,7 @@
 
 #define MOST_ARGUMENTS 15
 
-/* ---- where output goes ------------------------------------------------------------------ */
+/* ---- output ----------------------------------------------------------------------------- */
 
 static int new_file(void)
 {
@@ -26,7 +26,7 @@ static int new_file(void)
     return fd;
 }
 
-/* Everything from fd, until its end; a terminal's end is EIO. */
+/* Reads fd until end of file; on a terminal that is EIO. */
 static char *read_all(int fd)
 {
     size_t used = 0, room = 1 << 16;
@@ -53,7 +53,7 @@ static char *read_file(int fd)
     return read_all(fd);
 }
 
-/* The side to write to; *reader: the other one. */
+/* Returns the end to write to; *reader: the other one. */
 static int new_terminal(unsigned columns, int *reader)
 {
     struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};

@@ -19,21 +19,21 @@ struct tool {
     char *out, *err;
 };
 
-/* Runs with these arguments into files; on a terminal of so many columns with _on(). */
+/* Runs with these arguments and output in files; _on(): output on a terminal of so many columns. */
 #define tool_run(...)             tool_run_list(0, (const char *const[]){__VA_ARGS__, NULL})
 #define tool_run_on(columns, ...) tool_run_list(columns, (const char *const[]){__VA_ARGS__, NULL})
 struct tool tool_run_list(unsigned columns, const char *const *arguments);
 void tool_free(struct tool *tool);
 
-/* What print() writes to its stdout, a terminal of so many columns (0: a file). */
+/* The output of print(), on a terminal of so many columns (0: a file). */
 char *output_of(void (*print)(void), unsigned columns);
 
-/* Runs, expects this exit status and nothing on stderr; the document is the caller's. */
+/* Runs, expects this exit status and nothing on stderr; the caller owns the document. */
 #define tool_document(status, ...)                                                                 \
     tool_document_list(status, (const char *const[]){__VA_ARGS__, NULL})
 json_t *tool_document_list(int status, const char *const *arguments);
 
-/* The longest line of a text. */
+/* The length of a text's longest line. */
 size_t longest_line(const char *text);
 
 /* Values at a path like "limits/cache/regions" or "processes/0"; a test fails where one is missing
@@ -42,7 +42,8 @@ json_t *at(const json_t *value, const char *path);
 const char *words_at(const json_t *object, const char *path);
 json_t *list_at(const json_t *object, const char *path);
 int64_t number_at(const json_t *object, const char *path);
-/* The object of an array whose key has these words; NULL, or with with() a failed test, if none. */
+/* The object of an array whose key has this value; without one, NULL, or in with() a failed test.
+ */
 json_t *find(const json_t *array, const char *key, const char *words);
 json_t *with(const json_t *array, const char *key, const char *words);
 

@@ -26,7 +26,7 @@ static void assert_distance(const char *one, const char *other, const char *expe
 static void distance__each_word(void **state)
 {
     assert_distance(GPU, GPU, "X");
-    /* Beside it below the switch; on the switch's other port; straight below the root port. */
+    /* Next to it below the switch; on the switch's other port; directly below the root port. */
     assert_distance(GPU,
                     "{'pci': '0000:05:00.1', 'root': 'pci0000:00', 'numa_node': 0, 'bridges': "
                     "['0000:00:01.0', '0000:02:00.0', '0000:03:01.0']}",
@@ -67,7 +67,7 @@ static void distance__every_word_is_in_the_legend_nearest_first(void **state)
     }
 }
 
-/* Of the NUMA node hwloc may know more, never something else. */
+/* hwloc may know a NUMA node that sysfs does not; if both know one, they agree. */
 static void assert_same_place(const char *pci, json_t *by_sysfs, json_t *by_hwloc)
 {
     const json_t *told = json_object_get(by_sysfs, "numa_node");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A simulated tree of /sys, /proc and /dev in a temporary folder, which HMREG_DOCTOR_ROOT names
- * while it is there. Paths begin with '/'; folders above them are made.
+ * A simulated tree of /sys, /proc and /dev in a temporary folder, to which HMREG_DOCTOR_ROOT is
+ * set. Paths begin with '/'; the functions create missing folders.
  */
 #ifndef TESTS_TOOLS_TREE_H
 #define TESTS_TOOLS_TREE_H
@@ -11,7 +11,7 @@
 /* A PCI device at this path below /sys/devices, e.g. "pci0000:40/0000:40:01.0": its class and
  * vendor as in sysfs ("0x030200", "0x10de"), its link in /sys/bus/pci/devices. */
 void tree_pci(const char *path, const char *class, const char *vendor);
-/* An RDMA device on that PCI device, with a port that is active and its file in /dev. */
+/* An RDMA device on that PCI device, with an active port and its file in /dev. */
 void tree_nic(const char *name, const char *pci_path);
 
 void tree_begin(void);
