@@ -22,7 +22,7 @@ static void check_refused(struct suite_fixture *fixture, refused_calls *calls)
     assert_int_equal(registrations ? registrations() : 0, before);
 }
 
-/* A case whose calls are all refused: *mr must stay as it is. */
+/* Whatever a case's calls refuse, *mr must stay as it is. */
 #define REFUSED_CASE(name)                                                                         \
     static refused_calls name##_calls;                                                             \
     CASE(name)                                                                                     \
@@ -32,7 +32,7 @@ static void check_refused(struct suite_fixture *fixture, refused_calls *calls)
     static void name##_calls(struct suite_fixture *fixture, struct hmreg_domain *domain,           \
                              struct hmreg_mr **mr)
 
-/* ---- what all calls that register refuse ------------------------------------------------ */
+/* ---- what every registering call refuses ------------------------------------------------ */
 
 /* One range, registered by any call. */
 struct reg {
@@ -92,7 +92,7 @@ static int by_get(struct reg reg, struct hmreg_mr **mr)
 }
 
 static int (*const calls[])(struct reg reg, struct hmreg_mr **mr) = {
-    by_reg, by_regv, by_regattr, by_regsgl, by_segments, by_get, /* which has no offset and flags */
+    by_reg, by_regv, by_regattr, by_regsgl, by_segments, by_get, /* get() has no offset and flags */
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 
@@ -136,7 +136,8 @@ REFUSED_CASE(reg__wrong_argument__inval)
 REFUSED_CASE(reg__each_unknown_bit__refused)
 {
     const uint64_t flags = HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY | HMREG_RMA_EVENT |
-                           HMREG_RMA_PMEM | HMREG_MR_DMABUF; /* some calls and domains know them */
+                           HMREG_RMA_PMEM |
+                           HMREG_MR_DMABUF; /* only some calls and domains accept these */
     struct reg reg = {domain, fixture->memory, 16, ALL, 0, 0};
 
     for (int bit = 0; bit < 64; bit++) {
@@ -185,7 +186,7 @@ REFUSED_CASE(reg__longer_than_max_len__msgsize)
         assert_fails(hmreg_mr_regv(domain, iov, 2, ALL, 0, 0, 0, mr, NULL), -EMSGSIZE, "longer");
 }
 
-/* What failed is as if it had not been tried. */
+/* A failed registration leaves the key free and the domain unchanged. */
 CASE(error__leaves_key_and_domain_as_they_were)
 {
     uint64_t key = suite_key(fixture, 7);
@@ -215,7 +216,7 @@ REFUSED_CASE(regv__wrong_argument__refused)
     assert_fails(hmreg_mr_regv(domain, iov, limit + 1, ALL, 0, 0, 0, mr, NULL), -EINVAL,
                  "takes 1 to");
     assert_fails(hmreg_mr_regv(domain, iov, SIZE_MAX, ALL, 0, 0, 0, mr, NULL), -EINVAL, "count");
-    /* The last of as many as there may be. */
+    /* The last segment of the maximal number. */
     iov[limit - 1].iov_len = 0;
     assert_fails(hmreg_mr_regv(domain, iov, limit, ALL, 0, 0, 0, mr, NULL), -EINVAL,
                  limit > 1 ? "]: len is 0" : "len is 0");
@@ -263,7 +264,7 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     bad.claim_iface = 1;
     bad.iface = HMREG_IFACE_COUNT;
     assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface is 4");
-    bad.iface = HMREG_IFACE_CUDA; /* its runtime was not looked for */
+    bad.iface = HMREG_IFACE_CUDA; /* the call must not look for its runtime */
     assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface cuda");
     bad.iface = HMREG_IFACE_SYSTEM;
     bad.device = 1;
@@ -273,7 +274,7 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
 
 #undef WRONG
 
-/* Tries a dmabuf by attributes and, unless there is a member of them that is wrong, by segments. */
+/* Passes a dmabuf by attributes and, unless the error is in another member of them, by segments. */
 static void dmabuf_fails(struct hmreg_domain *domain, struct hmreg_mr_dmabuf dmabuf, int code,
                          const char *words, struct hmreg_mr **mr)
 {

@@ -39,7 +39,7 @@ CASE(async__event_has_the_callers_context)
     assert_ok(hmreg_mr_reg(domain, fixture->memory, 64, HMREG_REMOTE_READ, 0,
                            suite_key(fixture, KEY), 0, &mr, &mr));
     assert_non_null(mr);
-    if (fixture->fabric->exact_errors) { /* elsewhere it may be complete already */
+    if (fixture->fabric->exact_errors) { /* elsewhere the registration may be complete already */
         assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
         assert_fails(hmreg_mr_pack(mr, raw, &size), -EAGAIN, "not complete");
     }
@@ -73,7 +73,7 @@ CASE(async__error__no_event)
     fixture->fabric->async_close(fixture, domain);
 }
 
-/* A composite has one event, and a region that is closed before has none. */
+/* A composite has one event; a region that is closed early has none. */
 CASE(async__composite__one_event)
 {
     struct hmreg_segment_info info = {.size = sizeof(info)};

@@ -80,7 +80,7 @@ CASE(attr__of_a_newer_caller__unknown_fields_must_be_zero)
     assert_works(fixture, mr);
 }
 
-/* The key of a region of segments is each piece's. */
+/* Each piece of a region of segments has the region's key. */
 CASE(auth_key__of_another__denied)
 {
     const struct hmreg_segment segments[2] = {{.u.memory = {fixture->memory + 8, 64}},
@@ -136,7 +136,7 @@ static void begin_dmabuf(struct suite_fixture *fixture, struct hmreg_mr_dmabuf *
         .fd = suite_dmabuf(fixture, DMABUF_BYTES, view), .offset = 5000, .len = 64};
 }
 
-/* Imported, or reached through a mapping, and then the region says so. */
+/* The fabric imports it or, as the region reports, reaches it by a mapping. */
 static void note_path(const struct hmreg_mr *mr)
 {
     struct hmreg_explanation explanation = {.size = sizeof(explanation)};
@@ -180,7 +180,7 @@ CASE(dmabuf__callers__its_bytes_are_reached)
     munmap(view, DMABUF_BYTES);
 }
 
-/* A mapping would go as far, and the first access behind the end would kill us. */
+/* A mapping of that length would succeed, and the first access beyond the file raise SIGBUS. */
 CASE(dmabuf__range_behind_its_end__inval)
 {
     struct hmreg_mr_dmabuf dmabuf;
@@ -199,7 +199,8 @@ CASE(dmabuf__range_behind_its_end__inval)
         suite_impossible("no path to it: EOPNOTSUPP");
     else
         assert_non_null(mr);
-    assert_true(lseek(dmabuf.fd, 0, SEEK_CUR) <= 0); /* where it was; a dmabuf does not tell */
+    assert_true(lseek(dmabuf.fd, 0, SEEK_CUR) <=
+                0); /* unchanged; a real dmabuf does not report it */
     assert_ok(hmreg_mr_close(mr));
     munmap(view, DMABUF_BYTES);
     close(dmabuf.fd);

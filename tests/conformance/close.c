@@ -16,7 +16,7 @@ CASE(close__later_access__denied)
     hmreg_remote_close(remote);
 }
 
-/* The denial of a late access leaves the target's endpoint usable for other initiators. */
+/* After a denied late access the target's endpoint still serves other initiators. */
 CASE(close__later_access__others_are_served)
 {
     struct hmreg_mr *gone = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
@@ -58,7 +58,7 @@ CASE(close__while_an_endpoint_is_bound__busy)
 
     if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
         assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
-        suite_put(fixture, remote, 0, 8, fixture->memory + 1); /* as it was */
+        suite_put(fixture, remote, 0, 8, fixture->memory + 1); /* restores the byte */
     } else {
         suite_not_applicable();
     }

@@ -14,12 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- libc that fails -------------------------------------------------------------------- */
+/* ---- libc calls that fail --------------------------------------------------------------- */
 
-static int allocations_left = -1; /* until the one that fails; -1: none fails */
-static int proc_errno;            /* of opening files of /proc; 0: it works */
+static int allocations_left = -1; /* until one fails; -1: none fails */
+static int proc_errno;            /* of opening files of /proc; 0: success */
 
-static int userfaultfd_errno, thread_errno; /* 0: they work */
+static int userfaultfd_errno, thread_errno; /* 0: success */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -89,7 +89,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     return thread_errno ? thread_errno : __real_pthread_create(thread, attr, run, arg);
 }
 
-/* ---- calls that ask what memory is ------------------------------------------------------ */
+/* ---- calls that resolve memory ---------------------------------------------------------- */
 
 static struct fixture fixture;
 static struct hmreg_remote *peer; /* to a region of plain memory */
@@ -183,7 +183,7 @@ static int (*const questions[])(void *addr, size_t len) = {
 };
 #define QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 
-/* Each call answers with this, names what words say, and leaves its output alone. */
+/* Each call fails with this code, names `words`, and leaves its output unchanged. */
 static void all_answer(void *addr, size_t len, int code, const char *words)
 {
     for (size_t i = 0; i < QUESTIONS; i++) {
@@ -247,7 +247,8 @@ static void memory__not_mapped__efault(void **state)
 
 static fd_set taken;
 
-/* The library keeps the list of mappings open: its descriptor becomes another file's. */
+/* Gives the descriptors on which the library has /proc/self/maps open to another file, as an
+ * application does that closes foreign descriptors. */
 static void take_maps_away(void)
 {
     char path[64], file[64];
@@ -267,7 +268,7 @@ static void take_maps_away(void)
     }
 }
 
-/* The library has left them alone. */
+/* The library must not have closed them. */
 static void close_taken(void)
 {
     for (int fd = 0; fd < 256; fd++)
@@ -276,7 +277,7 @@ static void close_taken(void)
     FD_ZERO(&taken);
 }
 
-/* Export has no answer for host memory, and registration need not look at what is there. */
+/* Export refuses host memory anyway, and registration does not read the mappings. */
 static void memory__maps_cannot_be_read__the_systems_error(void **state)
 {
     static const int errors[] = {EMFILE, ENFILE, EACCES, ENOENT, ENOMEM};
@@ -293,9 +294,9 @@ static void memory__maps_cannot_be_read__the_systems_error(void **state)
     close_taken();
 }
 
-/* ---- allocations that fail -------------------------------------------------------------- */
+/* ---- failing allocations ---------------------------------------------------------------- */
 
-/* Of a call's allocations all work; what undoes it is not counted. */
+/* Whether every allocation of the call itself succeeded, clean-up not counted. */
 static bool all_worked;
 
 static void stop_failing(void)
@@ -304,7 +305,7 @@ static void stop_failing(void)
     allocations_left = -1;
 }
 
-/* A domain of its own for calls that find part of what they need if another was made before. */
+/* A domain without earlier regions, for calls that reuse what an earlier call has allocated. */
 static struct hmreg_domain *fresh;
 
 static int try_reg(void)
@@ -394,7 +395,8 @@ static int try_remote(void)
     return rc;
 }
 
-static struct hmreg_mr *unpacked; /* of the fresh domain, whose first token makes it listen */
+static struct hmreg_mr
+    *unpacked; /* of the fresh domain, which begins to listen at its first token */
 
 static int try_pack(void)
 {
@@ -420,7 +422,7 @@ static int with_one_failing(int n, int (*call)(void))
     return rc;
 }
 
-/* Every allocation of a call fails in turn. */
+/* Each allocation of a call fails in turn. */
 static void every_allocation_fails(int (*call)(void))
 {
     int failures = 0, rc = -1;
@@ -465,7 +467,7 @@ static void open__userfaultfd_asked_for__the_kernels_error(void **state)
     }
     userfaultfd_errno = EPERM;
     config.monitor = HMREG_MONITOR_DEFAULT;
-    assert_ok(hmreg_open(&config, &lib)); /* goes without */
+    assert_ok(hmreg_open(&config, &lib)); /* works without it */
     assert_ok(hmreg_close(lib));
     userfaultfd_errno = 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The suite on the verbs provider as it is built, over a simulated device (fake_verbs.h) that moves
- * bytes of host memory by its regions' keys. It imports no dmabufs and has no messages or atomics.
+ * The suite on the real verbs provider, over a simulated device (fake_verbs.h) that copies host
+ * memory by its regions' keys. It imports no dmabufs and has no messages or atomics.
  */
 #include "tests/conformance/suite.h"
 #include "tests/support/fake_verbs.h"
@@ -36,7 +36,7 @@ static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool 
     return fake_verbs_rma(write, local, len, desc, addr, key) ? 0 : -EIO;
 }
 
-/* A refusal leaves an initiator as it was. */
+/* A refusal does not affect an initiator. */
 static void replace(struct suite_fixture *fixture)
 {
 }

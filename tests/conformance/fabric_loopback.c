@@ -19,7 +19,7 @@ static const struct hmreg_loopback_config others[] = {
     {.iov_limit = 1, .mr_mode = HMREG_MR_RAW},
 };
 
-static struct hmreg_loopback_config config; /* of the variant that is open */
+static struct hmreg_loopback_config config; /* of the current variant */
 
 static int open_more(struct suite_fixture *fixture, const struct hmreg_domain_config *common,
                      struct hmreg_domain **out)
@@ -53,7 +53,7 @@ static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool 
                  : hmreg_loopback_read(remote, local, len, desc, addr, key);
 }
 
-/* A refusal leaves an initiator as it was. */
+/* A refusal does not affect an initiator. */
 static void replace(struct suite_fixture *fixture)
 {
 }

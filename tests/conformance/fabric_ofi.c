@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The suite on a provider of libfabric: two reliable endpoints of two domains in this process,
- * both given time to work while one waits.
+ * The suite on a provider of libfabric: two reliable endpoints of two domains in this process;
+ * while one waits, the test drives the progress of both.
  */
 #include "tests/conformance/suite.h"
 
@@ -16,9 +16,9 @@
 #include <time.h>
 
 #define PATIENCE_MS 60000
-#define DENIAL_MS   100 /* for an answer that does not come */
+#define DENIAL_MS   100 /* after which an unanswered operation counts as denied */
 
-/* One end. */
+/* One endpoint with its objects. */
 struct side {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -69,7 +69,7 @@ static struct fi_info *find_with(uint32_t mr_mode, uint64_t caps)
     return found;
 }
 
-/* With as much as it has: counters of regions need FI_RMA_EVENT of endpoints. */
+/* Requests all that the provider has: counters of regions need FI_RMA_EVENT of endpoints. */
 static struct fi_info *find(uint32_t mr_mode)
 {
     static const uint64_t caps[] = {FI_MSG | FI_TAGGED | FI_ATOMIC | FI_RMA_EVENT,
@@ -149,7 +149,7 @@ static bool open_pair(struct suite_fixture *fixture, unsigned variant)
     pair->target.info = info;
     pair->initiator.info = fi_dupinfo(info);
     open_side(&pair->target);
-    if (pair->initiator.info->src_addr) { /* another port */
+    if (pair->initiator.info->src_addr) { /* a different port */
         fi_freeinfo(pair->initiator.info);
         pair->initiator.info = find(mr_mode);
     }
@@ -211,7 +211,7 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* 1: completed; 0: not yet; or its error. */
+/* Reads a completion: 1; 0: none yet; or its error. */
 static int poll_completion(struct pair *pair)
 {
     struct fi_cq_entry done;
@@ -225,7 +225,7 @@ static int poll_completion(struct pair *pair)
     return failed.err ? -failed.err : -FI_EOTHER;
 }
 
-/* What an initiator does. */
+/* An operation of the initiator. */
 struct operation {
     ssize_t (*post)(const struct pair *pair, const struct operation *op);
     void *local;
@@ -323,7 +323,7 @@ static int message(struct suite_fixture *fixture, bool tagged, const void *from,
     return rc ? rc : await_message(fixture);
 }
 
-/* The amount is the second word, what was there comes to the first. */
+/* The second word is the amount; the first receives the old value. */
 static ssize_t post_fetch_add(const struct pair *pair, const struct operation *op)
 {
     uint64_t *words = op->local;
@@ -340,8 +340,8 @@ static ssize_t post_add(const struct pair *pair, const struct operation *op)
                      FI_UINT64, FI_SUM, NULL);
 }
 
-/* net says that it has atomic operations, and then has none; udp reports one that fetches before
- * the answer is there, and crashes when it comes. */
+/* net reports atomic operations and lacks them; udp completes a fetching one before the result has
+ * arrived, and crashes when it arrives. */
 static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc,
                uint64_t amount, uint64_t addr, uint64_t key)
 {
@@ -356,7 +356,7 @@ static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], voi
     return rc == -FI_ENOSYS ? -EOPNOTSUPP : rc;
 }
 
-/* ---- without us ------------------------------------------------------------------------- */
+/* ---- registration without hmreg --------------------------------------------------------- */
 
 static int native(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags)
@@ -454,7 +454,7 @@ const struct suite_fabric *suite_fabric(const char *name)
         .async_event = async_event,
     };
     snprintf(self.name, sizeof(self.name), "%s", name);
-    /* What libfabric opens once and keeps comes before the first count of descriptors. */
+    /* Opens the descriptors that libfabric keeps, before the harness counts them. */
     if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info) == 0)
         fi_freeinfo(info);
     return &self;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The suite on libibverbs: two connected queue pairs of the first device here. It has one mode,
- * its own. In the guest its dmabufs are of the simulated GPU.
+ * The suite on libibverbs: two connected queue pairs of this machine's first device. It has one
+ * mode. In the guest its dmabufs are of the simulated GPU.
  */
 #include "tests/conformance/suite.h"
 #include "tests/rdma/bench.h"
@@ -53,7 +53,7 @@ static void recover(struct suite_fixture *fixture)
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-/* A desc is the struct ibv_mr; without one the key is of no region. */
+/* A desc is the struct ibv_mr; without one the operation uses a key of no region. */
 static struct ibv_sge sge_of(const void *memory, size_t len, const void *desc)
 {
     const struct ibv_mr *mr = desc;
@@ -77,7 +77,7 @@ static int rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool 
     return post(fixture, &wr, sge_of(local, len, desc));
 }
 
-/* All that verbs has fetch. */
+/* Both atomic operations of verbs fetch. */
 static int add(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc,
                uint64_t amount, uint64_t addr, uint64_t key)
 {
@@ -104,15 +104,15 @@ static int message(struct suite_fixture *fixture, bool tagged, const void *from,
     rc = post(fixture, &wr, sge_of(from, len, from_desc));
     if (rc)
         return rc;
-    do { /* of the two completions one was the sender's, or the receiver's: this is the other */
+    do { /* skip the completion of the other side */
         polled = ibv_poll_cq(bench->cq, 1, &wc);
     } while (!polled);
     return polled == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
 }
 
-/* ---- without us ------------------------------------------------------------------------- */
+/* ---- registration without hmreg --------------------------------------------------------- */
 
-/* What verbs has no word for it cannot have taken. */
+/* Only what ibv_reg_mr() has a parameter for can succeed. */
 static int native(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A loopback domain in some mr_mode, some memory, and a peer in the same process, for the programs
- * that run on loopback alone.
+ * A loopback domain in a given mr_mode, some memory, and a peer in the same process, for the
+ * programs that run on loopback alone.
  */
 #ifndef TESTS_CONFORMANCE_FIXTURE_H
 #define TESTS_CONFORMANCE_FIXTURE_H
@@ -29,7 +29,7 @@ static inline void fixture_open(struct fixture *fixture, uint32_t mr_mode)
     assert_ok(hmreg_open(NULL, &fixture->lib));
     assert_ok(hmreg_domain_open_loopback(fixture->lib, &config, NULL, &fixture->domain));
     fixture->bytes = 8 * (size_t)sysconf(_SC_PAGESIZE);
-    /* Far from other mappings, so that what is unmapped stays unmapped. */
+    /* At a distance from other mappings, so that no other maps into what a test unmaps. */
     fixture->memory = mmap((void *)0x7e9000000000, fixture->bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(fixture->memory, MAP_FAILED);
@@ -52,7 +52,7 @@ static inline struct hmreg_mr *fixture_reg(struct fixture *fixture, uint64_t key
     return mr;
 }
 
-/* A peer in this process, by the token. */
+/* Opens a peer in this process, from the token. */
 static inline struct hmreg_remote *fixture_peer_on(struct hmreg_domain *domain,
                                                    const struct hmreg_mr *mr)
 {
@@ -70,7 +70,7 @@ static inline struct hmreg_remote *fixture_peer(struct fixture *fixture, const s
     return fixture_peer_on(fixture->domain, mr);
 }
 
-/* The peer writes one byte at offset; desc NULL. */
+/* The peer writes one byte at offset, with desc NULL. */
 static inline int peer_put(struct hmreg_remote *remote, uint64_t offset, char byte)
 {
     uint64_t addr = 0, key = 0;

@@ -13,7 +13,7 @@ struct parent {
     size_t token_size;
 };
 
-/* In the child; the exit status says which line failed. */
+/* In the child; the exit status is the line that failed. */
 #define PERM(call)                                                                                 \
     do {                                                                                           \
         if ((call) != -EPERM || hmreg_last_error()->code != -EPERM ||                              \
@@ -21,7 +21,7 @@ struct parent {
             _exit(__COUNTER__ + 1);                                                                \
     } while (0)
 
-/* Outputs, which no call gets to look at. */
+/* Outputs, which no call may touch. */
 static union {
     size_t size;
     void *made;
@@ -123,7 +123,7 @@ CASE(fork__every_call_on_the_parents_objects__perm)
         run_child(&parent);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0); /* else: which PERM() */
+    assert_int_equal(WEXITSTATUS(status), 0); /* else the line of the PERM() that failed */
     hmreg_remote_close(parent.remote);
     suite_close(fixture, parent.mr);
 }

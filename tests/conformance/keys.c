@@ -93,7 +93,7 @@ CASE(key__all_in_use__enokey)
         assert_ok(hmreg_mr_close(mrs[i]));
 }
 
-/* The largest, and one more, by each call that takes a key. */
+/* The largest key, and one more, for each call that takes a key. */
 CASE(requested_key__largest__reaches_its_region)
 {
     const struct hmreg_segment segment = {.u.memory = {fixture->memory, 8}};
@@ -115,7 +115,7 @@ CASE(requested_key__largest__reaches_its_region)
     suite_close(fixture, mr);
 }
 
-/* The value that means "no key" is none. */
+/* The value that means "no key" is refused as a key. */
 CASE(requested_key__no_key_at_all__keyrejected)
 {
     struct hmreg_mr *mr = (void *)1;
@@ -135,7 +135,7 @@ CASE(key__of_a_region_without_remote_access__is_none)
     size_t size = sizeof(raw);
 
     assert_ok(reg(fixture, HMREG_REMOTE_READ, key, &remote));
-    for (int i = 0; i < 4; i++) { /* what they request is ignored, and collides with nothing */
+    for (int i = 0; i < 4; i++) { /* their requested key is ignored, and does not collide */
         assert_ok(reg(fixture, HMREG_ACCESS_LOCAL, key, &local[i]));
         assert_true(hmreg_mr_key(local[i]) == HMREG_KEY_NOTAVAIL);
         assert_fails(hmreg_mr_pack(local[i], raw, &size), -EACCES, "remote access");
@@ -181,7 +181,7 @@ CASE(key__of_no_region__denied)
     suite_close(fixture, mr);
 }
 
-/* A key opens its own region and no other of the domain. */
+/* A key opens its region and no other of the domain. */
 CASE(key__of_the_neighbour__opens_only_the_neighbour)
 {
     struct hmreg_remote *remote, *neighbour;

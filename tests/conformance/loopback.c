@@ -27,7 +27,7 @@ static struct hmreg_domain *open_keyed(struct hmreg *lib, const char *auth)
     return domain;
 }
 
-/* What becomes of a byte that this domain writes to the region. */
+/* The result of writing one byte from this domain to the region. */
 static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote = fixture_peer_on(from, mr);
@@ -37,7 +37,8 @@ static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
     return rc;
 }
 
-/* Peers of the domain's own key reach a region without one; peers of a region's key reach that. */
+/* Peers with the domain's key reach a region without a key of its own; peers with a region's key
+ * reach that region. */
 static void auth_key__same_as_the_peers__granted(void **state)
 {
     static const char *const keys[] = {"", "one", "two", "one and more"};
@@ -77,10 +78,10 @@ static void auth_key__same_as_the_peers__granted(void **state)
 static struct {
     uintptr_t start, end;
     unsigned calls;
-    char byte; /* what was at start then */
+    char byte; /* the byte when msync() began */
 } synced;
 
-/* In place of libc's, for the library as well. */
+/* Replaces libc's, in the library too. */
 int msync(void *addr, size_t len, int flags)
 {
     synced.calls++;
@@ -122,7 +123,7 @@ static void pmem__written_bytes__are_synced_before_the_write_is_done(void **stat
 
 /* ---- HMREG_MR_LOCAL and HMREG_MR_HMEM --------------------------------------------------- */
 
-/* A read of the region into local memory, with or without a region of its own. */
+/* Reads the region into local memory, with or without a region of the local side. */
 static int read_into(struct fixture *fixture, struct hmreg_remote *remote, void *local,
                      bool registered)
 {
@@ -138,7 +139,7 @@ static int read_into(struct fixture *fixture, struct hmreg_remote *remote, void 
     return rc;
 }
 
-/* Each mode names the memory that needs a region: the system's, or what a device's runtime gave. */
+/* Each mode names the kind of memory that needs a local region: the system's, or a device's. */
 static void desc__needed_for_the_memory_that_the_mode_names(void **state)
 {
     static const uint32_t modes[] = {0, HMREG_MR_LOCAL, HMREG_MR_HMEM,
@@ -178,7 +179,6 @@ static void desc__needed_for_the_memory_that_the_mode_names(void **state)
 
 /* ---- HMREG_MR_RMA_EVENT ----------------------------------------------------------------- */
 
-/* What was denied has not written. */
 static void counter__denied_writes__are_not_counted(void **state)
 {
     struct hmreg_loopback_counter *counter = NULL;
@@ -215,7 +215,7 @@ struct reader {
     atomic_int wrong;
 };
 
-/* The context of an event is the variable that its region is in by now. */
+/* The event's context is the variable that holds the region by then. */
 static void *read_events(void *closure)
 {
     struct hmreg_loopback_event event = {.size = sizeof(event)};
@@ -257,7 +257,7 @@ static void event__read_by_another_thread__region_is_in_its_variable(void **stat
 
 /* ---- HMREG_MR_MMU_NOTIFY ---------------------------------------------------------------- */
 
-/* Nearly all of it is a hole: that must not take a look at each page of it. */
+/* Nearly all of it is a hole, so that checking each page would take too long. */
 static void mmu_notify__terabytes_with_a_page_in_them__that_page_is_known(void **state)
 {
     const size_t bytes = (size_t)1 << 42;
@@ -331,8 +331,7 @@ static void remote_open__raw_token_on_a_domain_without_the_mode__exdev(void **st
 
 /* ---- refreshing ------------------------------------------------------------------------- */
 
-/* An access that is under way for as long as the test wants, since the vendor is asked about its
- * memory and does not answer. */
+/* An access that stays in progress, since the vendor holds up the call that it makes. */
 static struct {
     uint64_t addr;
     pthread_barrier_t in, out;
@@ -412,7 +411,7 @@ static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **s
 
 #define MOST_FDS 1024
 
-/* Which descriptors of those that were not open before would outlive an exec. */
+/* The descriptors that were not open before and stay open across exec. */
 static int kept_by_exec(const bool before[MOST_FDS])
 {
     int kept = 0;
@@ -431,7 +430,8 @@ static void note_open(bool open[MOST_FDS])
         open[fd] = fcntl(fd, F_GETFD) != -1;
 }
 
-/* A peer in another process, connected: its descriptors. 0: all end with an exec. */
+/* Returns the number of descriptors that a connected peer in another process would leave open
+ * across exec. */
 static int check_peer(const struct hmreg_mr *mr)
 {
     uint8_t token[4096];
@@ -457,8 +457,7 @@ static int check_peer(const struct hmreg_mr *mr)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The monitor's, the page of numbers', those of a domain that listens and of one that is connected.
- */
+/* Those of the monitor, the stats page, a domain that listens and one that is connected. */
 static void descriptors__of_all_the_library_opens__end_with_an_exec(void **state)
 {
     bool before[MOST_FDS];

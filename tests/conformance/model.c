@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See model.h. Each function is the manual's paragraph on its call.
+ * See model.h. Each function implements the manual's paragraph on its call.
  */
 #include "tests/conformance/model.h"
 
@@ -73,7 +73,7 @@ struct verdict model_reg(const struct model *model, const struct model_reg *reg)
     if (reg->flags & ~known)
         verdict_add(&verdict, -HMREG_EBADFLAGS);
     if (reg->flags & (HMREG_HMEM_HOST_ALLOC | HMREG_HMEM_DEVICE_ONLY))
-        verdict_add(&verdict, -EINVAL); /* the arena is neither */
+        verdict_add(&verdict, -EINVAL); /* the arena has neither */
     if (total_len(reg->ranges, reg->count) > model->max_len)
         verdict_add(&verdict, -EMSGSIZE);
     judge_key(model, reg, &verdict);
@@ -87,7 +87,8 @@ static bool starts_enabled(const struct model *model, uint64_t flags)
     return !(model->mr_mode & HMREG_MR_RMA_EVENT) || !(flags & HMREG_RMA_EVENT);
 }
 
-/* Pages that were not there when registered are to be refreshed, in the one mode that asks it. */
+/* In the one mode that requires it, the caller must refresh pages that were absent when registered.
+ */
 static void note_pages(const struct model *model, struct model_region *region)
 {
     for (size_t i = 0; i < region->count; i++) {
@@ -380,7 +381,7 @@ struct verdict model_rma(const struct model *model, const struct model_rma *rma)
     return verdict;
 }
 
-/* Touched pages are there; each counter of the region counts a write once. */
+/* Touched pages are resident; each counter of the region counts a write once. */
 void model_rma_done(struct model *model, const struct model_rma *rma)
 {
     const struct model_region *region = &model->regions[rma->region];

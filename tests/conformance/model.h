@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A small model of fi_mr(3) for one domain: what is registered, in which state, and what each
- * call may answer. It knows nothing of the library: property.c drives both and compares.
- *
- * A call that breaks several rules may report any of them, since the manual orders none: a
+ * A small model of fi_mr(3) for one domain: which regions are registered, in which state, and what
+ * each call may return. It does not use the library: property.c drives both and compares. A call
+ * that breaks several rules may report any of them, since the manual does not order them: a
  * prediction is the set of errors that would be right; the empty set means success.
  */
 #ifndef TESTS_CONFORMANCE_MODEL_H
@@ -19,7 +18,7 @@
 #define MODEL_RANGES            4
 #define MODEL_SLOTS_OF_COUNTERS 8 /* counters one region can have */
 
-/* Errors that a call may answer. */
+/* Errors that a call may return. */
 struct verdict {
     int codes[16];
     int count;
@@ -39,11 +38,11 @@ struct model_region {
     bool foreign; /* registered with an authorization key that the peer lacks */
     int ep;       /* -1: none */
     bool counters[MODEL_OBJECTS];
-    bool known[MODEL_PAGES]; /* pages of the arena it knows to be there */
+    bool known[MODEL_PAGES]; /* pages of the arena that the domain knows to be resident */
 };
 
 struct model {
-    uint32_t mr_mode; /* BASIC and SCALABLE already spelled out */
+    uint32_t mr_mode; /* BASIC and SCALABLE replaced by their bits */
     uint64_t max_key;
     uint32_t iov_limit;
     uint64_t max_len;
@@ -53,10 +52,10 @@ struct model {
     struct model_region regions[MODEL_REGIONS];
     bool ep_open[MODEL_OBJECTS], counter_open[MODEL_OBJECTS];
     uint64_t counts[MODEL_OBJECTS];
-    int queue[MODEL_REGIONS]; /* regions whose events were not read, oldest first */
+    int queue[MODEL_REGIONS]; /* regions with unread events, oldest first */
     int queued;
-    int mapped[MODEL_MAPPED];                /* the region whose raw key it is; -1: unused slot */
-    uint64_t mapped_secret_of[MODEL_MAPPED]; /* registrations are numbered: which one */
+    int mapped[MODEL_MAPPED];                /* the region of this raw key; -1: unused slot */
+    uint64_t mapped_secret_of[MODEL_MAPPED]; /* which registration in that slot, by number */
     uint64_t serial[MODEL_REGIONS];          /* number of the registration in a slot */
     uint64_t last_serial;
 };
@@ -69,7 +68,7 @@ struct model_reg {
     bool foreign;
 };
 
-/* An RMA call. region: whose key is used, -1: no region's. */
+/* An RMA call. region: the one whose key is used, -1: no region's. */
 struct model_rma {
     bool write;
     int region;
@@ -94,10 +93,10 @@ struct verdict model_refresh(const struct model *model, int slot, const struct m
                              uint64_t flags);
 void model_refresh_done(struct model *model, int slot, const struct model_range *part);
 struct verdict model_rma(const struct model *model, const struct model_rma *rma);
-/* Where the bytes of a granted RMA go, piece by piece: offset in the arena of its byte `at`. */
+/* Where the bytes of a granted RMA go, piece by piece: the offset in the arena of its byte `at`. */
 uint64_t model_rma_place(const struct model *model, const struct model_rma *rma, uint64_t at);
 void model_rma_done(struct model *model, const struct model_rma *rma);
-/* What hmreg_mr_key() answers. */
+/* The result of hmreg_mr_key(). */
 uint64_t model_key(const struct model *model, int slot);
 bool model_anything_open(const struct model *model);
 void model_unbind_ep(struct model *model, int ep);

@@ -46,7 +46,7 @@ CASE(local__operation_without_desc__as_the_mode_says)
     suite_close(fixture, mr);
 }
 
-/* By default a range need not be there when it is registered, only when it is used. */
+/* By default a range need not be mapped when it is registered, only when it is accessed. */
 CASE(allocated__memory_that_comes_later__as_the_mode_says)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -78,8 +78,8 @@ CASE(allocated__memory_that_comes_later__as_the_mode_says)
     }
 }
 
-/* Where pages are taken at registration they are taken for what access asks, as ibv_reg_mr() does
- * (rdma_host compares its answers); elsewhere it is the access that fails. */
+/* A fabric that pins pages at registration needs them to permit the access, as ibv_reg_mr() does
+ * (rdma_host compares its results); elsewhere the later access fails. */
 CASE(allocated__memory_without_the_right__as_the_mode_says)
 {
     static const uint64_t writes[] = {HMREG_RECV, HMREG_READ, HMREG_REMOTE_WRITE};
@@ -109,7 +109,8 @@ CASE(allocated__memory_without_the_right__as_the_mode_says)
     assert_int_equal(mprotect(part, page, PROT_READ | PROT_WRITE), 0);
 }
 
-/* An endpoint is bound once, before the region is enabled, and only where the mode has that. */
+/* A region is bound to an endpoint once, before it is enabled, and only where the mode requires it.
+ */
 static void check_binding(struct suite_fixture *fixture, struct hmreg_mr *mr)
 {
     void *ep = fixture->fabric->ep_open(fixture->domain);
@@ -122,7 +123,7 @@ static void check_binding(struct suite_fixture *fixture, struct hmreg_mr *mr)
     assert_fails(hmreg_mr_bind(mr, ep, HMREG_REMOTE_WRITE), -HMREG_EBADFLAGS, "endpoint");
     assert_ok(hmreg_mr_bind(mr, ep, 0));
     assert_fails(hmreg_mr_bind(mr, ep, 0), -EBUSY, "already");
-    fixture->fabric->ep_close(ep); /* which unbinds it */
+    fixture->fabric->ep_close(ep); /* this unbinds it */
     suite_ready(fixture, fixture->domain, mr);
     assert_fails(hmreg_mr_bind(mr, fixture->bound[0].ep, 0), -HMREG_EOPBADSTATE, "enabled");
     assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
@@ -150,7 +151,7 @@ CASE(endpoint__region_unusable_until_bound_and_enabled)
     suite_close(fixture, mr);
 }
 
-/* Binds as the mode wants it: 0 where the fabric counts. */
+/* Binds what the mode requires: 0 where the fabric counts. */
 static int bind_counter(struct suite_fixture *fixture, struct hmreg_mr *mr, void **counter)
 {
     int rc;
@@ -203,7 +204,7 @@ CASE(rma_event__counter_counts_remote_writes)
         assert_fails(hmreg_mr_close(mr), -EBUSY, "bound");
         fixture->fabric->counter_close(counter);
         suite_close(fixture, mr);
-    } else { /* libfabric's business, whose counters do not tell us when they are closed */
+    } else { /* libfabric does not report when a counter is closed */
         suite_close(fixture, mr);
         fixture->fabric->counter_close(counter);
     }
@@ -232,7 +233,7 @@ CASE(rma_event__region_unusable_until_enabled)
     suite_close(fixture, mr);
 }
 
-/* The flags belong to fabrics that can do it. */
+/* Only fabrics that support the flags accept them. */
 static void check_flag(struct suite_fixture *fixture, uint64_t flag, const char *name)
 {
     struct hmreg_remote *remote;
@@ -262,7 +263,7 @@ CASE(pmem__flag__taken_or_refused)
     check_flag(fixture, HMREG_RMA_PMEM, "FI_RMA_PMEM");
 }
 
-/* Pages 3 and 4 come after the registration, page 2 goes. */
+/* Pages 3 and 4 are mapped after the registration, page 2 is unmapped. */
 static void check_refreshing(struct suite_fixture *fixture, struct hmreg_remote *remote,
                              struct hmreg_mr *mr, size_t page)
 {
@@ -303,7 +304,7 @@ CASE(mmu_notify__page_that_came_later__denied_until_refreshed)
     suite_close(fixture, mr);
 }
 
-/* The domain says what the two old modes mean. */
+/* hmreg_domain_query() reports the bits of the two old modes. */
 CASE(old_modes__mean_their_bits)
 {
     assert_int_equal(fixture->info.mr_mode & (HMREG_MR_BASIC | HMREG_MR_SCALABLE), 0);

@@ -8,7 +8,8 @@
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* From the initiator's local bytes into the target's memory, each by a region with one right. */
+/* From the initiator's local bytes into the target's memory, each through a region with one right.
+ */
 static int send_message(struct suite_fixture *fixture, bool tagged, uint64_t from, uint64_t to)
 {
     struct hmreg_mr *source = NULL, *target = NULL;
@@ -42,7 +43,7 @@ CASE(message__rights_to_send_and_to_receive__serve_it)
     }
 }
 
-/* Where local buffers need no region, its rights are not checked. */
+/* Where local buffers need no region, local rights are not checked. */
 CASE(message__into_a_region_for_sends__denied_where_regions_are_needed)
 {
     if (!fixture->fabric->message || !suite_has(fixture, HMREG_MR_LOCAL)) {
@@ -60,7 +61,7 @@ CASE(message__into_a_region_for_sends__denied_where_regions_are_needed)
 #define START  UINT64_C(0x1122334455667788)
 #define AMOUNT 0x100
 
-/* Adds to a region with these rights, of the 8 bytes at memory + 64; local: what was fetched. */
+/* Adds, through a region with these rights, to the 8 bytes at memory + 64; local: the old value. */
 static int add(struct suite_fixture *fixture, bool fetch, uint64_t access)
 {
     struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 64, 64, access, KEY), *local = NULL;
@@ -83,7 +84,7 @@ static int add(struct suite_fixture *fixture, bool fetch, uint64_t access)
     return rc;
 }
 
-/* Adds, where the fabric has that; false: it has not, which is noted. */
+/* Adds, if the fabric has atomics; else notes that, and returns false. */
 static bool added(struct suite_fixture *fixture, bool fetch, uint64_t access)
 {
     int rc = fixture->fabric->add ? add(fixture, fetch, access) : -EOPNOTSUPP;

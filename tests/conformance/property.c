@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Random sequences of all calls on a loopback domain, beside the model of the manual (model.h):
- * every answer, key, counter and byte is compared. An episode is one domain in a random mode.
+ * every result, key, counter and byte is compared. An episode is one domain in a random mode.
  *
  *     HMREG_TEST_SEED=7 HMREG_TEST_OPS=1000000 conformance_property
  *
@@ -35,7 +35,7 @@ static struct {
     char *arena, *shadow, *outside;
 } t;
 
-/* ---- chance ----------------------------------------------------------------------------- */
+/* ---- random numbers --------------------------------------------------------------------- */
 
 /* xorshift64*: the same sequence everywhere. */
 static uint64_t chance(void)
@@ -96,7 +96,7 @@ static void drop_page(void)
     t.model.resident[page] = false;
 }
 
-/* Ranges of one region are in parts of the arena of their own, so that they share no page. */
+/* The ranges of one region lie in different parts of the arena, so that they share no page. */
 static struct model_range random_range(unsigned part, unsigned parts)
 {
     uint64_t room = MODEL_PAGES / parts * t.model.page;
@@ -173,7 +173,7 @@ static int call_regsgl(const struct model_reg *reg, const struct iovec *iov, str
                            reg->flags, mr, context);
 }
 
-/* Each of the calls that register; all of them mean the same. */
+/* Registers by any of the calls that can express it. */
 static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *context)
 {
     struct iovec iov[MODEL_RANGES + 2];
@@ -193,13 +193,13 @@ static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *con
         attr.auth_key = (const uint8_t *)"foreign";
         return hmreg_mr_regattr(t.domain, &attr, reg->flags, mr);
     }
-    /* As many segments as fit one registration: more would be a composite. */
+    /* As many segments as fit one registration: more would make a composite. */
     if (once_in(3) && reg->count && reg->count <= t.model.iov_limit)
         return call_regsgl(reg, iov, mr, context);
     if (reg->count == 1 && once_in(2))
         return hmreg_mr_reg(t.domain, iov[0].iov_base, iov[0].iov_len, reg->access, reg->offset,
                             reg->key, reg->flags, mr, context);
-    /* With HMREG_MR_DMABUF the attributes would be about another field. */
+    /* With HMREG_MR_DMABUF the attributes would be in another field. */
     if (once_in(2) && !(reg->flags & HMREG_MR_DMABUF))
         return hmreg_mr_regattr(t.domain, &attr, reg->flags, mr);
     return hmreg_mr_regv(t.domain, iov, reg->count, reg->access, reg->offset, reg->key, reg->flags,
@@ -215,7 +215,7 @@ static void check_new_key(const struct hmreg_mr *mr)
             fail_msg("seed %lu, operation %lu: two regions have key %#lx", t.seed, t.op, key);
 }
 
-/* The key that the provider chose, if the region has one: it is complete and not raw. */
+/* The key that the provider chose, if the region is complete and its key not raw. */
 static uint64_t chosen_key(const struct model_reg *reg, const struct hmreg_mr *mr)
 {
     return t.model.mr_mode & HMREG_MR_PROV_KEY ? hmreg_mr_key(mr) : reg->key;
@@ -243,7 +243,7 @@ static void op_reg(void)
     assert_true(hmreg_mr_key(mr) == model_key(&t.model, slot));
 }
 
-/* A mapped key of a closed region belongs to no region. */
+/* After the close a mapped key belongs to no region. */
 static void forget_mapped(int slot)
 {
     for (int i = 0; i < MODEL_MAPPED; i++)
@@ -408,7 +408,7 @@ static void map_key_of(int slot, int place)
     t.model.mapped[place] = slot;
 }
 
-/* A token is for regions that peers may reach, once they are complete. */
+/* A token needs a complete region with remote rights. */
 static void op_pack(void)
 {
     int slot = random_slot(true);
@@ -444,7 +444,7 @@ static void op_map(void)
 
 /* ---- RMA -------------------------------------------------------------------------------- */
 
-/* Picks whose key, and says what it is called on the wire. */
+/* Picks the region whose key is used, and determines the key's form on the wire. */
 static uint64_t pick_key(struct model_rma *rma)
 {
     bool raw = t.model.mr_mode & HMREG_MR_RAW;
@@ -488,7 +488,7 @@ static void pick_place(struct model_rma *rma)
         offset + (t.model.mr_mode & HMREG_MR_VIRT_ADDR ? region->ranges[index].offset : total);
 }
 
-/* Would the RMA's two sides share a byte? Only asked where the target grants it. */
+/* Would the RMA's two sides share a byte? Only checked if the target grants it. */
 static bool overlaps(const struct model_rma *rma)
 {
     struct verdict verdict = model_rma(&t.model, rma);
@@ -501,8 +501,7 @@ static bool overlaps(const struct model_rma *rma)
     return false;
 }
 
-/* The local side: outside the arena, or in the arena, mostly inside the region whose desc is
- * passed. */
+/* The local side: outside the arena, or in it, mostly inside the region whose desc is passed. */
 static char *pick_local(struct model_rma *rma, void **desc)
 {
     const struct model_region *region;
@@ -542,7 +541,7 @@ static void move(const struct model_rma *rma, const char *source, const char *re
     }
 }
 
-/* A local side in the arena is touched by the copy too. */
+/* The copy also touches a local side in the arena. */
 static void touch_local(const struct model_rma *rma)
 {
     for (uint64_t at = 0; at < rma->local.len; at++)
@@ -596,7 +595,7 @@ static uint32_t spelled_out(uint32_t mr_mode)
     return mr_mode == HMREG_MR_SCALABLE ? 0 : mr_mode;
 }
 
-/* Opens the peer, by the token of a region that is not in the model. */
+/* Opens the peer, by the token of a region that the model does not contain. */
 static void open_peer(void)
 {
     struct hmreg_loopback_ep *ep = NULL;
@@ -628,7 +627,7 @@ static void begin(void)
         .page = (uint64_t)sysconf(_SC_PAGESIZE),
     };
     if (t.model.mr_mode & HMREG_MR_RAW)
-        t.model.max_key = UINT64_MAX - 1; /* the raw key holds any */
+        t.model.max_key = UINT64_MAX - 1; /* the raw key can hold any */
     for (int i = 0; i < MODEL_MAPPED; i++)
         t.model.mapped[i] = -1;
     madvise(t.arena, MODEL_PAGES * t.model.page, MADV_DONTNEED);

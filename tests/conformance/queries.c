@@ -5,7 +5,7 @@
 
 #define BYTES 4096
 
-/* A region for peers, one without remote rights, and the peer's view of the first. */
+/* A region that peers may access, one without remote rights, and the peer's view of the first. */
 struct objects {
     struct suite_fixture *fixture;
     struct hmreg_mr *mr, *local;
@@ -67,7 +67,7 @@ CASE(query__returns_what_was_registered)
     close_objects(&objects);
 }
 
-/* ---- callers of other versions ---------------------------------------------------------- */
+/* ---- callers built against other versions ----------------------------------------------- */
 
 /* A query whose output has `known` bytes, of which its first version had `least`. */
 struct query {
@@ -112,8 +112,8 @@ static const struct query queries_of_all[] = {
     QUERY(ask_monitor, hmreg_monitor_info),
 };
 
-/* Too small a size is refused and nothing written; bytes beyond what the caller or the library
- * knows stay; the size stays the caller's. */
+/* The call refuses too small a size and writes nothing; it leaves bytes beyond what the caller or
+ * the library knows, and the size field, unchanged. */
 static void check_sizes(const struct objects *objects, const struct query *query)
 {
     const size_t good[] = {query->least, query->known, query->known + 64};

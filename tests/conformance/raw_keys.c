@@ -13,7 +13,7 @@ CASE(raw_attr__returns_size_base_and_key)
 
     assert_fails(hmreg_mr_raw_attr(mr, &base, NULL, &size, 0), -HMREG_ETOOSMALL, "takes");
     assert_true(size >= 8 && size <= sizeof(raw));
-    assert_int_equal(base, 1); /* outputs change on success only */
+    assert_int_equal(base, 1); /* outputs change only on success */
     assert_ok(hmreg_mr_raw_attr(mr, &base, raw, &size, 0));
     assert_true(base ==
                 (suite_has(fixture, HMREG_MR_VIRT_ADDR) ? (uintptr_t)fixture->memory + 7 : 0));
@@ -47,7 +47,7 @@ CASE(map_raw__key_works_at_the_peer_until_unmapped)
     assert_fails(hmreg_mr_unmap_key(fixture->peer, mapped), -EINVAL, "not mapped");
     if (suite_has(fixture, HMREG_MR_RAW)) {
         suite_denied(fixture, remote, true, base, mapped, 8, -EKEYREJECTED);
-        raw[size - 1] ^= 1; /* a guessed key */
+        raw[size - 1] ^= 1; /* a forged key */
         assert_ok(hmreg_mr_map_raw(fixture->peer, base, raw, size, &mapped, 0));
         suite_denied(fixture, remote, true, base, mapped, 8, -EKEYREJECTED);
         assert_ok(hmreg_mr_unmap_key(fixture->peer, mapped));

@@ -50,7 +50,7 @@ static void check_offsets(struct suite_fixture *fixture, struct hmreg_mr *mr)
     suite_put(fixture, remote, 149, 1, fixture->memory + 149);
     suite_get(fixture, remote, 90, 10, fixture->memory + 5090);
     assert_int_equal(suite_move(fixture, remote, true, 149, 2), -ERANGE);
-    if (info.segments == 2) /* each has its own addresses or key */
+    if (info.segments == 2) /* each piece has its own address or key */
         assert_fails(hmreg_remote_addr(remote, 98, 5, &addr, &key), -EXDEV,
                      "split it at offset 100");
     else
@@ -77,7 +77,7 @@ CASE(regv__ranges_form_one_region)
     check_offsets(fixture, mr);
 }
 
-/* The second covers what the first, at the same address, does not. */
+/* The second covers bytes that the first, at the same address, does not. */
 CASE(regv__ranges_that_overlap__each_is_reached_whole)
 {
     struct iovec iov[2] = {{fixture->memory + 8, 10}, {fixture->memory + 8, 100}};
@@ -97,7 +97,7 @@ CASE(regv__ranges_that_overlap__each_is_reached_whole)
     suite_close(fixture, mr);
 }
 
-/* One for all segments where the fabric takes that many ranges. */
+/* One region for all segments if the fabric takes that many ranges. */
 static void check_registrations(const struct suite_fixture *fixture, const struct hmreg_mr *mr)
 {
     bool composite = fixture->info.iov_limit < 2;
@@ -120,7 +120,7 @@ CASE(regsgl__host_segments_form_one_region)
     check_offsets(fixture, mr);
 }
 
-/* The same by attributes, which a region of segments may have all of. */
+/* The same by attributes; a region of segments supports all of them. */
 CASE(regattr__segments_form_one_region)
 {
     struct hmreg_segment segments[2] = {of_memory(fixture->memory + 5000, 100),
@@ -193,7 +193,7 @@ CASE(regsgl__unlike_segments__inval_with_the_reason)
     close(fd);
 }
 
-/* The second fails before any is registered, or, since it cannot be mapped for writing, after the
+/* The second fails before any is registered or, because it cannot be mapped for writing, after the
  * first. */
 CASE(regsgl__a_segment_fails__nothing_stays)
 {

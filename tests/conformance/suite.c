@@ -16,22 +16,22 @@ enum status { PASSED, SUPPLIED, IMPOSSIBLE, NOT_APPLICABLE, STATUSES };
 
 static const char *const names[] = {"passed", "supplied", "impossible", "n/a"};
 
-/* A line of the matrix: in how many modes the case had which status, and the first reason. */
+/* A row of the matrix: in how many modes the case had which status, and the first reason. */
 static struct row {
     const char *name;
     unsigned modes[STATUSES];
     char why[STATUSES][240];
-    bool over;        /* all variants came to an end */
-    unsigned variant; /* else the last one tried */
+    bool over;        /* all variants have run */
+    unsigned variant; /* else the last variant tried */
     uint32_t mr_mode; /* ...and its mode */
 } rows[MAX_CASES];
 static unsigned row_count;
 
-/* Of the variant that runs. */
+/* Of the current variant. */
 static enum status status;
 static char why[240];
 
-/* The gravest counts; reasons of one status are joined. */
+/* The most severe status counts; reasons of one status are joined. */
 static void note(enum status noted, const char *format, va_list args)
 {
     size_t used = noted == status ? strlen(why) : 0;
@@ -68,7 +68,8 @@ void suite_impossible(const char *format, ...)
     va_end(args);
 }
 
-/* The row's result: supplied if hmreg had to in some mode, else the best of the others. */
+/* The row's result: "supplied" if hmreg had to emulate in some mode, else the best of the others.
+ */
 static const char *verdict(const struct row *row)
 {
     static const enum status order[] = {SUPPLIED, PASSED, IMPOSSIBLE, NOT_APPLICABLE};
@@ -117,7 +118,7 @@ static unsigned char *pages(void)
 {
     unsigned char *memory =
         mmap((void *)0x7ea000000000, SUITE_BYTES, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* far from where others map into holes */
+             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* far from where the kernel places mappings */
 
     assert_ptr_not_equal(memory, MAP_FAILED);
     memset(memory, 0, SUITE_BYTES);
@@ -302,7 +303,7 @@ static unsigned char pattern(size_t index)
     return (unsigned char)(index ? seed + index * 7 : ++seed) | 1;
 }
 
-/* Some fabrics report a write before its bytes are there. */
+/* Some fabrics complete a write before its bytes have arrived. */
 void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len)
 {
     time_t until = time(NULL) + PATIENCE_SECONDS;

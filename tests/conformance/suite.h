@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The conformance suite: the same cases on every fabric, in every mr_mode it can be had in. A case
+ * The conformance suite: the same cases on every fabric, in every mr_mode that it offers. A case
  * gets a fixture: two domains of one fabric in this process, some memory behind the first, and RMA
- * from the second. A case asserts a rule of the manual; where the fabric does not follow the rule
- * by itself the case notes so, and why:
+ * from the second. A case asserts a rule of the manual; if the fabric does not follow the rule by
+ * itself the case notes so, and why:
  *
- *     passed       the fabric follows it
- *     supplied     the fabric does not, hmreg does
- *     impossible   neither can; the case asserts the error
- *     n/a          the rule does not apply to this mode
+ *     passed      the fabric follows it
+ *     supplied    the fabric does not, hmreg does
+ *     impossible  neither can; the case asserts the error
+ *     n/a         the rule does not apply to this mode
  *
- * suite.sh puts the notes of all programs together as a matrix.
+ * suite.sh combines the notes of all programs in a matrix.
  */
 #ifndef TESTS_CONFORMANCE_SUITE_H
 #define TESTS_CONFORMANCE_SUITE_H
@@ -27,7 +27,7 @@
 
 #define SUITE_BYTES     32768
 #define SUITE_OBJECTS   8
-#define SUITE_NO_NATIVE 1 /* the fabric cannot be asked this without hmreg */
+#define SUITE_NO_NATIVE 1 /* this request cannot be made without hmreg */
 
 struct suite_fabric;
 
@@ -37,10 +37,10 @@ struct suite_fixture {
     struct hmreg_domain *domain, *peer; /* the target's and the initiator's */
     uint32_t asked_mode;                /* the mr_mode that domain was opened with */
     struct hmreg_domain_info info;      /* of domain */
-    unsigned char *memory;              /* SUITE_BYTES, zero, whole pages, all there */
-    unsigned char *local;               /* the same of the initiator */
+    unsigned char *memory;              /* SUITE_BYTES, zero, whole pages, all resident */
+    unsigned char *local;               /* the same for the initiator */
     bool expects_denial;                /* the next RMA must fail: wait only briefly */
-    void *own;                          /* the fabric's */
+    void *own;                          /* private to the fabric */
     struct {
         struct hmreg_mr *mr; /* NULL: free */
         void *ep;
@@ -49,57 +49,57 @@ struct suite_fixture {
 
 struct suite_fabric {
     char name[32];
-    bool exact_errors;    /* a denial is immediate and has the error of the manual */
-    bool reports_denials; /* a denied initiator gets an error */
+    bool exact_errors;    /* a denial is immediate, with the manual's error */
+    bool reports_denials; /* a denied initiator receives an error */
     unsigned variants;    /* ways to open its domains: modes, limits */
     /* Opens both domains and sets asked_mode; false: the fabric lacks this variant. */
     bool (*open)(struct suite_fixture *fixture, unsigned variant);
-    /* Opens another domain beside the target's, on the same of the fabric's. */
+    /* Opens another domain next to the target's, on the same native domain. */
     int (*open_more)(struct suite_fixture *fixture, const struct hmreg_domain_config *config,
                      struct hmreg_domain **out);
-    uint32_t domain_flags; /* flags of a domain's config that are this provider's own */
-    /* Registrations that the fabric was asked for so far; NULL: unknown. */
+    uint32_t domain_flags; /* flags of a domain's config that only this provider has */
+    /* Number of registrations in the fabric so far; NULL: unknown. */
     unsigned (*registrations)(void);
     void (*close)(struct suite_fixture *fixture);
     /* RMA by the initiator. */
     int (*rma)(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write, void *local,
                size_t len, void *desc, uint64_t addr, uint64_t key);
-    /* Adds amount to the 8 bytes at addr; fetch: what they were is the first of words, which desc
-     * is of. -EOPNOTSUPP, or NULL: there are no such operations. */
+    /* Adds amount to the 8 bytes at addr; fetch: stores their old value in the first of words, to
+     * which desc belongs. -EOPNOTSUPP, or NULL: there are no such operations. */
     int (*add)(struct suite_fixture *fixture, bool fetch, uint64_t words[2], void *desc,
                uint64_t amount, uint64_t addr, uint64_t key);
     /* A message from the initiator's memory to the target's. -EOPNOTSUPP, or NULL: there are none
      * of this kind. */
     int (*message)(struct suite_fixture *fixture, bool tagged, const void *from, void *from_desc,
                    void *to, void *to_desc, size_t len);
-    /* Makes the connection to the target usable again after a denial; NULL: it is. */
+    /* Makes the connection to the target usable again after a denial; NULL: it stays usable. */
     void (*recover)(struct suite_fixture *fixture);
-    /* Another initiator in place of ours, the target as it is; NULL: a refusal ends the target's
-     * side as well. */
+    /* Replaces the initiator and keeps the target; NULL: a refusal ends the target's side too. */
     void (*replace)(struct suite_fixture *fixture);
     /* Drives the progress of a target that needs it; NULL: none does. */
     void (*progress)(struct suite_fixture *fixture);
-    /* What the fabric answers when it is asked without us; SUITE_NO_NATIVE; NULL: always that. */
+    /* Registers without hmreg and returns the fabric's result, or SUITE_NO_NATIVE; NULL: always
+     * that. */
     int (*native)(struct suite_fixture *fixture, const void *addr, size_t len, uint64_t access,
                   uint64_t offset, uint64_t key, uint64_t flags);
-    /* An endpoint, a counter of the target's; NULL: there are none. */
+    /* An endpoint, a counter of the target's domain; NULL: there are none. */
     void *(*ep_open)(struct hmreg_domain *domain);
     void (*ep_close)(void *ep);
     void *(*counter_open)(struct suite_fixture *fixture);
     uint64_t (*counter_read)(void *counter);
     void (*counter_close)(void *counter);
-    /* A domain beside the target's, on the same of the fabric's, whose registrations complete in
-     * a queue; false, or NULL: the fabric has none. */
+    /* Opens a domain next to the target's, on the same native domain, whose registrations complete
+     * in a queue; false, or NULL: the fabric has none. */
     bool (*async_open)(struct suite_fixture *fixture, struct hmreg_domain **out);
     void (*async_close)(struct suite_fixture *fixture, struct hmreg_domain *domain);
-    /* Is there an event, and whose? */
+    /* Reads an event, if there is one, and its context. */
     bool (*async_event)(struct suite_fixture *fixture, void **context);
-    /* A dmabuf of so many bytes that the fabric imports, -1: there is none; NULL: any file will
-     * do. */
+    /* A dmabuf of so many bytes that the fabric imports, -1: there is none; NULL: any file works.
+     */
     int (*dmabuf)(size_t bytes);
 };
 
-/* The fabric this program runs on; defined by its harness. name: argv[1]. */
+/* The fabric under test; defined by its harness. name: argv[1]. */
 const struct suite_fabric *suite_fabric(const char *name);
 
 /* ---- cases ------------------------------------------------------------------------------ */
@@ -131,34 +131,34 @@ extern const struct suite_cases arguments_cases, attributes_cases, keys_cases, r
     access_cases, operations_cases, modes_cases, segments_cases, queries_cases, close_cases,
     async_cases, forks_cases;
 
-/* Notes another result than "passed"; the case goes on. */
+/* Notes another result than "passed"; the case continues. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void suite_impossible(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The rule does not apply to this mode. */
 void suite_not_applicable(void);
 
-/* Notes "supplied" if the fabric itself would have taken what we refused. */
+/* Notes "supplied" if the fabric itself would have accepted what hmreg refused. */
 void suite_refused(struct suite_fixture *fixture, const char *what, const void *addr, size_t len,
                    uint64_t access, uint64_t offset, uint64_t key, uint64_t flags);
 
-/* ---- what cases do ---------------------------------------------------------------------- */
+/* ---- helpers of cases ------------------------------------------------------------------- */
 
 bool suite_has(const struct suite_fixture *fixture, uint32_t mode);
 /* The key to request: 0 where the provider chooses. */
 uint64_t suite_key(const struct suite_fixture *fixture, uint64_t key);
 
-/* hmreg_mr_reg(), then all that the mode asks before the region can be used. */
+/* hmreg_mr_reg(), then whatever the mode requires before the region can be used. */
 struct hmreg_mr *suite_reg(struct suite_fixture *fixture, void *addr, size_t len, uint64_t access,
                            uint64_t key);
 void suite_ready(struct suite_fixture *fixture, struct hmreg_domain *domain, struct hmreg_mr *mr);
 /* Closes the endpoint that suite_ready() bound, and the region. */
 void suite_close(struct suite_fixture *fixture, struct hmreg_mr *mr);
 
-/* A descriptor of so many bytes for a region, and a view of them, to be unmapped; fabric imports
- * it or, where it imports none, reaches it by a mapping. */
+/* A descriptor of so many bytes for a region, and a view of them, which the caller unmaps. The
+ * fabric imports it or, if it imports none, reaches it by a mapping. */
 int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **view);
 
-/* The region as the initiator sees it. */
+/* Opens the region at the initiator. */
 struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr);
 
 /* RMA between fixture->local and the region; local bytes are registered for it. */
@@ -167,17 +167,17 @@ int suite_rma(struct suite_fixture *fixture, struct hmreg_remote *remote, bool w
 /* The same by offset. */
 int suite_move(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
                uint64_t offset, size_t len);
-/* A pattern travels there, and nothing else changes: at is where the offset lies in memory. */
+/* Writes a pattern and checks that nothing else changes: at is the offset's place in memory. */
 void suite_put(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
                size_t len, const unsigned char *at);
 void suite_get(struct suite_fixture *fixture, struct hmreg_remote *remote, uint64_t offset,
                size_t len, const unsigned char *at);
-/* Gives the fabric time until these bytes are at the target. */
+/* Drives progress until these bytes are at the target. */
 void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len);
-/* The access fails, with code where the fabric has exact errors, and no byte moves. */
+/* The access fails, with code if the fabric has exact errors, and moves no byte. */
 void suite_denied(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
                   uint64_t addr, uint64_t key, size_t len, int code);
-/* Checks the result rc of an initiator's operation that was denied. */
+/* Checks the result rc of an initiator's operation that the target denied. */
 void suite_check_report(struct suite_fixture *fixture, int rc, int code);
 /* The same at offset 0 of the remote. */
 void suite_denied_at(struct suite_fixture *fixture, struct hmreg_remote *remote, bool write,
