@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See beside.h. What gets answer does not matter to the comparison: many are of memory that is not
- * there. That the cache is at work is known by its hits.
+ * See beside.h. The comparison ignores the results of gets: many are of unmapped memory. The number
+ * of hits shows that the cache is in use.
  */
 #include "tests/differential/beside.h"
 
@@ -20,10 +20,10 @@
 #define HOLDS   16
 #define DOMAINS 2
 
-static const struct plan *plan; /* NULL: the run without */
+static const struct plan *plan; /* NULL: the run without the library */
 static struct trace *trace;
 static struct hmreg *lib;
-static struct hmreg_domain *domains[DOMAINS]; /* NULL: not of this plan */
+static struct hmreg_domain *domains[DOMAINS]; /* NULL: not used by this plan */
 static struct hmreg_mr *held[HOLDS];
 static timer_t timer;
 
@@ -100,7 +100,7 @@ static void flush(void)
         must(!domains[i] || hmreg_domain_flush(domains[i]) == 0, "hmreg_domain_flush()");
 }
 
-/* What was moved may stay watched until the next region ends: there is one more. */
+/* Memory that was moved may stay watched until the next region ends, so end one more. */
 static void forget_all(void)
 {
     static char other[1 << 16];
@@ -148,7 +148,7 @@ static uint64_t draw_access(const struct step *step)
     return step->form & 32 ? HMREG_ACCESS_ALL : HMREG_REMOTE_READ;
 }
 
-/* In an area mostly; now and then elsewhere, all of it or a page's worth. */
+/* Mostly in an area; sometimes elsewhere, all of it or one page. */
 static void *draw_range(const struct step *step, size_t *len)
 {
     char *at = space_start(step);
@@ -175,7 +175,7 @@ static void get_one(const struct step *step)
 
     hmreg_mr_put(*hold);
     *hold = at ? get(step->r >> 20, at, len, draw_access(step)) : NULL;
-    if (step->form >> 6 != 3) { /* others are held */
+    if (step->form >> 6 != 3) { /* other regions are held */
         hmreg_mr_put(*hold);
         *hold = NULL;
     }
@@ -253,7 +253,7 @@ void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled)
     }
 }
 
-/* The parent's objects are not the child's; a library of its own is. */
+/* The child must not use the parent's objects, but may open a library. */
 void beside_in_child(const struct step *step)
 {
     struct hmreg_mr *mr;

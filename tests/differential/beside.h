@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The library beside the program. Without beside_open() every call here does nothing: that is the
- * run which the other one is compared with.
+ * The library beside the program. Without beside_open() every call here does nothing: the other run
+ * is compared with that one.
  */
 #ifndef TESTS_DIFFERENTIAL_BESIDE_H
 #define TESTS_DIFFERENTIAL_BESIDE_H
@@ -16,11 +16,11 @@ void beside_close(void);
 
 /* One of the library's own steps. */
 void beside_step(const struct step *step);
-/* The program is about to change memory: it tells, if it is that kind of program. */
+/* The program is about to change memory; invalidates it if the plan has the application report. */
 void beside_tell(const struct step *step);
 /* A get and a put of memory that the program has at this moment. */
 void beside_use(void *addr, size_t len);
-/* A signal arrives in the middle of gets and puts; returns when *handled is set. */
+/* Sends a signal in the middle of gets and puts; returns when *handled is set. */
 void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled);
 /* A forked child tries the library. */
 void beside_in_child(const struct step *step);

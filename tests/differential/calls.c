@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Memory calls on the program's areas, in all their forms, wrong ones included. What the kernel
- * placed elsewhere is looked at and unmapped again.
+ * Memory calls on the program's areas, in all their forms, invalid ones included. What the kernel
+ * places elsewhere is checked and unmapped again.
  */
 #include "tests/differential/acts.h"
 
@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What Debian 12's headers lack. */
+/* Missing from Debian 12's headers. */
 #define ADVICE_DONTNEED_LOCKED 24
 #define ADVICE_COLLAPSE        25
 #define ADVICE_GUARD_INSTALL   102
@@ -63,7 +63,7 @@ static const struct map_form {
     {RW, 0, NOTHING},
 };
 
-/* Mostly over whatever is there; where nothing is; where the kernel finds the place good. */
+/* Mostly over existing mappings; over nothing; or where the kernel chooses. */
 static int draw_place(const struct step *step)
 {
     switch (step->r >> 8 & 7) {
@@ -82,7 +82,7 @@ static void *map(const struct step *step, const struct map_form *form)
     static const int none = -1;
     int fd = form->backing == THE_FILE ? space.file : none;
     off_t offset = form->backing == THE_FILE ? (off_t)(step->r % SPACE_FILE * space.page) : 0;
-    size_t len = step->r >> 12 & 63 ? space_len(step) : 0; /* now and then EINVAL */
+    size_t len = step->r >> 12 & 63 ? space_len(step) : 0; /* sometimes EINVAL */
     char *at = space_start(step) + (step->r >> 18 & 63 ? 0 : 8);
     int flags = space.locks ? form->flags : form->flags & ~MAP_LOCKED;
 
@@ -125,7 +125,7 @@ static size_t draw_new_length(const struct step *step, size_t before)
     case 2:
         return before;
     case 3:
-        return before / 2 / space.page * space.page; /* may be none */
+        return before / 2 / space.page * space.page; /* may be no pages */
     case 4:
         return before * 2;
     default:
@@ -133,7 +133,7 @@ static size_t draw_new_length(const struct step *step, size_t before)
     }
 }
 
-/* A move of several mappings by one call is refused where one of them has a userfaultfd. */
+/* The kernel refuses to move several mappings by one call if one of them has a userfaultfd. */
 static struct step narrow(const struct step *step)
 {
     struct step range = *step;
@@ -143,8 +143,8 @@ static struct step narrow(const struct step *step)
     return range;
 }
 
-/* Linux 6.18 unlocks the whole mapping that a part is moved out of so: neighbours that have merged
- * with it, too. */
+/* Linux 6.18 then unlocks the whole mapping that a part is moved out of, neighbours merged with it
+ * included. */
 static bool leaves_mapped(void)
 {
     return !space.watched || !space.locks;
@@ -187,7 +187,7 @@ void act_remap(const struct step *step, struct outcome *out)
     struct step range = narrow(step);
 
     move(&range, out);
-    if (out->rc) /* what was at the new place may be gone all the same */
+    if (out->rc) /* the mappings at the new place may be gone even after a failure */
         space_set_apart(step->area, step->to, 2 * range.pages);
 }
 
@@ -246,7 +246,7 @@ static long process_madvise_self(const struct step *step, int advice)
     return rc;
 }
 
-/* The kernel gives up for a moment where pages are about to be used in another way. */
+/* The kernel fails for a moment while pages are changing their use. */
 static int collapse(char *at, size_t len)
 {
     int rc = -1;
@@ -260,9 +260,9 @@ static int collapse(char *at, size_t len)
     return rc;
 }
 
-/* Pages of MADV_FREE keep their bytes or lose them, as the kernel likes, until they are written. So
- * it is with MADV_PAGEOUT and MAP_DROPPABLE, which therefore are not here. False: some cannot be.
- */
+/* The kernel chooses whether pages keep their bytes after MADV_FREE, until they are written, so
+ * they are written at once. MADV_PAGEOUT and MAP_DROPPABLE, which behave so too, are left out.
+ * False: a page cannot be written. */
 static bool write_all(const struct step *step)
 {
     bool written = true;
@@ -284,10 +284,10 @@ void act_advise(const struct step *step, struct outcome *out)
     char *at = space_start(step);
     size_t len = space_len(step);
 
-    /* Linux 6.18 never comes back from this where a userfaultfd has protected pages. */
+    /* Linux 6.18 never returns from this if a userfaultfd has protected pages. */
     if (advice == ADVICE_GUARD_INSTALL && step->area == AREA_OWN)
         advice = ADVICE_GUARD_REMOVE;
-    /* Missing pages of what has a userfaultfd are not filled in. */
+    /* The kernel does not fill in missing pages of memory with a userfaultfd. */
     if (advice == ADVICE_COLLAPSE && space.watched && !write_all(step))
         advice = MADV_HUGEPAGE;
     if (advice == ADVICE_COLLAPSE)

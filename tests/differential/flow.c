@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Acts at which control goes another way: in a child, on another thread, in a handler, on the main
+ * Acts in another flow of control: in a child, on another thread, in a handler, on the main
  * thread's stack.
  */
 #include "tests/differential/acts.h"
@@ -19,7 +19,7 @@
 
 /* ---- a child ---------------------------------------------------------------------------- */
 
-/* Says what it sees of its parent's memory, and goes on alone. */
+/* The child checks its parent's memory, then changes its own copy. */
 static void live(const struct step *step, struct outcome *out)
 {
     uint64_t before = space_digest(space_at(AREA_SMALL, 0), SPACE_SMALL, 1);
@@ -46,7 +46,7 @@ void act_fork(const struct step *step, struct outcome *out)
 
 /* ---- stacks ----------------------------------------------------------------------------- */
 
-/* What the thread is told of its stack. */
+/* The limits that libc reports for the thread's stack. */
 static void note_stack(struct outcome *out)
 {
     pthread_attr_t attr;
@@ -127,7 +127,7 @@ static void on_signal(int number)
     done = 1;
 }
 
-/* A signal that the program's thread blocks stays pending: no other thread takes it. */
+/* A signal that the program's thread blocks stays pending: every other thread blocks it too. */
 static void signal_blocked(struct outcome *out)
 {
     sigset_t set, before, pending;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The program cannot tell: random sequences of memory calls are run twice, once with gets and puts
- * of the library beside them and once without it. Results, error numbers, contents, huge pages, the
- * kernel's flags of each page must be the same, and mappings at most MORE_MAPPINGS more. Each run
- * is a process of its own, forked from one parent.
- *
+ * The library does not change what the program sees: random sequences of memory calls run twice,
+ * once with gets and puts of the library beside them and once without the library. Results, error
+ * numbers, contents, huge pages and the kernel's flags of each page must be the same, and there may
+ * be at most MORE_MAPPINGS more mappings. Each run is a process of its own, forked from one parent.
  * A difference names its seed and episode, and the fewest steps found that still differ in the same
  * act:
  *
  *     HMREG_TEST_SEED=7 HMREG_TEST_EPISODE=3 HMREG_TEST_STEPS=17,30-32 differential_memory memhooks
  *
- * plays those again. HMREG_TEST_OPS: so many of the program's steps in each case.
- * HMREG_TEST_WITHOUT: names of acts that are left out.
+ * replays those. HMREG_TEST_OPS: the number of the program's steps in each case.
+ * HMREG_TEST_WITHOUT: names of acts to leave out.
  *
  * Huge pages come from memory that the whole machine shares, and the kernel makes some of its own
- * accord: a difference in pages counts only if it is there again when the episode is played again.
+ * accord: a difference in pages counts only if it recurs when the episode is replayed.
  */
 #include "tests/differential/space.h"
 #include "tests/differential/trace.h"
@@ -36,17 +35,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STEPS 1000000 /* of the program's, in each case */
-#define HANGS 60      /* seconds for an episode */
-#define AGAIN 3       /* times that a difference in pages has to be there, or a signal is tried */
+#define STEPS 1000000 /* of the program, in each case */
+#define HANGS 60      /* timeout of an episode, seconds */
+#define AGAIN 3       /* repetitions to confirm a difference in pages, or after a signal */
 
-/* AddressSanitizer's malloc has some for each size of block. */
+/* AddressSanitizer's malloc maps memory for each size class. */
 #if TEST_ASAN
 #define PART          20 /* of the usual number of steps */
 #define MORE_MAPPINGS 100
 #else
 #define PART          1
-#define MORE_MAPPINGS (16 + 2) /* glibc's arena of the reaper, once a fabric frees there */
+#define MORE_MAPPINGS (16 + 2) /* glibc's arena for the reaper, once a fabric frees there */
 #endif
 
 /* Of the two runs. */
@@ -63,7 +62,7 @@ static struct finding {
 
 /* ---- a run ------------------------------------------------------------------------------ */
 
-/* In the child a crash is a crash: cmocka's handlers are for the test. */
+/* cmocka's handlers must not catch the child's crashes. */
 static pid_t start_child(void)
 {
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -79,7 +78,7 @@ static pid_t start_child(void)
     return child;
 }
 
-/* The status of the process that played. */
+/* The status of the process that ran. */
 static int play_in_child(int which, unsigned seconds)
 {
     struct trace *trace = traces[which];
@@ -93,7 +92,7 @@ static int play_in_child(int which, unsigned seconds)
     if (child == 0) {
         alarm(seconds);
         play(&plan, which == WITH, trace);
-        exit(0); /* with what a sanitizer has to say */
+        exit(0); /* runs a sanitizer's exit checks */
     }
     waitpid(child, &status, 0);
     return status;
@@ -115,7 +114,7 @@ static bool is_same(const struct step *step, const struct outcome *with,
     return memcmp(with, without, sizeof(*with)) == 0;
 }
 
-static long more_mappings, more_for_kernel; /* the most that were seen */
+static long more_mappings, more_for_kernel; /* the maxima seen */
 
 static void note_most(long *most, uint64_t with, uint64_t without)
 {
@@ -167,7 +166,7 @@ static void describe_death(int which, int status)
              *wrong ? ": " : "", wrong);
 }
 
-/* Plays the plan both ways. Leaves the first difference in finding. */
+/* Plays the plan both ways. Stores the first difference in finding. */
 static bool differs_in(unsigned seconds)
 {
     int status = play_in_child(WITHOUT, seconds);
@@ -185,7 +184,7 @@ static bool differs_in(unsigned seconds)
     return status != 0;
 }
 
-/* What depends on the machine's memory as a whole, too. */
+/* Outcomes that also depend on the machine's memory as a whole. */
 static bool is_of_pages(unsigned index)
 {
     const struct step *step = &plan.steps[index];
@@ -209,7 +208,7 @@ static bool differs(void)
 
 static unsigned found_act;
 
-/* When a signal comes is not the seed's: it is tried more often. */
+/* The seed does not determine when a signal arrives, so such an episode is repeated more often. */
 static bool still_differs(void)
 {
     for (int times = found_act == ACT_SIGNAL ? AGAIN : 1; times > 0; times--)
@@ -267,8 +266,8 @@ static void report(uint64_t steps)
 
 /* ---- cases ------------------------------------------------------------------------------ */
 
-/* By what a get chooses, where nothing is asked for: the default is compared as memhooks, which it
- * is nearly everywhere. */
+/* The monitor that a default get chooses: nearly always memhooks, so the default is compared with
+ * that. */
 static bool is_kinds(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -349,7 +348,7 @@ static uint64_t play_all(const struct plan_kind *kind, uint64_t steps)
 
 static void run(const struct plan_kind *kind)
 {
-    /* The default is one of the others, which have all their steps. */
+    /* The default is one of the other monitors, which run all their steps. */
     uint64_t steps = STEPS / PART / (kind->monitor == HMREG_MONITOR_DEFAULT ? 10 : 1), played;
     const struct trace *with;
 
@@ -411,7 +410,7 @@ static void disabled__beside_gets_and_puts__the_program_cannot_tell(void **state
     run(&kind);
 }
 
-/* The same addresses whenever a seed is played, where the process may ask for that. */
+/* Disables address randomization, if permitted, so that a seed always yields the same addresses. */
 static void fix_addresses(char **argv)
 {
     int now = personality(0xffffffff);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the program has besides its areas: SysV segments, a memfd, a userfaultfd, the heap's end,
- * blocks of malloc, mappings that the kernel places. Where malloc and the kernel place things is
- * not compared, what is in them is.
+ * The program's objects besides its areas: SysV segments, a memfd, a userfaultfd, the heap's end,
+ * blocks of malloc, mappings that the kernel places. Their contents are compared, their addresses
+ * are not.
  */
 #include "tests/differential/acts.h"
 
@@ -94,7 +94,8 @@ static void watch_own(const struct step *step, struct outcome *out)
     note(out, ioctl(space.own, UFFDIO_REGISTER, &range));
     out->value = out->rc ? 0 : range.ioctls;
     if (!out->rc)
-        beside_use(space_start(step), space_len(step)); /* cannot be watched by two */
+        beside_use(space_start(step),
+                   space_len(step)); /* the kernel permits one userfaultfd per page */
 }
 
 static void copy_own(const struct step *step, struct outcome *out)
@@ -145,7 +146,7 @@ static struct {
     size_t pages;
 } end;
 
-/* malloc has room enough that it leaves the heap's end to the program. */
+/* Room in malloc's free lists, so that malloc does not move the heap's end. */
 static void open_brk(void)
 {
     void *made[64], *before = sbrk(0);
@@ -199,7 +200,7 @@ struct block {
 
 static struct block heap[HEAP_BLOCKS];
 
-/* The two largest are more than the pad has: mappings of their own. */
+/* The two largest exceed the pad: they get mappings of their own. */
 static size_t draw_size(uint32_t r)
 {
     static const size_t sizes[] = {24, 200, 1000, 2000, 5000, 20000, 9 << 20, 18 << 20};
@@ -208,7 +209,7 @@ static size_t draw_size(uint32_t r)
     return size + (r >> 3) % size;
 }
 
-/* Of a word at the beginning, and at each power of two. */
+/* Digests a word at the beginning, and at each power of two. */
 static uint64_t digest(const struct block *block, size_t len)
 {
     uint64_t hash = 1, word;
@@ -261,7 +262,7 @@ void act_heap(const struct step *step, struct outcome *out)
     if (block->start)
         out->more = digest(block, block->len);
     if (step->form % 64 == 63) {
-        malloc_trim(SIZE_MAX / 2); /* within the heap: its end is the program's */
+        malloc_trim(SIZE_MAX / 2); /* inside the heap: its end belongs to the program */
     } else if (!block->start) {
         make(block, step, out);
     } else if (step->form % 2) {
@@ -272,7 +273,7 @@ void act_heap(const struct step *step, struct outcome *out)
     }
 }
 
-/* ---- where the kernel likes ------------------------------------------------------------- */
+/* ---- where the kernel chooses ----------------------------------------------------------- */
 
 static struct block blocks[BLOCKS];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the program can see of itself: how many mappings it has, what the kernel says about those of
- * its areas, its signals and limits. Mappings that only a monitor's watch keeps apart count, but
- * are one in the layout; what is watched by a userfaultfd shows in the layout when nothing is
+ * What the program can observe of itself: its number of mappings, the kernel's data about those of
+ * its areas, its signals and limits. Mappings that only a monitor's watch separates are counted,
+ * but are one in the layout; the layout shows which memory a userfaultfd watches when nothing is
  * cached.
  */
 #include "tests/differential/acts.h"
@@ -55,16 +55,16 @@ struct part {
     uint64_t offset; /* of a file, less the address; 0 */
     char rights[8];
     char flags[128];
-    uint64_t rss, huge; /* KiB; "Locked" depends on others that share pages */
+    uint64_t rss, huge; /* KiB; "Locked" depends on other processes that share pages */
 };
 
 struct layout {
-    bool everywhere; /* not in the areas only; then parts are counted, and nothing else */
-    bool watches;    /* userfaultfds show */
+    bool everywhere; /* also outside the areas; then parts are only counted */
+    bool watches;    /* shows userfaultfds */
     size_t used;     /* of observe_detail */
     struct part last;
     struct outcome *out;
-    bool watched; /* by somebody else than the program */
+    bool watched; /* by a userfaultfd that is not the program's */
 };
 
 static unsigned area_of(const struct part *part)
@@ -72,7 +72,7 @@ static unsigned area_of(const struct part *part)
     return (unsigned)(space_offset((void *)(uintptr_t)part->start) / SPACE_SPACING);
 }
 
-/* The outcome's digest, and the words that explain it. */
+/* Adds to the outcome's digest, and to the text that explains it. */
 static void end_part(struct layout *layout)
 {
     struct part *part = &layout->last;
@@ -100,7 +100,7 @@ static void end_part(struct layout *layout)
     *part = (struct part){0};
 }
 
-/* Neighbours that are alike are one. */
+/* Merges neighbours with the same properties. */
 static void add_part(struct layout *layout, const struct part *part)
 {
     struct part *last = &layout->last;
@@ -116,8 +116,8 @@ static void add_part(struct layout *layout, const struct part *part)
     last->huge += part->huge;
 }
 
-/* Two letters each: um, uw, ui are of userfaultfds; sd, ac, gu are the kernel's own accounts of a
- * mapping as a whole, however it came to be one. Large mappings may stay watched, as
+/* Flags of two letters: um, uw, ui are of userfaultfds; sd, ac, gu are kernel accounting of a
+ * mapping as a whole, which depends on its history. Large mappings may stay watched, as
  * docs/monitors.md says. */
 static void add_flags(const struct layout *layout, struct part *part, const char *line)
 {
@@ -168,7 +168,7 @@ static struct part begin_part(const char *line)
     part.end = strtoull(rest + 1, &rest, 16);
     memcpy(part.rights, rest + 1, 4);
     offset = strtoull(rest + 6, &rest, 16);
-    strtoull(rest + 7, &rest, 10); /* behind the device */
+    strtoull(rest + 7, &rest, 10); /* after the device number */
     inode = strtoull(rest, NULL, 10);
     part.offset = inode ? offset - part.start : 0;
     return part;
@@ -202,7 +202,7 @@ static void read_layout(struct layout *layout)
     end_part(layout);
 }
 
-/* Whether some other area than the program's own is watched. */
+/* Returns whether an area other than the program's own is watched. */
 static bool note_layout(bool watches, struct outcome *out)
 {
     struct layout layout = {.watches = watches, .out = out};
@@ -212,8 +212,8 @@ static bool note_layout(bool watches, struct outcome *out)
     return layout.watched;
 }
 
-/* Where a userfaultfd watches, the kernel keeps apart what the program maps beside that, and keeps
- * it so: such neighbours count as one. The second word is the kernel's count. */
+/* The kernel keeps new mappings next to watched memory separate: such neighbours count as one. The
+ * second word is the kernel's count. */
 void act_mappings(const struct step *step, struct outcome *out)
 {
     struct layout layout = {.everywhere = true, .out = out};
@@ -227,7 +227,7 @@ void act_mappings(const struct step *step, struct outcome *out)
         out->value = out->more;
 }
 
-/* What the library no longer needs it may let go a moment later. */
+/* The library may take a moment to unwatch what it no longer needs. */
 static void note_watches(struct outcome *out)
 {
     static const struct timespec moment = {.tv_nsec = 10000000};
@@ -285,7 +285,7 @@ static void note_limits(struct outcome *out)
     }
 }
 
-/* Of the main thread; and no child is left that the program did not make. */
+/* Of the main thread; and checks that there is no child that the program did not fork. */
 void act_process(const struct step *step, struct outcome *out)
 {
     static const int questions[] = {PR_GET_DUMPABLE, PR_GET_TIMERSLACK, PR_GET_NO_NEW_PRIVS,

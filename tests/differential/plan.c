@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See plan.h. Gets are drawn near the program's next call: of its range, a part of it, or more, so
- * that most calls change memory that is registered, in one of the ways that ranges can overlap.
+ * See plan.h. Gets are drawn near the program's next call: its range, a part of it, or more, so
+ * that most calls change registered memory, in each of the ways that ranges can overlap.
  */
 #include "tests/differential/plan.h"
 
@@ -13,7 +13,7 @@
 
 static const struct {
     const char *name;
-    unsigned weight; /* in ten thousand of the program's acts */
+    unsigned weight; /* per ten thousand of the program's acts */
 } acts[ACT_COUNT] = {
     [ACT_MAP] = {"map", 1600},
     [ACT_UNMAP] = {"unmap", 1000},
@@ -66,7 +66,7 @@ bool plan_is_programs(const struct step *step)
 
 /* ---- drawing ---------------------------------------------------------------------------- */
 
-/* What is left of ten thousand are writes. */
+/* The rest of the ten thousand are writes. */
 static enum act draw_act(uint64_t *random)
 {
     unsigned at = below(random, 10000);
@@ -102,7 +102,7 @@ static unsigned draw_length(uint64_t *random)
     }
 }
 
-/* Neighbours of which one has a userfaultfd stay two mappings, and huge pages lie in one. */
+/* Neighbours, one of which has a userfaultfd, stay two mappings, and huge pages need one. */
 static void draw_huge_range(const struct plan_kind *kind, struct step *step, uint64_t *random)
 {
     if (below(random, 4) || kind->watched) {
@@ -141,7 +141,7 @@ static struct step draw_step(const struct plan_kind *kind, uint64_t *random)
     return step;
 }
 
-/* Of a range: all, its first page, one inside, or more than it. */
+/* Of a range: all, its first page, one inside, or a larger range. */
 static void near_range(struct step *step, const struct step *next, uint64_t *random)
 {
     *step = (struct step){.area = next->area, .page = next->page, .pages = next->pages};
@@ -161,7 +161,7 @@ static void near_range(struct step *step, const struct step *next, uint64_t *ran
     }
 }
 
-/* Near the next call; or of a range that is asked for again and again. */
+/* Near the next call; or a range that other gets also use. */
 static void draw_get_range(struct step *step, const struct step *next, struct step *usual,
                            uint64_t *random)
 {
@@ -231,7 +231,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
 
     *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
     plan->fabrics = (enum plan_fabrics)(1 + episode % PLAN_BOTH);
-    for (int n = 0; n < 8; n++) /* away from seeds that are alike */
+    for (int n = 0; n < 8; n++) /* separates similar seeds */
         (void)draw(&random);
     for (i = 0; i < USUAL; i++)
         draw_range(kind, &usual[i], &random);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What an episode of the differential test does: a sequence of memory calls of the program, and of
- * gets and puts of the library beside them, drawn from a seed and the episode's number. The
- * program's part is the same with and without the library. Every step has a meaning whatever came
- * before it, so any subset of the steps is an episode, too: a finding is shortened by that.
+ * An episode of the differential test: a sequence of memory calls of the program, and of gets and
+ * puts of the library beside them, drawn from a seed and the episode's number. The program's part
+ * is the same with and without the library. Every step is valid after any other steps, so any
+ * subset of the steps is an episode, too; that is how a finding is shortened.
  */
 #ifndef TESTS_DIFFERENTIAL_PLAN_H
 #define TESTS_DIFFERENTIAL_PLAN_H
@@ -19,7 +19,7 @@
 enum area {
     AREA_SMALL, /* pages, in all kinds of mappings */
     AREA_HUGE,  /* huge pages, and single pages inside them */
-    AREA_OWN,   /* pages that the program's own userfaultfd is used on */
+    AREA_OWN,   /* pages with the program's own userfaultfd */
     AREA_COUNT,
 };
 
@@ -42,13 +42,13 @@ enum act {
     ACT_BLOCK, /* mappings at addresses that the kernel chooses */
     ACT_FORK,
     ACT_THREAD,
-    ACT_STACK,    /* the main thread's */
+    ACT_STACK,    /* the main thread's stack */
     ACT_SIGNAL,   /* a handler changes memory, in the middle of gets and puts */
     ACT_MAPPINGS, /* counts those of the process */
     ACT_LAYOUT,   /* compares the mappings of the areas: rights, flags, pages, huge pages */
     ACT_PROCESS,  /* signal mask, handlers, limits, affinity, ... */
-    ACT_UNUSED,   /* the layout while nothing is cached: flushed, or closed and opened again */
-    ACT_GET,      /* from here on the library's acts */
+    ACT_UNUSED,   /* the layout while nothing is cached: after a flush, or between close and open */
+    ACT_GET,      /* from here on acts of the library */
     ACT_PUT,
     ACT_FLUSH,
     ACT_LIMITS,
@@ -57,24 +57,24 @@ enum act {
 
 struct step {
     uint8_t act;
-    uint8_t inner; /* the act of a handler, a thread, a child */
+    uint8_t inner; /* the act inside a handler, a thread, a child */
     uint8_t area;
     uint8_t form;
     uint16_t page, pages; /* the range, in pages of the area */
-    uint16_t to;          /* a page of the area that it moves to */
+    uint16_t to;          /* the page of the area to move to */
     uint32_t r;
 };
 
-/* Domains that the library has: bits. */
+/* The domains of the library, as bits. */
 enum plan_fabrics { PLAN_PINNING = 1, PLAN_LOOPBACK = 2, PLAN_BOTH = 3 };
 
-/* What a test case's episodes have in common. */
+/* Common to a test case's episodes. */
 struct plan_kind {
     const char *name;
     enum hmreg_monitor monitor;
     bool caches;  /* host memory is expected to be cached */
-    bool watched; /* by userfaultfd: not asked for is what the kernel refuses there, and gets
-                     leave the area of the program's own userfaultfd alone */
+    bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there, and gets
+                     leave out the area of the program's own userfaultfd */
     bool tells;   /* the program calls hmreg_invalidate() */
 };
 
@@ -84,7 +84,7 @@ struct plan {
     enum plan_fabrics fabrics;
     unsigned count;
     struct step steps[PLAN_STEPS];
-    bool keep[PLAN_STEPS]; /* the others are left out */
+    bool keep[PLAN_STEPS]; /* false: left out */
 };
 
 /* without: names of acts that are left out, "layout,own"; NULL: none. */

@@ -17,7 +17,7 @@ static act_function *const functions[ACT_GET] = {
     [ACT_LAYOUT] = act_layout,   [ACT_PROCESS] = act_process,   [ACT_UNUSED] = act_unused,
 };
 
-/* Acts that may set their range apart from its neighbours. */
+/* Acts that may split their range from its neighbours. */
 static bool sets_apart(unsigned act)
 {
     return act == ACT_PROTECT || act == ACT_ADVISE || act == ACT_LOCK || act == ACT_SHM ||

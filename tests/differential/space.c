@@ -18,9 +18,9 @@
 
 struct space space = {.file = -1, .own = -1};
 
-/* ---- where ------------------------------------------------------------------------------ */
+/* ---- placement -------------------------------------------------------------------------- */
 
-/* Below where the kernel begins to look, above a sanitizer's shadow; or in 39 bits. */
+/* Below where the kernel begins to search, above a sanitizer's shadow; or in 39 bits. */
 static char *const places[] = {(char *)0x200000000000, (char *)0x2000000000};
 
 static unsigned long number_in(const char *file)
@@ -90,7 +90,7 @@ uint64_t space_offset(const void *addr)
     return offset < (AREA_COUNT + 1) * SPACE_SPACING ? offset : UINT64_MAX;
 }
 
-/* Neighbours in one mapping have the same. */
+/* Neighbours in one mapping have the same value. */
 static uint64_t marks[AREA_COUNT][SPACE_PAGES];
 static uint64_t calls;
 
@@ -171,7 +171,7 @@ uint64_t space_digest(const char *start, size_t pages, size_t step)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* With SIGBUS for whoever touches a missing or protected page: no thread has to serve faults. */
+/* With SIGBUS for an access to a missing or protected page: no thread has to serve faults. */
 static int open_userfaultfd(void)
 {
     struct uffdio_api api = {.api = UFFD_API,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the program saw: an outcome of each step, in memory that the test's parent shares, so that
- * it is there whatever becomes of the process.
+ * The program's results: an outcome for each step, in memory shared with the test's parent, so that
+ * they survive the process.
  */
 #ifndef TESTS_DIFFERENTIAL_TRACE_H
 #define TESTS_DIFFERENTIAL_TRACE_H
@@ -18,14 +18,14 @@ struct outcome {
 };
 
 struct trace {
-    atomic_uint step; /* the one that is played; PLAN_STEPS: all were */
+    atomic_uint step; /* the current one; PLAN_STEPS: all were played */
     unsigned long gets, hits, failed_gets;
-    char wrong[768];      /* what the library did against its own rules; "" */
+    char wrong[768];      /* a violation of the library's own rules; "" */
     char detail[1 << 16]; /* the last layout in words */
     struct outcome outcomes[PLAN_STEPS];
 };
 
-/* Plays a plan, with the library beside it or without. */
+/* Plays a plan, with the library or without. */
 void play(const struct plan *plan, bool with, struct trace *trace);
 
 #endif
