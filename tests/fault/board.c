@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A library that cannot show its counters, or not all of them: it works, counts, and says so.
+ * A library that cannot publish its counters, or not all of them, works, counts, and reports that.
  */
 #include "tests/fault/faults.h"
 #include "tests/support/test.h"
@@ -19,7 +19,7 @@ static char memory[4096];
 
 static const struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
 
-/* How many caches are shown, of a library in which one miss was counted. */
+/* The number of caches published by a library in which one miss was counted. */
 static uint64_t shown_in(struct hmreg *lib)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -36,7 +36,7 @@ static uint64_t shown_in(struct hmreg *lib)
     return stats.shown;
 }
 
-/* Opens with the nth call failing. NULL: none did. */
+/* Opens with the nth call failing. NULL: fewer calls were made. */
 static const char *open_with(unsigned nth, struct hmreg **lib)
 {
     const char *fired;
@@ -83,7 +83,7 @@ static void page__no_descriptor_left__works_and_is_not_shown(void **state)
     struct hmreg *lib;
     int fd = dup(STDERR_FILENO);
 
-    close(fd); /* the next that would be given */
+    close(fd); /* the next free descriptor */
     vendors_reset();
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
@@ -111,7 +111,7 @@ static void page__longer_than_files_may_be__works_and_is_not_shown(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-/* A process that locks all its memory and may lock little. 77: it may lock as much as it likes. */
+/* A process that locks all its memory and may lock little. 77: it has no such limit. */
 static int locked(void)
 {
     struct rlimit little = {1 << 16, 1 << 16};

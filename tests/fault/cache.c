@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cache when what it needs fails: the fabric, a vendor, memory, descriptors, the kernel's
- * permission. Nothing is lost, nothing is tried that cannot help, and the reason comes up whole.
+ * The cache when a resource fails: the fabric, a vendor, memory, descriptors, the kernel's
+ * permission. Nothing is lost, the cache retries only errors that a retry can cure, and the caller
+ * receives the original error.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -108,7 +109,7 @@ static void reg__no_room__the_least_recently_used_makes_room(void **state)
     assert_int_equal(fixture_key(&fixture, memory[5], LEN), 6); /* the fifth registration failed */
     assert_int_equal(fixture_stats(&fixture).evictions, 1);
     assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 8); /* it was the one */
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 8); /* the oldest was evicted */
     assert_string_equal(hmreg_last_error()->text, "range: len is 0; it must be at least 1");
     fixture_close(&fixture);
 }
@@ -157,7 +158,7 @@ static void reg__no_space__evicts_too(void **state)
     fixture_close(&fixture);
 }
 
-/* Cached regions hold keys, and a fabric with keys of one byte has few. */
+/* Cached regions use keys, and a fabric with keys of one byte has few. */
 static void reg__no_key_left__evicts_too(void **state)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
@@ -211,7 +212,7 @@ void *__real_calloc(size_t count, size_t size);
 int __wrap_mprotect(void *addr, size_t len, int prot);
 int __real_mprotect(void *addr, size_t len, int prot);
 
-/* By which shelves get their memory. */
+/* Stable arrays get their memory by mprotect(). */
 int __wrap_mprotect(void *addr, size_t len, int prot)
 {
     if (callocs_left == 0) {
@@ -232,7 +233,7 @@ void *__wrap_calloc(size_t count, size_t size)
     return __real_calloc(count, size);
 }
 
-/* The clock list's. */
+/* The clock list uses malloc(). */
 void *__wrap_malloc(size_t size);
 void *__real_malloc(size_t size);
 
@@ -260,13 +261,13 @@ static void calloc__each_fails_in_turn__enomem_and_nothing_lost(void **state)
         failures += rc != 0;
         assert_int_equal(atomic_load(&counter.regions), !rc);
     } while (rc);
-    assert_true(failures >= 1); /* for the order of use */
+    assert_true(failures >= 1); /* for the clock list */
     assert_int_equal(fixture_stats(&fixture).regions, 1);
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), fixture_key(&fixture, memory[0], LEN));
     fixture_close(&fixture);
 }
 
-/* What a thread remembers takes memory, too; without it everything works, by the long way. */
+/* Without memory for its thread cache a thread takes the slow path. */
 static void calloc__fails_for_what_threads_remember__hits_all_the_same(void **state)
 {
     struct fixture fixture;
@@ -275,7 +276,7 @@ static void calloc__fails_for_what_threads_remember__hits_all_the_same(void **st
     open_fixture(&fixture, NULL);
     fixture_key(&fixture, memory[0], LEN);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    for (unsigned i = 1; i < 64; i++) /* to the end of what there is room for */
+    for (unsigned i = 1; i < 64; i++) /* fills the reserved memory */
         fixture_key(&fixture, memory[i], LEN);
     fixture_key(&fixture, memory[0], LEN);
     key = fixture_key(&fixture, memory[0] + 64, 64);
@@ -325,7 +326,7 @@ static void calloc__fails_in_open__enomem(void **state)
 
 /* ---- the kernel ------------------------------------------------------------------------- */
 
-/* In a child, since there is no way back. 0, or the step that went wrong. */
+/* In a child, since a filter cannot be removed. 0, or the step that failed. */
 static int without_userfaultfd(int errnum)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
@@ -342,7 +343,7 @@ static int without_userfaultfd(int errnum)
         hmreg_last_error()->vendor_code != errnum)
         return 2;
     config.monitor = HMREG_MONITOR_DEFAULT;
-    hmreg_copy(NULL, NULL, NULL, 0); /* an error of before, to be left alone */
+    hmreg_copy(NULL, NULL, NULL, 0); /* an earlier error, which must not be reported */
     if (hmreg_open(&config, &fixture.lib) || hmreg_last_error()->code != -EINVAL)
         return 3;
     fixture.domain = counter_open(fixture.lib, NULL);
@@ -390,7 +391,7 @@ static void open__no_descriptor_left__emfile_and_nothing_lost(void **state)
     int failures = 0, rc = 0;
 
     vendors_reset();
-    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* skips where there is none */
+    fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, NULL); /* skips without userfaultfd */
     fixture_close(&fixture);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (few = before; !lib; failures++) {
@@ -404,11 +405,11 @@ static void open__no_descriptor_left__emfile_and_nothing_lost(void **state)
         if (rc)
             assert_int_equal(rc, -EMFILE);
     }
-    assert_int_equal(failures, 2); /* userfaultfd, then it opens */
+    assert_int_equal(failures, 2); /* userfaultfd, then its open */
     assert_ok(hmreg_close(lib));
 }
 
-/* Another user of userfaultfd in the process has the memory already. */
+/* Another userfaultfd of the process watches the memory already. */
 static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
 {
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
@@ -426,7 +427,7 @@ static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
     assert_int_equal(fixture_key(&fixture, mapped, LEN), 2);
     assert_int_equal(fixture_stats(&fixture).uncached, 2);
     fixture_close(&fixture);
-    assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0); /* we have not undone it */
+    assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0); /* it is still registered */
     munmap(mapped, fixture_page());
     close(fd);
 }
@@ -445,7 +446,7 @@ static void resolve__fails__the_error_comes_up_and_nothing_is_registered(void **
     fixture_close(&fixture);
 }
 
-/* The identity after registering cannot be had: there is no saying what was registered. */
+/* The identity after registering is not available: it is unknown what was registered. */
 static void identity__fails_after_registering__never_cached(void **state)
 {
     struct hmreg_mr *mr;

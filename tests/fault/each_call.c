@@ -18,11 +18,11 @@
 static char memory[BYTES];
 static char *device; /* of cuda's */
 static char *other;  /* of ze's */
-static char *pieces; /* of rocr's: two segments, a page each, that no one descriptor names */
+static char *pieces; /* of rocr's: two segments, a page each, which no single descriptor covers */
 
-/* ---- ways ------------------------------------------------------------------------------- */
+/* ---- calls under test ------------------------------------------------------------------- */
 
-/* What a way has open; closed from the end whether it came there or not. */
+/* The open objects of a sequence of calls; closed in reverse order, wherever it failed. */
 struct way {
     struct hmreg *lib;
     struct hmreg_domain *domain;
@@ -37,7 +37,7 @@ struct way {
     bool has_mapped;
 };
 
-/* Everything closes, whatever happened before; a failure here would be a leak. */
+/* Everything must close, whatever failed before; a failure here would be a leak. */
 static int close_way(struct way *way)
 {
     int rc = 0;
@@ -72,7 +72,7 @@ static int reg(struct way *way, int index, void *addr, size_t len)
                         &way->mr[index], NULL);
 }
 
-/* From a region to its bytes, as a peer comes. */
+/* From a region to its bytes, as a peer. */
 static int reach(struct way *way, const struct hmreg_mr *mr)
 {
     uint64_t addr = 0, key = 0;
@@ -195,7 +195,7 @@ static int allocating_way(struct way *way)
 
 /* ---- each call fails -------------------------------------------------------------------- */
 
-/* -EOPNOTSUPP: every path to device memory was refused, for want of what failed. */
+/* -EOPNOTSUPP: every path to device memory was refused, because a resource was missing. */
 static bool is_want(int rc)
 {
     return rc == -ENOMEM || rc == -EMFILE || rc == -EAGAIN || rc == -EADDRINUSE || rc == -ENOSYS ||
@@ -212,7 +212,7 @@ static struct scales weigh(void)
     return (struct scales){faults_blocks(), faults_mappings(), test_count_fds()};
 }
 
-/* One run; the call that failed in it, NULL if there are fewer than nth. */
+/* One run; returns the name of the failed call, NULL if there are fewer than nth. */
 static const char *run(int (*go)(struct way *way), unsigned nth)
 {
     int first = hmreg_open(NULL, NULL); /* a thread's first failure allocates its last error */
@@ -223,7 +223,7 @@ static const char *run(int (*go)(struct way *way), unsigned nth)
     char text[256];
 
     assert_int_equal(first, -EINVAL);
-    faults_hook_libc(); /* where userfaultfd fails, they are the default */
+    faults_hook_libc(); /* if userfaultfd fails, the default is hooks */
     before = weigh();
     faults_arm(nth);
     rc = go(&way);
@@ -279,7 +279,7 @@ static void each_call_fails(int (*go)(struct way *way))
     device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, BYTES);
     other = vendor_memory(HMREG_IFACE_ZE, 1, HMREG_MEM_DEVICE, BYTES);
     pieces = make_pieces();
-    assert_ok(go(&first)); /* makes what is made once a process */
+    assert_ok(go(&first)); /* allocates what is allocated once per process */
     assert_int_equal(close_way(&first), 0);
     do {
         nth++;
@@ -306,7 +306,7 @@ static void each_call_fails__many_ranges(void **state)
     each_call_fails(many_ranges_way);
 }
 
-/* The thread's last refusal has its memory from the first one on. */
+/* Makes the thread allocate the memory of its last refusal. */
 static void refuse_once(void)
 {
     struct way way = {.lib = NULL};
@@ -340,7 +340,7 @@ static void each_call_fails__allocation(void **state)
     each_call_fails(allocating_way);
 }
 
-/* ---- over the wire ---------------------------------------------------------------------- */
+/* ---- with a remote target --------------------------------------------------------------- */
 
 static struct target target;
 

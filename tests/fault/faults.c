@@ -116,7 +116,7 @@ WRAP(void, free, void *block)
     __real_free(block);
 }
 
-/* Its nodes are libc's own, which no wrapping reaches. */
+/* libc allocates the nodes itself, past the wrappers. */
 WRAP(void *, tsearch, const void *key, void **root, int (*compare)(const void *, const void *))
 {
     return fails("tsearch", ENOMEM) ? NULL : __real_tsearch(key, root, compare);
@@ -143,7 +143,7 @@ WRAP(int, mprotect, void *at, size_t len, int protection)
     return fails("mprotect", ENOMEM) ? -1 : __real_mprotect(at, len, protection);
 }
 
-/* To what the memory of a process that forks becomes. */
+/* For MADV_WIPEONFORK and the like. */
 WRAP(int, madvise, void *at, size_t len, int advice)
 {
     return fails("madvise", EINVAL) ? -1 : __real_madvise(at, len, advice);
@@ -229,7 +229,7 @@ int __wrap_open(const char *path, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* None of the library's has more than three. */
+/* The library uses at most three. */
 long __wrap_syscall(long number, ...)
 {
     va_list args;

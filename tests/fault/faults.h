@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every call that can fail for want of something, made to fail in turn. An executable linked with
- * the options of FAULTS in CMakeLists.txt sends its own and the library's (hmreg_internal's) calls
- * of the C library through here.
+ * Makes every call that can fail for lack of a resource fail in turn. In an executable linked with
+ * the options of FAULTS in CMakeLists.txt its own and the library's (hmreg_internal's) calls of the
+ * C library come here.
  */
 #ifndef TESTS_FAULT_FAULTS_H
 #define TESTS_FAULT_FAULTS_H
@@ -13,10 +13,10 @@ void faults_arm(unsigned nth);
 /* The call that failed: "calloc"; NULL: none did. */
 const char *faults_fired(void);
 
-/* Blocks of memory, and mappings, that were had and not given back, by all threads. */
+/* Blocks of memory, and mappings, allocated and not freed, by all threads. */
 long faults_blocks(void);
 long faults_mappings(void);
-/* Maps what the library keeps for the life of the process: the stubs of memhooks. */
+/* Maps what the library keeps until the process ends: the stubs of memhooks. */
 void faults_hook_libc(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is made once in a process (fork handlers, threads' keys, the epoch's page, the kernel's
- * promise of barriers, the monitor) when it cannot be made: each call of a process's first way
- * through the library fails in turn, in a process of its own. The error is right, nothing is left
- * behind, and the next time everything is there, hits and the reasons of refusals too.
+ * What the library creates once per process (fork handlers, threads' keys, the epoch's page,
+ * membarrier registration, the monitor) when its creation fails: each call of a process's first use
+ * of the library fails in turn, in a process of its own. The error is right, nothing leaks, and the
+ * next attempt has everything, including hits and the reasons of refusals.
  */
 #include "tests/fault/faults.h"
 #include "tests/fault/target.h"
@@ -23,14 +23,14 @@ static char *memory;  /* of the host's, anonymous */
 static char *refused; /* of cuda's, which no path reaches */
 static enum hmreg_monitor monitor;
 
-/* ---- a way ------------------------------------------------------------------------------ */
+/* ---- calls under test ------------------------------------------------------------------- */
 
 struct way {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     struct hmreg_mr *mr;
     struct hmreg_remote *remote;
-    bool found_out; /* why there is no path, by hmreg_explain() */
+    bool found_out; /* hmreg_explain() reported why there is no path */
 };
 
 static int open_way(struct way *way)
@@ -42,7 +42,7 @@ static int open_way(struct way *way)
     return rc ? rc : hmreg_domain_open_loopback(way->lib, NULL, &mapped, &way->domain);
 }
 
-/* Twice: a miss, and a hit where somebody watches. */
+/* Twice: a miss, then a hit if the memory is monitored. */
 static int get_way(struct way *way)
 {
     struct hmreg_mr *mr = NULL;
@@ -56,7 +56,7 @@ static int get_way(struct way *way)
     return rc;
 }
 
-/* A token makes its domain serve peers, by a thread. */
+/* A token makes its domain serve peers, on a thread. */
 static int token_way(struct way *way)
 {
     char token[4096];
@@ -101,11 +101,11 @@ struct scales {
     int fds;
 };
 
-/* What a process leaves for the test. */
+/* What a process reports to the test. */
 static struct report {
     char fired[64]; /* the call that failed; empty: there are fewer */
     char wrong[512];
-    bool opened; /* all the same */
+    bool opened; /* despite that */
     struct scales left;
 } * report;
 
@@ -140,7 +140,7 @@ static void fail_first(unsigned nth)
         wrong("closing what was open", rc);
 }
 
-/* One miss and one hit; where nobody watches host memory it is registered twice. */
+/* One miss and one hit; without a monitor of host memory two registrations. */
 static int look_at_stats(const struct way *way)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
@@ -183,7 +183,7 @@ static void run(unsigned nth)
     fflush(NULL);
     child = fork();
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* a crash is a crash; cmocka's handler is for the test */
+        signal(SIGSEGV, SIG_DFL); /* cmocka's handler must not catch a crash */
         alarm(60);
         live(nth);
         _exit(0);
@@ -205,7 +205,7 @@ static void *map(size_t len)
 static void start(enum hmreg_monitor choice)
 {
     vendors_reset();
-    if (choice != HMREG_MONITOR_MEMHOOKS) /* where userfaultfd fails, they are the default */
+    if (choice != HMREG_MONITOR_MEMHOOKS) /* if userfaultfd fails, the default is hooks */
         faults_hook_libc();
     vendors[HMREG_IFACE_CUDA].export_code = -EIO;
     monitor = choice;
@@ -223,7 +223,7 @@ static void end(void)
     munmap(report, sizeof(*report));
 }
 
-/* Nothing fails: is there all it takes here? */
+/* A run without failures: can this machine run it? */
 static struct scales run_undisturbed(void)
 {
     run(0);
@@ -247,7 +247,7 @@ static void each_fails(enum hmreg_monitor choice, const char *const *expected)
             seen |= (unsigned)!strcmp(report->fired, expected[i]) << i;
         if (report->wrong[0])
             fail_msg("call %u (%s) failed: %s", nth, report->fired, report->wrong);
-        /* Fewer blocks where a thread could keep no error. */
+        /* Fewer blocks if a thread could not allocate its last error. */
         if (report->left.blocks > left.blocks || report->left.mappings != left.mappings ||
             report->left.fds != left.fds)
             fail_msg("call %u (%s) failed, and left %ld blocks, %ld mappings, %d descriptors more",

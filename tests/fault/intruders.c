@@ -25,7 +25,7 @@ struct header {
 
 static const struct header granted = {.magic = MAGIC, .write = 1, .key = 9, .len = 100};
 
-/* Where a token says its domain listens: the address is behind the one segment. */
+/* The address on which a token's domain listens: it follows the one segment. */
 static socklen_t name_in(const struct target_page *page, struct sockaddr_un *out)
 {
     struct loopback_address address;
@@ -57,7 +57,7 @@ static void say(int fd, const void *what, size_t len)
     assert_int_equal(send(fd, what, len, MSG_NOSIGNAL), (ssize_t)len);
 }
 
-/* The connection was closed without an answer. */
+/* The target closed the connection without an answer. */
 static void assert_dropped(int fd)
 {
     char byte;
@@ -78,7 +78,7 @@ static int32_t hear(int fd)
     return status;
 }
 
-/* Somebody who keeps the rules is served, and nothing has changed. */
+/* The target still serves a valid initiator, and nothing has changed. */
 static void assert_unharmed(const struct target *target)
 {
     struct initiator initiator;
@@ -165,7 +165,7 @@ static void intruder__leaves_in_the_middle__others_are_served(void **state)
     target_end(&target);
 }
 
-/* It asks for more than a socket holds and never reads. */
+/* Requests more than a socket buffers and never reads. */
 static void intruder__does_not_read_what_it_asked_for__others_are_served(void **state)
 {
     struct header header = granted;
@@ -218,7 +218,7 @@ struct dripper {
     atomic_int connected;
 };
 
-/* Keeps a request going for as long as it is let, a byte at a time. */
+/* Sends a request one byte at a time until the target closes the connection. */
 static void *drip(void *arg)
 {
     struct dripper *dripper = arg;
@@ -235,7 +235,7 @@ static void *drip(void *arg)
     return NULL;
 }
 
-/* The domain is here, the one who keeps it busy as well. */
+/* The domain and the slow initiator are in this process. */
 static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void **state)
 {
     static char region[TARGET_BYTES];
@@ -256,7 +256,7 @@ static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void 
     while (!atomic_load(&dripper.connected))
         usleep(1000);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(domain)); /* or hangs until the test's time is up */
+    assert_ok(hmreg_domain_close(domain)); /* a hang fails by the test's timeout */
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_ok(hmreg_close(lib));
 }

@@ -90,7 +90,7 @@ static void doze(int ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l}, NULL);
 }
 
-/* Longer than an initiator waits before it looks whether its target lives. */
+/* Longer than an initiator waits before it checks whether its target is alive. */
 #define LONGER_THAN_A_LOOK 1300
 
 static void target__stopped_and_continued__the_write_arrives(void **state)
@@ -134,9 +134,9 @@ static void target__stopped_and_killed__hostunreach(void **state)
     target_end(&target);
 }
 
-static int lifeline[2]; /* of a child that nobody waits for: it ends when the test closes this */
+static int lifeline[2]; /* of a child without a parent: it ends when the test closes this */
 
-/* After the fork the child has every socket of the target's as well, until it execs. */
+/* A forked child has all sockets of the target, until it execs. */
 static void leave_a_child(int signal)
 {
     if (fork() == 0) {
@@ -206,7 +206,7 @@ static void initiator__killed_at_any_moment__others_are_served(void **state)
 
 /* ---- many ------------------------------------------------------------------------------- */
 
-/* A descriptor a remote would be more than many processes are allowed. */
+/* One descriptor per remote would exceed many processes' limit. */
 static void remotes__many_to_one_target__one_connection(void **state)
 {
     enum { REMOTES = 400 };
@@ -235,7 +235,7 @@ static void remotes__many_to_one_target__one_connection(void **state)
     target_end(&target);
 }
 
-/* More than a target keeps connections to: those that were quiet make room, and come back. */
+/* More than a target keeps open: it closes idle connections, which are opened again later. */
 static void initiators__more_than_a_target_keeps__all_are_served(void **state)
 {
     enum { DOMAINS = 300 };
@@ -282,7 +282,7 @@ static void initiator__no_descriptor_left__emfile_and_again_later(void **state)
     lowest = dup(0);
     close(lowest);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    none = (struct rlimit){(rlim_t)lowest + 1, before.rlim_max}; /* one, to look at the memory */
+    none = (struct rlimit){(rlim_t)lowest + 1, before.rlim_max}; /* one, to read the memory */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_int_equal(initiator_write(&initiator, 0, "x", 1), -EMFILE);
@@ -324,7 +324,7 @@ static double cpu_seconds(pid_t pid)
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
-/* It neither spins meanwhile nor forgets who waits. */
+/* It does not spin meanwhile, and serves the waiting initiators later. */
 static void target__no_descriptor_left__initiators_wait(void **state)
 {
     struct initiator late;
@@ -393,7 +393,7 @@ static void rma__interrupted_by_signals__goes_on(void **state)
 
 static void rma__local_memory_partly_unmapped__no_byte_moves(void **state)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = 40 * page; /* more than a piece */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = 40 * page; /* more than one piece */
     struct initiator initiator;
     struct target target;
     char *local = mmap((void *)0x220000000000, whole, PROT_READ | PROT_WRITE,
@@ -420,7 +420,7 @@ static void rma__local_memory_partly_unmapped__no_byte_moves(void **state)
     target_end(&target);
 }
 
-/* ---- who it is -------------------------------------------------------------------------- */
+/* ---- identity of the target's process --------------------------------------------------- */
 
 static int as_nobody(const struct target *target)
 {
@@ -468,7 +468,7 @@ static int as_pid_1(int (*run)(const struct target *target), const struct target
     return status_of(child);
 }
 
-/* Our memory is not what a token of another process 1 means. */
+/* A token of another process with pid 1 must not reach our memory. */
 static int write_as_pid_1(const struct target *target)
 {
     static char own[TARGET_BYTES];
@@ -477,7 +477,7 @@ static int write_as_pid_1(const struct target *target)
     struct hmreg *lib;
     struct initiator initiator;
 
-    /* Like the target's, down to the key. */
+    /* The same as the target's, including the key. */
     if (hmreg_open(NULL, &lib) || hmreg_domain_open_loopback(lib, NULL, NULL, &domain) ||
         hmreg_mr_reg(domain, own, sizeof(own), HMREG_ACCESS_REMOTE, 0, 9, 0, &mr, NULL))
         return 1;
@@ -496,7 +496,7 @@ static void become_pid_1(void)
     if (unshare(CLONE_NEWPID))
         return;
     child = fork();
-    if (child) { /* the target is the child: what ends us ends it */
+    if (child) { /* the target is the child, and must end with this process */
         status_of(child);
         _exit(0);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A loopback target in a process of its own, with a region that an initiator may reach and its
- * bytes where the test can see them; and an initiator here.
+ * A loopback target in a process of its own, with a region that an initiator may access and whose
+ * bytes are shared with the test; and an initiator here.
  */
 #ifndef TESTS_FAULT_TARGET_H
 #define TESTS_FAULT_TARGET_H
@@ -17,8 +17,8 @@
 struct target_page {
     uint8_t token[4096];
     size_t token_size;
-    volatile int ready; /* 1: the token is there; -1: the target could not be made; others: the
-                           test's own */
+    volatile int
+        ready; /* 1: the token is written; -1: the target failed to start; others: the test's own */
 };
 /* In a target: its page. */
 extern struct target_page *target_page;
@@ -29,9 +29,9 @@ struct target {
     char *bytes; /* the region's, shared */
 };
 
-/* Forks a target; before, if not NULL, is called in it first. It waits to be killed. */
+/* Forks a target, which calls before() first if it is not NULL, and waits to be killed. */
 void target_start(struct target *target, void (*before)(void));
-/* Kills it, if it is not dead yet, and gives everything back. */
+/* Kills it, if it is alive, and frees everything. */
 void target_end(struct target *target);
 
 struct initiator {
