@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Random arguments: near the borders of what is accepted, and far from it.
+ * Random arguments: near the limits of what is accepted, and far from them.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/test.h"
@@ -12,8 +12,7 @@
 
 #define PLACE_PAGES 8
 
-/* Writable, read-only, unreadable, a file's, a file's that ends in the middle.
- */
+/* Writable, read-only, unreadable, a file's, and a file's that ends in the middle. */
 enum place { WRITABLE, READ_ONLY, UNREADABLE, SHARED, SHORT };
 _Static_assert(SHORT + 1 == FUZZ_PLACES, "one of each");
 
@@ -59,7 +58,7 @@ static char *map_private(char *at, int protection)
     return mmap(at, PLACE_PAGES * page, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/* Between them, and around, nothing can be touched. */
+/* Inaccessible pages lie between and around them. */
 void fuzz_places_make(struct fuzz *fuzz)
 {
     static const int protections[] = {
@@ -87,7 +86,7 @@ void fuzz_places_free(struct fuzz *fuzz)
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
-/* Nobody's, whatever else is mapped: low, not canonical, the kernel's, the last ones. */
+/* Addresses that are never mapped: low, not canonical, the kernel's, the last ones. */
 static void *nowhere(struct fuzz *fuzz)
 {
     static const uint64_t bases[] = {0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every public function, called with random arguments. An output that takes an object is a
- * variable of its own, put into a slot on success; the slot's old object is closed first.
+ * Calls every public function with random arguments. An output that receives an object is a local
+ * variable, put into a slot on success; the slot's old object is closed first.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -13,7 +13,7 @@
 #define SLOT        fuzz_below(fuzz, FUZZ_SLOTS)
 #define PICK(slots) ((slots)[fuzz_rarely(fuzz) ? 0 : SLOT])
 
-/* Calls, and checks that out is as it was unless the call succeeded. */
+/* Calls, and checks that out is unchanged unless the call succeeded. */
 #define CALL(call, out)                                                                            \
     ({                                                                                             \
         __typeof__(*(out)) before_;                                                                \
@@ -32,7 +32,7 @@
     memset(&name, 0, sizeof(name));                                                                \
     name.it.size = fuzz_size(fuzz, sizeof(name.it))
 
-/* ---- endings, which leave a slot empty --------------------------------------------------- */
+/* ---- calls that empty a slot ------------------------------------------------------------- */
 
 static void end_region(struct fuzz *fuzz, unsigned slot)
 {
@@ -183,7 +183,7 @@ static void call_copy(struct fuzz *fuzz)
     PLAIN(hmreg_copy(fuzz->lib, fuzz_target(fuzz), fuzz_target(fuzz), fuzz_length(fuzz)));
 }
 
-/* The heap's is given back at once: what is written beside it would be everybody's. */
+/* Heap memory is freed at once: stray writes next to it would hit other data. */
 static void call_alloc(struct fuzz *fuzz)
 {
     unsigned slot = SLOT;
@@ -200,7 +200,7 @@ static void call_alloc(struct fuzz *fuzz)
         end_memory(fuzz, slot);
 }
 
-/* Nearly never what mem_alloc gave. */
+/* Rarely memory from mem_alloc. */
 static void call_free(struct fuzz *fuzz)
 {
     void *addr = fuzz_anywhere(fuzz);
@@ -245,7 +245,7 @@ static void call_domain_open(struct fuzz *fuzz)
     fuzz->domains[slot] = domain;
 }
 
-/* What is shown is within reason, whatever was called before. */
+/* The results are plausible, whatever was called before. */
 static int look_at_entry(const struct hmreg_entry_info *entry, void *context)
 {
     struct fuzz *fuzz = context;
@@ -327,7 +327,7 @@ static void call_reg(struct fuzz *fuzz)
     fuzz->regions[slot] = mr;
 }
 
-/* A descriptor of a device's memory, of something else, or none. */
+/* A descriptor of device memory, of another file, or an invalid one. */
 static int any_descriptor(struct fuzz *fuzz)
 {
     struct hmreg_dmabuf dmabuf = {.fd = -1};
@@ -473,7 +473,7 @@ static void call_objects(struct fuzz *fuzz)
     fuzz->counters[slot] = counter;
 }
 
-/* A wrong kind of call for a region: each must be refused or ignored. */
+/* Calls that do not apply to the region: each must be refused or ignored. */
 static void call_wrong_end(struct fuzz *fuzz)
 {
     struct hmreg_mr *gotten = PICK(fuzz->gotten);
@@ -514,7 +514,7 @@ static void call_pack(struct fuzz *fuzz)
     fuzz->token_size = size;
 }
 
-/* CRC-32 (IEEE 802.3), as in core/context/token.c: with it the damage gets past the checksum. */
+/* CRC-32 (IEEE 802.3), as in core/context/token.c: repairs a damaged token's checksum. */
 static void mend(uint8_t *token, size_t size)
 {
     uint32_t crc = ~0u;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Calls of the public interface with random arguments, most of them wrong. Objects are alive
- * when they are passed; everything else may be anything, as the contract has it: addresses,
- * lengths, flags, sizes of structs, keys, tokens. What must hold after each call is in main.c.
- * The same seed makes the same calls.
+ * Calls of the public interface with random arguments, most of them invalid. Objects are alive when
+ * they are passed; everything else may have any value, as the contract permits: addresses, lengths,
+ * flags, sizes of structs, keys, tokens. main.c has the checks after each call. The same seed makes
+ * the same calls.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
@@ -13,15 +13,15 @@
 
 #define FUZZ_SLOTS  8
 #define FUZZ_PLACES 5
-#define FUZZ_BYTES  4200 /* room at every struct: more than any size that is accepted */
+#define FUZZ_BYTES  4200 /* of each struct: more than any accepted size */
 
-/* One thread's objects; NULL where there is none. The library is everybody's. */
+/* One thread's objects; NULL: none. All threads share the library. */
 struct fuzz {
     uint64_t state; /* of the random numbers */
     char *places[FUZZ_PLACES], *around;
     struct hmreg *lib;
     struct hmreg_domain *domains[FUZZ_SLOTS];
-    struct hmreg_mr *regions[FUZZ_SLOTS]; /* of mr_reg and its like */
+    struct hmreg_mr *regions[FUZZ_SLOTS]; /* of mr_reg and the other registering calls */
     struct hmreg_mr *gotten[FUZZ_SLOTS];  /* of mr_get */
     struct hmreg_remote *remotes[FUZZ_SLOTS];
     struct hmreg_loopback_ep *eps[FUZZ_SLOTS];
@@ -38,16 +38,16 @@ uint64_t fuzz_random(struct fuzz *fuzz);
 unsigned fuzz_below(struct fuzz *fuzz, unsigned limit);
 bool fuzz_rarely(struct fuzz *fuzz); /* one in 16 */
 
-/* An address in memory that is there to be written, in a device's, or in nobody's. */
+/* An address in memory that may be written, in a device's, or in no mapping. */
 void *fuzz_target(struct fuzz *fuzz);
-/* Any address at all, to be asked about and not touched. */
+/* Any address, which must not be accessed. */
 void *fuzz_anywhere(struct fuzz *fuzz);
 size_t fuzz_length(struct fuzz *fuzz);
-uint64_t fuzz_bits(struct fuzz *fuzz, uint64_t known); /* mostly some of these */
-int fuzz_small(struct fuzz *fuzz);                     /* about an index, or wild */
-size_t fuzz_size(struct fuzz *fuzz, size_t right);     /* of a struct: mostly right */
+uint64_t fuzz_bits(struct fuzz *fuzz, uint64_t known); /* mostly some of these bits */
+int fuzz_small(struct fuzz *fuzz);                     /* near an index, or arbitrary */
+size_t fuzz_size(struct fuzz *fuzz, size_t right);     /* of a struct: mostly the right one */
 
-/* Host memory of all sorts for a thread, laid out before it begins; and taken away. */
+/* Host memory of all kinds for a thread, mapped before it begins; and its end. */
 void fuzz_places_make(struct fuzz *fuzz);
 void fuzz_places_free(struct fuzz *fuzz);
 
@@ -58,12 +58,12 @@ void fuzz_call(struct fuzz *fuzz);
 /* Closes all that is open. */
 void fuzz_end(struct fuzz *fuzz);
 
-/* What every call must keep (main.c): the result is 0 or negative and the last error's; out, where
- * there is one, has changed only on success. Gives the result back. */
+/* Checks after every call (main.c): the result is 0 or negative and the last error's; out, if any,
+ * has changed only on success. Returns the result. */
 int fuzz_check(struct fuzz *fuzz, const char *call, int rc, const void *out, const void *before,
                size_t size);
 
-/* A rule that is broken ends the program; no assertion of cmocka, which are for one thread. */
+/* Ends the program with the broken rule; cmocka's assertions are for one thread. */
 void fuzz_must(const struct fuzz *fuzz, bool kept, const char *rule);
 #define MUST(rule) fuzz_must(fuzz, rule, #rule)
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The fuzzer's test: a fixed seed and number of calls, or those of HMREG_FUZZ_SEED and
- * HMREG_FUZZ_CALLS; on whatever simulated devices are there. The harness counts descriptors.
+ * HMREG_FUZZ_CALLS; on the simulated devices that the environment offers. The harness counts
+ * descriptors.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/test.h"
@@ -78,7 +79,8 @@ static void calls__any_arguments__nothing_breaks(void **state)
         pthread_join(threads[i], NULL);
         fuzz_places_free(&fuzz[i]);
         print_message("%lu calls, %lu succeeded\n", fuzz[i].calls, fuzz[i].successes);
-        assert_true(fuzz[i].successes > fuzz[i].calls / 10); /* it is not all refused at the door */
+        assert_true(fuzz[i].successes >
+                    fuzz[i].calls / 10); /* the argument checks do not refuse all of them */
     }
     assert_ok(hmreg_close(lib));
 }
