@@ -151,7 +151,7 @@ CASE(endpoint__region_unusable_until_bound_and_enabled)
     suite_close(fixture, mr);
 }
 
-/* Binds what the mode requires: 0 where the fabric counts. */
+/* Opens a counter and binds it. 0: the fabric counts. */
 static int bind_counter(struct suite_fixture *fixture, struct hmreg_mr *mr, void **counter)
 {
     int rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Addresses of a vendor's memory used again under the cache; see reuse.h.
+ * Reused addresses of a vendor's memory under the cache; see reuse.h.
  */
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/reuse.h"
@@ -25,7 +25,7 @@ static void free_pinned(void *addr)
     gpu.free((uintptr_t)addr, HMREG_MEM_HOST_PINNED);
 }
 
-/* A real device's memory cannot be mapped for the CPU, hence only simulated ones are tested. */
+/* The CPU may be unable to map a real device's memory, so only simulated ones are tested. */
 static void reuse(void (*check)(const struct reuse *, unsigned), unsigned times)
 {
     const struct reuse device = {gpu.ops->iface, alloc_device, free_device};
@@ -42,7 +42,7 @@ static void reuse__addresses__never_stale(void **state)
     reuse(reuse_addresses, 100000);
 }
 
-/* Each of its writes takes some 50 us, so it makes fewer. */
+/* Fewer, since each write takes some 50 us. */
 static void reuse__peer_in_another_process__never_stale(void **state)
 {
     test_forks_with_threads();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See entries.h. In a child a failure is a sentence on standard error and status 1.
+ * See entries.h. A child reports a failure as a sentence on standard error and status 1.
  */
 #include "tests/gpu/entries.h"
 
@@ -16,7 +16,7 @@
 #define THREADS 8
 #define TIMES   10
 
-/* ---- what a runtime answers --------------------------------------------------------------- */
+/* ---- expected results of a runtime -------------------------------------------------------- */
 
 static struct hmreg *open_lib(const struct entry *entry, struct hmreg_runtime_info *info)
 {
@@ -52,7 +52,7 @@ static bool as_expected(const struct entry *entry, const struct hmreg_runtime_in
     return false;
 }
 
-/* An opened library asks its runtime about memory of the process, which is not the runtime's. */
+/* An opened library queries its runtime about memory of the process, which is not the runtime's. */
 static bool serves(struct hmreg *lib)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -82,7 +82,7 @@ static bool open_and_close(const struct entry *entry)
 
 /* ---- processes ---------------------------------------------------------------------------- */
 
-/* It ends by _exit(): exit handlers of the parent's runtime are no business of a child's. */
+/* Ends by _exit(): a child must not run exit handlers of its parent's runtime. */
 static pid_t begin(bool (*run)(const struct entry *), const struct entry *entry)
 {
     pid_t child = fork();
@@ -109,7 +109,7 @@ static void in_a_process(bool (*run)(const struct entry *), const struct entry *
     assert_true(ends_well(begin(run, entry)));
 }
 
-/* Where no parent started the runtime before, and in its exit handlers too. */
+/* In a process whose parent did not start the runtime; also tried in its exit handlers. */
 static void in_a_program(bool (*run)(const struct entry *), const struct entry *entry)
 {
     pid_t child;
@@ -123,7 +123,7 @@ static void in_a_program(bool (*run)(const struct entry *), const struct entry *
     assert_true(ends_well(child));
 }
 
-/* ---- the ways in -------------------------------------------------------------------------- */
+/* ---- ways to open ------------------------------------------------------------------------- */
 
 void entries_open(const struct entry *entry)
 {
@@ -171,7 +171,7 @@ static bool open_often(const struct entry *entry)
     return true;
 }
 
-/* A runtime that never opens is one that failed before. */
+/* A runtime whose every start fails counts as failed before. */
 void entries_open_after_failure(const struct entry *entry)
 {
     if (entry->devices)
@@ -264,7 +264,7 @@ void entries_open_on_threads(const struct entry *entry)
 }
 
 /* A child of these was forked before the first start, or is refused because its parent used the
- * runtime, or was loading one at the fork. */
+ * runtime or was loading it at the fork. */
 static bool answers_or_is_refused(const struct entry *entry)
 {
     struct hmreg_runtime_info info;

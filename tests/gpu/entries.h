@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every way into a vendor's runtime, the same for each vendor, through the public interface:
+ * Every way to open a vendor's runtime, the same for each vendor, through the public interface:
  * docs/runtimes.md has the table, tests/gpu/<vendor>/entries.c the runtimes. A runtime keeps state
- * for the life of its process, so each case runs in a child, before which nothing was opened.
+ * until its process ends, so each case runs in a child, before which nothing was opened.
  */
 #ifndef TESTS_ENTRIES_H
 #define TESTS_ENTRIES_H
@@ -13,14 +13,14 @@
 struct entry {
     enum hmreg_iface iface;
     int devices;         /* 0: it does not open */
-    const char *why;     /* words of the reason then */
-    const char *library; /* words of the file's name; NULL: none */
-    /* What an application does with the runtime by itself; 0, or what went wrong. NULL: nothing. */
+    const char *why;     /* part of the reason for that */
+    const char *library; /* part of the file's name; NULL: none */
+    /* The application's own use of the runtime; 0, or an error text. NULL: none. */
     const char *(*application)(void);
-    /* Skips the case where this machine is in another state. NULL: it never is. */
+    /* Skips the case if this machine is in another state. NULL: it never is. */
     void (*need)(void);
-    /* An environment variable that makes the runtime's first start fail, and its value; and
-     * whether a later start succeeds once the variable is gone. NULL: none does. */
+    /* An environment variable that makes the runtime's first start fail, and its value; and whether
+     * a later start succeeds without the variable. NULL: none does. */
     const char *fault, *fault_value, *fault_why;
     int fault_stays;
 };

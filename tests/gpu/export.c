@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Descriptors: that offset and length name exactly the bytes, whatever the alignment, and that the
- * caller owns them.
+ * Descriptors: offset and length name exactly the bytes, whatever the alignment, and the caller
+ * owns them.
  */
 #include "tests/gpu/gpu.h"
 
@@ -11,7 +11,7 @@
 
 #define LEN 300001
 
-/* Skips the case where the real device cannot. */
+/* Skips the case if the real device does not export. */
 static struct hmem *begin(void)
 {
     struct hmem *self = gpu.begin();
@@ -25,7 +25,7 @@ static struct hmem *begin(void)
     return self;
 }
 
-/* The exported bytes, as a fabric sees them. NULL: a real dmabuf may refuse the CPU. */
+/* Maps the exported bytes, as a fabric does. NULL: a real dmabuf may refuse the CPU. */
 static unsigned char *map(const struct hmreg_dmabuf *dmabuf)
 {
     size_t skip = dmabuf->offset % (size_t)sysconf(_SC_PAGESIZE);
@@ -47,8 +47,8 @@ static void unmap(unsigned char *bytes, size_t len)
         assert_int_equal(munmap(bytes - skip, skip + len), 0);
 }
 
-/* Bytes of the memory are at the offset, bytes written there arrive in the memory, and those beside
- * the range stay. */
+/* The memory's bytes are at the offset, bytes written there arrive in the memory, and bytes outside
+ * the range do not change. */
 static void check_names(struct hmem *self, uint64_t base, size_t alloc_len, size_t skip, size_t len)
 {
     struct hmreg_dmabuf dmabuf = gpu_export(self, base + skip, len);
@@ -116,7 +116,7 @@ static void export__small_neighbours__each_its_own_bytes(void **state)
     gpu.end(self);
 }
 
-/* ---- whose descriptor ------------------------------------------------------------------- */
+/* ---- ownership of descriptors ----------------------------------------------------------- */
 
 /* A runtime may keep a descriptor of its own from the first export on. */
 static uint64_t alloc_and_export(struct hmem *self)
@@ -147,7 +147,7 @@ static void export__twice__two_descriptors_close_on_exec(void **state)
     gpu.end(self);
 }
 
-/* 0 is a descriptor like any other, the runtime's or ours. */
+/* 0 is a valid descriptor, the runtime's or ours. */
 static void export__descriptor_0__is_valid(void **state)
 {
     struct hmem *self = begin();
@@ -172,7 +172,7 @@ static void export__descriptor_0__is_valid(void **state)
     gpu.end(self);
 }
 
-/* The descriptor holds the memory: it outlives the allocation. */
+/* The descriptor keeps the memory beyond the end of the allocation. */
 static void export__memory_freed__descriptor_stays(void **state)
 {
     struct hmem *self = begin();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Each of the runtime's calls made to fail, in each operation, at each time it is called: nothing
- * crashes, outputs stay, nothing is left behind, the runtime's code comes through with its name,
- * and the next try works. Which calls an operation makes is found out by letting each fail; which
- * of them it must survive is in the vendor's table.
+ * Each call of the runtime fails, in each operation, at each time the operation makes it: nothing
+ * crashes, outputs do not change, nothing leaks, the error has the runtime's code and its name, and
+ * the next attempt succeeds. Letting each call fail shows which calls an operation makes; the
+ * vendor's table lists those that it must survive.
  */
 #include "tests/gpu/gpu.h"
 
@@ -15,7 +15,7 @@
 
 static uint64_t here, there; /* memory of two devices */
 static struct hmem_range resolved;
-static void *spare; /* memory for one run */
+static void *spare; /* memory for one trial */
 
 /* ---- operations ------------------------------------------------------------------------- */
 
@@ -123,7 +123,7 @@ static const struct gpu_operation common[] = {
     {"alloc pinned", run_alloc_pinned, undo_alloc_pinned},
     {"free", run_free, NULL},
     {"alloc managed", run_alloc_managed,
-     undo_alloc_managed}, /* the last: not every vendor has it */
+     undo_alloc_managed}, /* last, since not every vendor has it */
 };
 
 /* The nth operation; NULL: there is none. */
@@ -138,7 +138,7 @@ static const struct gpu_operation *operation(unsigned n)
     return &gpu.operations[n - count];
 }
 
-/* ---- what is expected ------------------------------------------------------------------- */
+/* ---- expected results ------------------------------------------------------------------- */
 
 static bool names(const char *list, const char *call, int turn)
 {
@@ -180,7 +180,7 @@ struct trial {
     struct hmem *self;
     const struct gpu_operation *operation;
     const char *call;
-    int turn; /* which of the operation's calls of that name fails */
+    int turn; /* the nth call of that name fails */
     bool reached;
     int rc;
     union gpu_output out;
@@ -206,7 +206,7 @@ static void *run_on_a_thread(void *arg)
     return NULL;
 }
 
-/* On a thread of its own: what a failed call leaves of a runtime's thread state goes with it. */
+/* On a thread of its own, which takes the runtime's thread state left by a failed call with it. */
 static void run(struct trial *trial)
 {
     pthread_t thread;
@@ -225,7 +225,7 @@ static void make_spare(struct hmem *self, const struct gpu_operation *operation)
         assert_ok(gpu.ops->alloc(self, 1, HMREG_MEM_DEVICE, LEN, &spare));
 }
 
-/* Memory that was not freed can still be, once the runtime no longer fails. */
+/* Memory that was not freed can be freed once the runtime no longer fails. */
 static void free_spare(struct hmem *self)
 {
     if (spare)
@@ -274,7 +274,7 @@ static unsigned long objects(void)
     return gpu.fake()->allocations() + (gpu.objects ? gpu.objects() : 0);
 }
 
-/* False: the operation does not make the call that often. */
+/* False: the operation makes fewer such calls. */
 static bool run_trial(struct hmem *self, const struct gpu_operation *operation, const char *call,
                       int turn)
 {
@@ -349,7 +349,7 @@ static void each_operation__each_call_failing__clean(void **state)
     gpu.end(self);
 }
 
-/* The code -HMEM_NOT_MINE is no failure: the last error stays. */
+/* The code -HMEM_NOT_MINE is no failure: the last error does not change. */
 static void check_shut_down(const struct trial *trial)
 {
     bool asks =
@@ -386,7 +386,7 @@ static void check_all_without_a_call(struct hmem *self, const char *call)
         gpu.after_shut_down();
 }
 
-/* An operation learns of the shutdown by its first call of that name; no operation makes a call
+/* An operation detects the shutdown at its first call of that name; no operation makes a call
  * afterwards. */
 static void shut_down_in(struct hmem *self, const struct gpu_operation *operation, const char *call)
 {
@@ -414,7 +414,7 @@ static void each_operation__runtime_shuts_down__not_called_again(void **state)
 {
     struct hmem *self = begin();
 
-    for (unsigned n = 1; operation(n); n++) /* but for open, whose error is another */
+    for (unsigned n = 1; operation(n); n++) /* open returns another error */
         for (const char *const *call = gpu.calls; *call; call++)
             if (gpu.learns ? names(gpu.learns, *call, 0) : !names(gpu.cleans_up, *call, 0))
                 shut_down_in(self, operation(n), *call);
@@ -422,7 +422,7 @@ static void each_operation__runtime_shuts_down__not_called_again(void **state)
     gpu.end(self);
 }
 
-/* What only cleans up may fail: the work is done all the same, and its result stands. */
+/* Calls that only clean up may fail: the operation succeeds nevertheless. */
 static void each_operation__clean_up_failing__result_stands(void **state)
 {
     struct hmem *self = begin();

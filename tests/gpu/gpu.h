@@ -3,7 +3,7 @@
  * The cases that are the same for each vendor: cache.c, export.c, fault.c, memory.c, open.c,
  * public.c, resolve.c and threads.c of this folder. Each is built once for each vendor
  * (cuda_gpu_export, rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c defines.
- * What only one vendor has is tested in that vendor's folder.
+ * Tests for a single vendor are in that vendor's folder.
  */
 #ifndef TESTS_GPU_H
 #define TESTS_GPU_H
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Every output of every operation; those of a failed one must not change. */
+/* All outputs of all operations; a failed operation must not change any. */
 union gpu_output {
     struct hmem_range range;
     uint64_t identity;
@@ -26,7 +26,7 @@ union gpu_output {
     struct hmem *hmem;
 };
 
-/* An operation of fault.c. undo releases what a success made; NULL: nothing. */
+/* An operation of fault.c. undo releases the results of a success; NULL: there are none. */
 struct gpu_operation {
     const char *name;
     int (*run)(struct hmem *self, union gpu_output *out);
@@ -34,8 +34,8 @@ struct gpu_operation {
 };
 
 /* The calls whose failure an operation survives, separated by spaces: each of its calls of that
- * name; "NAME:1" the second, "NAME:1+" the second and later ones. leaks: those of them after which
- * memory is left. */
+ * name; "NAME:1" the second, "NAME:1+" the second and later ones. leaks: those of them whose
+ * failure leaves memory behind. */
 struct gpu_survival {
     const char *operation, *calls, *leaks;
 };
@@ -46,7 +46,7 @@ struct gpu {
     unsigned kinds;    /* how many of gpu_kinds[] it allocates */
     int pinned_device; /* of pinned memory that device 0 allocated */
 
-    /* Opens the vendor beside an application that uses the runtime; and the end, which fails the
+    /* Opens the vendor next to an application that uses the runtime; and ends both, and fails the
      * case if memory is left. */
     struct hmem *(*begin)(void);
     void (*end)(struct hmem *self);
@@ -55,9 +55,9 @@ struct gpu {
     void (*free)(uint64_t addr, enum hmreg_mem_kind kind);
     const struct fake_control *(*fake)(void); /* NULL: a real runtime; after begin() */
 
-    /* What a simulated runtime reports; library: of a real one, too. */
+    /* Values that a simulated runtime reports; library: of a real one, too. */
     const char *version, *library, *device_names[2], *pci[2];
-    const char *no_device, *copy_fails; /* words of these errors */
+    const char *no_device, *copy_fails; /* parts of these errors' texts */
 
     /* fault.c: every call of the runtime that the vendor makes, ended by NULL, and those that no
      * operation needs; those whose failure changes no result but may leave memory behind, which
@@ -68,11 +68,11 @@ struct gpu {
     long failure; /* a code of no special meaning, and its name */
     const char *failure_name;
     long shut_down;                 /* the code of a runtime that has shut down, */
-    const char *learns;             /* the calls by which the vendor learns it (NULL: each), */
+    const char *learns;             /* the calls by which the vendor detects it (NULL: each), */
     void (*after_shut_down)(void);  /* and what the application then releases; NULL: nothing */
-    unsigned long (*objects)(void); /* what may leak besides memory; NULL: nothing */
-    /* Operations that this vendor alone has, with memory that lives from prepare() to
-     * clean_up(); all NULL: none. */
+    unsigned long (*objects)(void); /* the number of other objects that may leak; NULL: none */
+    /* Operations that this vendor alone has, with memory that lives from prepare() to clean_up();
+     * all NULL: none. */
     const struct gpu_operation *operations; /* ended by a NULL name */
     const struct gpu_survival *survives;    /* the same */
     void (*prepare)(struct hmem *self);
@@ -86,12 +86,12 @@ extern const enum hmreg_mem_kind gpu_kinds[3]; /* device, pinned, managed */
 
 #define MIB (1ul << 20)
 
-/* The case needs calls that fail or are counted, or addresses that come again. */
+/* The case needs calls that fail or are counted, or addresses that are reused. */
 void gpu_need_fake(void);
 void gpu_fail(const char *call, long code, int skip, int times);
 
-/* Bytes by formula, so that any piece can be checked where it arrives; written and read without the
- * library where the runtime is simulated. */
+/* Bytes from a formula, so that a test can check any piece at its destination; written and read
+ * without the library if the runtime is simulated. */
 unsigned char gpu_byte(size_t i, unsigned seed);
 void gpu_fill(struct hmem *self, uint64_t addr, size_t len, unsigned seed);
 /* The memory has the formula's bytes, but [from, from+count) has the byte `other`. */
@@ -103,9 +103,10 @@ struct hmem_range gpu_resolve(struct hmem *self, uint64_t addr, size_t len);
 uint64_t gpu_identity(struct hmem *self, uint64_t addr, size_t len);
 struct hmreg_dmabuf gpu_export(struct hmem *self, uint64_t addr, size_t len);
 
-/* The addresses are not this vendor's, for resolve and identity; outputs and last error stay. */
+/* The addresses are not this vendor's, for resolve and identity; outputs and last error do not
+ * change. */
 void gpu_check_not_mine(struct hmem *self, uint64_t addr, size_t len);
-/* Both operations fail so, and name the address; outputs stay. */
+/* Both operations fail so, and name the address; outputs do not change. */
 void gpu_check_leaves(struct hmem *self, uint64_t addr, size_t len, uint64_t end);
 
 #endif

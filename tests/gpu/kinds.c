@@ -60,7 +60,7 @@ static void check_query(struct hmreg *lib, const struct kind *kind)
 
 /* ---- export ----------------------------------------------------------------------------- */
 
-/* To the memory by its runtime. */
+/* Writes to the memory by its runtime. */
 static void fill(struct hmreg *lib, const struct kind *kind, unsigned seed)
 {
     unsigned char *bytes = malloc(kind->len);
@@ -111,7 +111,7 @@ static void check_export(struct hmreg *lib, const struct kind *kind)
 
 /* ---- registration ----------------------------------------------------------------------- */
 
-/* One piece of a region, as a peer writes it. */
+/* Writes one piece of a region, as a peer does. */
 static void write_piece(struct hmreg_remote *remote, uint64_t offset, size_t len, unsigned seed)
 {
     unsigned char *bytes = malloc(len);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * One kind of memory, from its query to its last reuse, through the public interface: what
- * docs/memory-kinds.md says of a kind is what its test expects here. The application allocates by
- * the vendor's own runtime, in tests/gpu/<vendor>/kinds.c.
- *
- * A real device's memory may not be mapped for the CPU: there, and only there, regions go by the
- * device's address, and what they are refused for by a path is not looked at.
+ * Tests one kind of memory through the public interface: query, export, registration, reuse. The
+ * expected results are those of docs/memory-kinds.md. The application allocates by the vendor's own
+ * runtime, in tests/gpu/<vendor>/kinds.c. The CPU may be unable to map a real device's memory:
+ * there, and only there, regions use the device's address, and the refusals of single paths are not
+ * checked.
  */
 #ifndef TESTS_KINDS_H
 #define TESTS_KINDS_H
@@ -26,13 +25,13 @@ struct kind {
     int export_code;   /* 0: a descriptor, whose bytes are the range's */
     const char *export_says;
     enum hmreg_path path; /* on a fabric that maps descriptors; NONE: refused */
-    const char *refusal;  /* words of it */
-    unsigned pieces;      /* registrations it takes; 0: one */
+    const char *refusal;  /* part of its text */
+    unsigned pieces;      /* number of registrations; 0: one */
     uint64_t local_addr;  /* where the fabric reaches it; 0: not compared */
     bool uncached;        /* no identity: a change of the memory cannot be detected */
 };
 
-extern bool kind_is_real; /* the runtime is no fake */
+extern bool kind_is_real; /* the runtime is not simulated */
 
 /* The library with this vendor only. */
 struct hmreg *kind_open(enum hmreg_iface iface);
@@ -40,9 +39,9 @@ struct hmreg *kind_open(enum hmreg_iface iface);
 /* Query, export, register; a peer writes every byte of the region, and it arrives. */
 void kind_check(struct hmreg *lib, const struct kind *kind);
 
-/* Gets it twice; then renew() puts other memory at the same addresses, and says where it is; a
- * get after that reaches the new memory. kind_check() is part of it, before and after. A real
- * runtime may choose other addresses. */
+/* Gets it twice; then renew() places other memory at the same addresses, and returns where; a get
+ * after that reaches the new memory. Calls kind_check() before and after. A real runtime may choose
+ * other addresses. */
 void kind_reuse(struct hmreg *lib, const struct kind *kind, void *(*renew)(void *arg), void *arg);
 
 #endif

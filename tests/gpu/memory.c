@@ -10,7 +10,7 @@
 
 /* ---- copies ----------------------------------------------------------------------------- */
 
-/* To the memory and back, at odd places; what is beside the range stays. */
+/* To the memory and back, at odd offsets; the bytes outside the range do not change. */
 static void copy__memory_and_process__only_those_bytes(void **state)
 {
     static const size_t cuts[][2] = {{0, LEN}, {1, 4096}, {4093, 9}, {LEN - 1, 1}, {5001, 9999}};
@@ -37,7 +37,7 @@ static void copy__memory_and_process__only_those_bytes(void **state)
     gpu.end(self);
 }
 
-/* The first place is the last device, so that pairs of devices are among them. */
+/* Starts with the last device, so that pairs of devices are included. */
 static void copy__every_pair_of_places__moves_the_bytes(void **state)
 {
     struct hmem *self = gpu.begin();
@@ -66,7 +66,7 @@ static void copy__every_pair_of_places__moves_the_bytes(void **state)
     gpu.end(self);
 }
 
-/* Where devices do not reach one another, more than one piece goes by way of the host. */
+/* Copies of more than one piece between devices without peer access go through the host. */
 static void copy__between_devices__of_several_mebibytes(void **state)
 {
     struct hmem *self = gpu.begin();
@@ -92,7 +92,7 @@ static void copy__beyond_the_end_or_from_nowhere__eio(void **state)
     uint64_t addr;
     char *bytes;
 
-    gpu_need_fake(); /* what lies beyond is not known on a real device */
+    gpu_need_fake(); /* a real device's neighbouring memory is unknown */
     bytes = calloc(1, 2 * LEN);
     self = gpu.begin();
     addr = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A vendor's memory through the public interface: what a program sees of it, and regions that a
- * peer reaches. kinds.c has each kind of memory from its query to its last reuse.
+ * A vendor's memory through the public interface: query and export, and regions that a peer
+ * accesses. kinds.c tests each kind of memory from its query to its reuse.
  */
 #include "tests/gpu/gpu.h"
 
@@ -92,7 +92,7 @@ static void query__each_kind__described(void **state)
     gpu.end(self);
 }
 
-/* The simulation keeps its addresses reserved, so the system knows them; the CPU has no access. */
+/* The simulation keeps its addresses reserved, so the kernel lists them; the CPU has no access. */
 static void query__freed_device_memory__the_systems_without_access(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -139,7 +139,7 @@ static void export_and_copy__odd_offset__the_same_bytes(void **state)
 
 /* ---- regions ---------------------------------------------------------------------------- */
 
-/* As a peer does: writes a piece, and reads it back. */
+/* Writes a piece as a peer, and reads it back. */
 static void check_peer(struct hmreg_domain *domain, const struct hmreg_mr *mr)
 {
     struct hmreg_remote *remote = NULL;
@@ -187,7 +187,7 @@ static void region__of_each_kind__is_reached_by_a_peer(void **state)
     struct hmem *self;
     struct hmreg *lib;
 
-    gpu_need_fake(); /* a real device's memory may not be mapped for the CPU */
+    gpu_need_fake(); /* the CPU may be unable to map a real device's memory */
     self = gpu.begin();
     lib = open_library();
     for (unsigned k = 0; k < gpu.kinds; k++) {

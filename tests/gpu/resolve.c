@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a range is: every field of it, where its allocation ends, addresses of other memory, and
- * the identity, which is another whenever the memory is.
+ * What a range is: its fields, the bounds of its allocation, addresses of other memory, and the
+ * identity, which changes whenever the memory does.
  */
 #include "tests/gpu/gpu.h"
 
@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A real runtime lets go of the addresses of a large allocation only. */
+/* A real runtime unmaps the addresses of a large allocation only. */
 static size_t large(void)
 {
     return gpu.fake() ? MIB : 64 * MIB;
@@ -97,7 +97,7 @@ static void resolve__memory_of_the_host__at_its_address(void **state)
     gpu.end(self);
 }
 
-/* They share a page; each is itself, and what lies between them is no memory. */
+/* They share a page; each resolves to itself, and the bytes between them are no memory. */
 static void resolve__small_neighbours__each_its_own(void **state)
 {
     struct hmem *self = gpu.begin();
@@ -280,7 +280,7 @@ static void open__twice__both_answer(void **state)
     gpu.end(first);
 }
 
-/* ---- the CPU ---------------------------------------------------------------------------- */
+/* ---- access by the CPU ------------------------------------------------------------------ */
 
 static void touch(uint64_t addr)
 {
@@ -293,7 +293,7 @@ static void touch(uint64_t addr)
     _exit(0);
 }
 
-/* What makes a simulated device worth testing with. */
+/* Only device memory that faults on the CPU makes these tests realistic. */
 static void device_memory__touched_by_the_cpu__faults(void **state)
 {
     struct hmem *self = gpu.begin();

@@ -31,8 +31,8 @@ struct fixture {
     const struct reuse *reuse;
     struct hmreg *lib;
     struct hmreg_domain *domain;
-    struct hmreg_remote *remote; /* NULL: the peer is a process, */
-    int peer_fd;                 /* here, */
+    struct hmreg_remote *remote; /* NULL: the peer is the process */
+    int peer_fd;                 /* at the other end of this socket */
     pid_t peer;
     char *memory[SLOTS];
     size_t len[SLOTS];
@@ -51,9 +51,9 @@ static unsigned draw(struct fixture *fixture, unsigned limit)
 
 /* ---- a peer in another process ----------------------------------------------------------- */
 
-/* What it is asked, and answers by the call's result. */
+/* A command to the peer, which answers by the call's result. */
 struct order {
-    char token[512]; /* the first order's: the way to all */
+    char token[512]; /* in the first order: to open the domain */
     size_t size;
     char text[TEXT];
     uint64_t addr, key;
@@ -67,7 +67,7 @@ static int serve(struct hmreg_domain *domain, struct hmreg_remote **remote,
     return hmreg_loopback_write(*remote, order->text, TEXT, NULL, order->addr, order->key);
 }
 
-/* With host memory alone: the application's runtime is of the parent only. */
+/* Host memory only: a child cannot use its parent's runtime. */
 static int run_peer(int fd)
 {
     struct hmreg_config config = {.size = sizeof(config),
@@ -92,7 +92,7 @@ static int run_peer(int fd)
     return hmreg_domain_close(domain) || hmreg_close(lib) ? 3 : 0;
 }
 
-/* Before anything else is open, so that the peer has nothing of ours. */
+/* Before anything else is open, so that the peer inherits nothing. */
 static void start_peer(struct fixture *fixture)
 {
     int ends[2];
@@ -131,7 +131,7 @@ static void end_peer(struct fixture *fixture)
 
 /* ---- the fixture ----------------------------------------------------------------------------- */
 
-/* Any region's token opens the way to all of its domain's. */
+/* The token of any region gives access to all of its domain's regions. */
 static void open_way(struct fixture *fixture)
 {
     static char place[64];
@@ -148,7 +148,8 @@ static void open_way(struct fixture *fixture)
     assert_ok(hmreg_mr_close(mr));
 }
 
-/* By a mapping of the descriptor, which stays the old memory's whatever the address becomes. */
+/* Regions use a mapping of the descriptor, which stays the old memory's when the address is reused.
+ */
 static void open_fixture(struct fixture *fixture, const struct reuse *reuse, bool another_process)
 {
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACE_BIT(reuse->iface)};
@@ -178,7 +179,7 @@ static struct hmreg_stats close_fixture(struct fixture *fixture)
     return stats;
 }
 
-/* Writes through the region as a peer does, and looks for the bytes by the vendor's own copy. */
+/* Writes through the region as a peer does, and checks the bytes by the vendor's own copy. */
 static void write_and_check(struct fixture *fixture, struct hmreg_mr *mr, char *memory,
                             size_t offset)
 {

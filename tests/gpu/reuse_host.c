@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See reuse.h: host memory that a vendor's runtime knows. Here the peer is the kernel, with the
- * pages that the region has pinned (tests/support/pinning.h): bytes that go through a stale region
- * are lost, as on hardware.
+ * See reuse.h: host memory that a vendor's runtime knows. Here the peer is the kernel, which uses
+ * the pages that the region has pinned (tests/support/pinning.h): bytes written through a stale
+ * region are lost, as on hardware.
  */
 #include "tests/gpu/reuse.h"
 #include "tests/support/pinning.h"
@@ -70,7 +70,7 @@ static bool was_there_before(const char *memory)
     return false;
 }
 
-/* A peer's bytes, and its own, at the place. */
+/* Writes a peer's bytes, and reads. */
 static void exchange(const struct hmreg_mr *mr, char *place)
 {
     const struct pinned *region = pinned_of(mr);
@@ -85,7 +85,7 @@ static void exchange(const struct hmreg_mr *mr, char *place)
     assert_string_equal(in, place);
 }
 
-/* A miss; and a hit on the same. */
+/* A miss, then a hit. */
 static void use(char *memory, size_t len)
 {
     for (int i = 0; i < 2; i++) {

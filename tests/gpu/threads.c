@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Many threads at once: each sees its own memory, one identity for one memory, and none that is
- * over. Threads only count what is wrong: cmocka's assertions are for the main thread.
+ * Many threads at once: each sees its own memory, one identity for one memory, and none that has
+ * ended. Threads only count errors: cmocka's assertions are for the main thread.
  */
 #include "tests/gpu/gpu.h"
 
@@ -19,7 +19,7 @@ static struct hmem *self;
 static pthread_barrier_t start;
 
 struct worker {
-    const uint64_t *blocks; /* memory that stays, of each kind in turn */
+    const uint64_t *blocks; /* long-lived memory, of each kind in turn */
     uint64_t seen[ROUNDS];
     unsigned wrong;
 };
@@ -43,7 +43,7 @@ static enum hmreg_mem_kind kind_of(unsigned i)
     return gpu_kinds[i % gpu.kinds];
 }
 
-/* ---- memory that comes and goes --------------------------------------------------------- */
+/* ---- memory allocated and freed by threads ---------------------------------------------- */
 
 /* Writes a byte of its memory, exports it, reads it back. */
 static bool is_usable(uint64_t addr, size_t len, const struct hmem_range *range)
@@ -134,7 +134,7 @@ static void all_calls__on_many_threads__each_sees_its_own(void **state)
     gpu.end(self);
 }
 
-/* ---- memory that stays ------------------------------------------------------------------ */
+/* ---- long-lived memory ------------------------------------------------------------------ */
 
 static void *ask_first(void *arg)
 {
@@ -169,7 +169,7 @@ static void identity__first_asked_on_all_threads__one(void **state)
     gpu.end(self);
 }
 
-/* ---- an address used again and again ---------------------------------------------------- */
+/* ---- a reused address ------------------------------------------------------------------- */
 
 struct reader {
     uint64_t addr;

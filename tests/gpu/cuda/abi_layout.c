@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Our constants and structs beside those of the vendor's header, which is included here only,
- * and only where a toolkit is installed: it compiles or our declarations are wrong. Prototypes
- * are in abi_prototypes.c.
+ * Compares our constants and structs with those of the vendor's header, which only this file
+ * includes, if a toolkit is installed: a difference fails to compile. Prototypes are in
+ * abi_prototypes.c.
  */
 #include "tests/support/test.h"
 

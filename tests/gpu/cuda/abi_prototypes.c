@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Our prototypes as redeclarations of the vendor's: a difference does not compile. The vendor's
- * struct tags are put in the place of ours, so that pointers to them are the same types; that
- * the structs themselves agree is in abi_layout.c.
- *
- * The vendor declares the older versions of its functions, which libcuda.so.1 keeps for ever,
- * only for itself: the switch for that is set here, which also ends its renaming.
+ * Redeclares the vendor's functions with our prototypes: a difference fails to compile. The
+ * vendor's struct tags replace ours, so that pointers to them are the same types; abi_layout.c
+ * compares the structs themselves. The vendor declares the older versions of its functions, which
+ * libcuda.so.1 keeps for ever, only for itself: the switch for that is set here, which also ends
+ * its renaming.
  */
 #ifdef HMREG_HAVE_CUDA_H
 
@@ -29,6 +28,6 @@ CUDA_TEST_ENTRIES(REDECLARE)
 
 #else
 
-extern int nothing_to_compare; /* ISO C wants a declaration */
+extern int nothing_to_compare; /* ISO C requires a declaration */
 
 #endif

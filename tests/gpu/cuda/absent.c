@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A libcuda.so.1 that is no driver. HMREG_TEST_CUDA says what LD_LIBRARY_PATH leads to:
- * unloadable (a file that is no library), broken (a library without the entry points), stub (the
- * toolkit's library for linking), no-device (a driver whose cuInit is made to fail).
+ * A libcuda.so.1 that is no driver. HMREG_TEST_CUDA names the one in LD_LIBRARY_PATH: unloadable (a
+ * file that is no library), broken (a library without the entry points), stub (the toolkit's
+ * library for linking), no-device (a driver whose cuInit fails).
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -39,7 +39,8 @@ static void open__no_driver__code_and_reason(void **state)
     fail_msg("HMREG_TEST_CUDA=%s is none of unloadable, broken, stub, no-device", which);
 }
 
-/* The stub has the names of the driver it is for: those we ask for are among them. */
+/* The stub exports the names of the driver version that it is for, which include those we look up.
+ */
 static void stub__each_entry_of_ours__is_there(void **state)
 {
     static const char *const names[] = {

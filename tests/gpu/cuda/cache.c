@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Addresses of CUDA's rarer sorts of memory used again under the cache.
+ * Reused addresses of CUDA's rarer kinds of memory under the cache.
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/reuse.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* ---- virtual memory: one reservation, mapped anew ---------------------------------------- */
+/* ---- virtual memory: one reservation, mapped repeatedly ---------------------------------- */
 
 #define RESERVED 8
 
@@ -82,7 +82,7 @@ static void reuse__pool__never_stale(void **state)
 
 /* ---- host memory ------------------------------------------------------------------------- */
 
-/* The process's own memory, registered: other pages each time, and sometimes the same. */
+/* The process's own memory, registered: sometimes with other pages, sometimes with the same. */
 #define REGISTERED 16384
 
 static char *place;

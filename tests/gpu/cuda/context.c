@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The caller's context: whatever the library does, the thread finds the context it had, and no
- * device has a context it had not.
+ * The caller's context: after every library call the thread has the context that it had before, and
+ * no device has gained a context.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -12,7 +12,7 @@
 
 #define MIB 1048576ul
 
-/* Memory of every sort on device 0, and a piece to copy from. */
+/* Memory of every kind on device 0, and a source for copies. */
 struct sorts {
     unsigned long long plain, pool, virtual_memory, managed;
     void *host;
@@ -53,7 +53,7 @@ static uint64_t sort_at(const struct sorts *sorts, unsigned i)
     return all[i];
 }
 
-/* Every operation on every sort of memory, copies included. */
+/* Every operation on every kind of memory, copies included. */
 static void use_everything(struct hmem *hmem, const struct sorts *sorts)
 {
     char bytes[100] = {0};
@@ -175,7 +175,7 @@ static void any_call__other_devices_context__has_it_after(void **state)
     bench_end(&bench);
 }
 
-/* Questions make no context: not on the device of the memory, and not on device 0. */
+/* Queries create no context: not on the memory's device, and not on device 0. */
 static void open_and_resolve__no_context_anywhere__makes_none(void **state)
 {
     struct hmem_device device;
@@ -198,7 +198,7 @@ static void open_and_resolve__no_context_anywhere__makes_none(void **state)
     hmem_cuda_ops.close(hmem);
 }
 
-/* Memory of a context the application made: the primary one stays asleep. */
+/* Memory of a context that the application created: the primary one stays inactive. */
 static void use__memory_of_a_created_context__primary_asleep(void **state)
 {
     struct cuda_context *created = NULL;
@@ -223,7 +223,7 @@ static void use__memory_of_a_created_context__primary_asleep(void **state)
     hmem_cuda_ops.close(hmem);
 }
 
-/* Memory of ours keeps the primary context of its device alive, and of no other. */
+/* Memory that the library allocated retains the primary context of its device, and of no other. */
 static void alloc__on_a_device__its_context_until_free(void **state)
 {
     void *first = NULL, *second = NULL;
@@ -243,7 +243,7 @@ static void alloc__on_a_device__its_context_until_free(void **state)
     hmem_cuda_ops.close(hmem);
 }
 
-/* Copies of memory that no context owns borrow the primary one, and give it back. */
+/* Copies of memory without a context retain the primary one for their duration. */
 static void copy__virtual_memory__context_only_meanwhile(void **state)
 {
     struct cuda_memory_prop prop = prop_on(0);
@@ -285,7 +285,7 @@ static void *export_there(void *arg)
     return NULL;
 }
 
-/* A driver whose export, too, wants a current context. */
+/* A driver whose export needs a current context too. */
 static void export__driver_wants_a_context__lent(void **state)
 {
     struct bench bench;
@@ -303,9 +303,9 @@ static void export__driver_wants_a_context__lent(void **state)
     bench_end(&bench);
 }
 
-/* ---- where contexts are not as usual ---------------------------------------------------- */
+/* ---- unusual contexts ------------------------------------------------------------------- */
 
-/* Everything with memory of device 1: a context on device 0 would end the process. */
+/* All operations on memory of device 1: creating a context on device 0 would abort the process. */
 static void any_call__memory_of_device_1__no_context_on_device_0(void **state)
 {
     struct cuda_memory_prop prop = prop_on(1);
@@ -361,8 +361,8 @@ static void ask_there(void *arg)
     asked->copy = hmem_cuda_ops.copy(asked->hmem, asked->addr, (uintptr_t)&byte, 1);
 }
 
-/* In a stream's host function CUDA permits no call: the error says so, and the memory never counts
- * as the system's. */
+/* In a stream's host function CUDA permits no call: the error says so, and the library never takes
+ * the memory for the system's. */
 static void any_call__in_a_host_function__eio_in_words(void **state)
 {
     struct bench bench = bench_begin();
@@ -371,7 +371,7 @@ static void any_call__in_a_host_function__eio_in_words(void **state)
     assert_ok(bench_resolve(&bench, asked.addr, 10, &asked.range));
     CU(cu.host_function(NULL, ask_there, &asked));
     CU(cu.stream_wait(NULL));
-    if (asked.resolve && asked.identity) { /* some drivers permit questions */
+    if (asked.resolve && asked.identity) { /* some drivers permit queries */
         assert_int_equal(asked.resolve, -EIO);
         assert_non_null(strstr(asked.words, "host function"));
         assert_int_equal(asked.identity, -EIO);
@@ -385,7 +385,7 @@ static void any_call__in_a_host_function__eio_in_words(void **state)
     bench_end(&bench);
 }
 
-/* What was in it is gone; what comes after it at the same address is other memory. */
+/* Its contents are gone; an allocation at the same address afterwards has another identity. */
 static void primary_context__reset__memory_gone_and_fresh_after(void **state)
 {
     struct bench bench = bench_begin();
@@ -398,7 +398,7 @@ static void primary_context__reset__memory_gone_and_fresh_after(void **state)
     assert_int_equal(bench_resolve(&bench, addr, 100, &range), -HMEM_NOT_MINE);
     assert_int_equal(hmem_cuda_ops.identity(bench.hmem, addr, 100, &identity), -HMEM_NOT_MINE);
     CU(cu.context_pop(NULL));
-    CU(cu.primary_release(0)); /* the reset one is not to be allocated from */
+    CU(cu.primary_release(0)); /* a reset context cannot be allocated from */
     CU(cu.primary_retain(&bench.context, 0));
     CU(cu.context_push(bench.context));
     addr = cu_alloc_large();

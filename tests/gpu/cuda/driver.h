@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The CUDA driver as a test uses it: the same libcuda.so.1 that the vendor loads, simulated
- * where LD_LIBRARY_PATH says so, or with HMREG_TEST_REAL=1 this machine's own. A test is
+ * The CUDA driver in tests: the same libcuda.so.1 that the vendor code loads, simulated if
+ * LD_LIBRARY_PATH says so, or with HMREG_TEST_REAL=1 this machine's own. A test is
  *
  *     struct bench bench = bench_begin();
  *     ... bench.hmem, CU(cu.alloc(&addr, len)) in the primary context of device 0 ...
@@ -24,7 +24,7 @@
 
 extern const struct hmem_ops hmem_cuda_ops;
 
-/* Entry points by the names of the lists; NULL where this driver lacks one. */
+/* Entry points, named as in the lists; NULL if this driver lacks one. */
 struct driver {
     CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
     CUDA_TEST_ENTRIES(CUDA_MEMBER)
@@ -34,11 +34,11 @@ struct driver {
 };
 extern struct driver cu;
 
-/* Loads the driver, or skips the test with the reason. Not initialized yet. */
+/* Loads the driver without initializing it, or skips the test with the reason. */
 void driver_load(void);
-/* Skips the test on a real driver: it needs to make calls fail or to count. */
+/* Skips the test on a real driver, where calls cannot be made to fail or counted. */
 void driver_need_fake(void);
-/* Skips the test unless there are so many devices. */
+/* Skips the test if there are fewer devices. */
 void driver_need_devices(int count);
 
 struct bench {
@@ -48,7 +48,7 @@ struct bench {
 struct bench bench_begin(void);
 void bench_end(struct bench *bench);
 
-/* Opens the vendor; skips where there is no device. */
+/* Opens the vendor; skips if there is no device. */
 struct hmem *vendor_open(void);
 
 #define CU(call)                                                                                   \
@@ -59,15 +59,16 @@ struct hmem *vendor_open(void);
             fail_msg("%s: CUDA result %u", #call, cu_result_);                                     \
     } while (0)
 
-/* Makes the simulated driver's calls fail: after `skip` good ones, `times` times (-1: for ever). */
+/* Makes the simulated driver's calls fail: after `skip` successful ones, `times` times (-1: for
+ * ever). */
 void cu_fail(const char *call, long code, int skip, int times);
 
 unsigned long long cu_alloc(size_t len);
-/* So large that a real driver lets go of its addresses when it is freed. */
+/* Large enough that a real driver unmaps its addresses when it is freed. */
 unsigned long long cu_alloc_large(void);
 void *as_pointer(uint64_t addr);
 
-/* The vendor's operations, shorter. */
+/* Short forms of the vendor's operations. */
 int bench_resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out);
 uint64_t identity_of(const struct bench *bench, uint64_t addr, size_t len);
 
@@ -75,14 +76,14 @@ uint64_t identity_of(const struct bench *bench, uint64_t addr, size_t len);
 
 struct cuda_memory_prop prop_on(int device);
 size_t cu_granule(void);
-/* Physical memory of the properties, mapped at addr with access; its handle is given back
- * at once, so that unmapping frees it. */
+/* Physical memory with these properties, mapped at addr with access; its handle is released at
+ * once, so that unmapping frees it. */
 void cu_map(uint64_t addr, size_t len, const struct cuda_memory_prop *prop);
 unsigned long long cu_reserve(size_t len);
 
 /* ---- descriptors ------------------------------------------------------------------------ */
 
-/* Bytes by formula, so that any piece can be checked where it lands. */
+/* Bytes from a formula, so that a test can check any piece at its destination. */
 unsigned char pattern(size_t i);
 void cu_write_pattern(uint64_t addr, size_t len);
 /* The descriptor's bytes at its offset are the pattern from `first` on. */

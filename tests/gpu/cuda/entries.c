@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every way into CUDA's driver, which is a fake: a newer and an older one, and one that finds no
- * device. CTest sets LD_LIBRARY_PATH accordingly.
+ * Every way to start CUDA's driver, which is simulated: a newer and an older one, and one that
+ * finds no device. CTest sets LD_LIBRARY_PATH accordingly.
  */
 #include "tests/gpu/entries.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Exports of virtual memory in pieces, and what drivers may answer to an export.
+ * Exports of virtual memory in pieces, and possible driver responses to an export.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -9,7 +9,7 @@
 
 #define MIB 1048576ul
 
-/* Resolves and exports as the core does; skips where this real device cannot. */
+/* Resolves and exports as the core does; skips if this real device does not export. */
 static int export(const struct bench *bench, uint64_t addr, size_t len, struct hmreg_dmabuf *out)
 {
     struct hmem_range range;
@@ -66,7 +66,7 @@ static void expect_refused(const struct bench *bench, uint64_t addr, size_t len,
     assert_int_equal(test_count_fds(), before);
 }
 
-/* Imported memory has no properties to compare; its device remains. */
+/* Imported memory has no properties to compare; the device must be equal. */
 static void export__imported_pieces_of_two_devices__exdev(void **state)
 {
     struct cuda_memory_prop prop = prop_on(0), other = prop_on(1);
@@ -88,7 +88,7 @@ static void export__imported_pieces_of_two_devices__exdev(void **state)
     bench_end(&bench);
 }
 
-/* ---- what drivers may do ---------------------------------------------------------------- */
+/* ---- unusual drivers -------------------------------------------------------------------- */
 
 static void export__descriptor_too_short__eproto(void **state)
 {

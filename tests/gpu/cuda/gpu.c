@@ -62,7 +62,7 @@ static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
         CU(cu.free(addr));
 }
 
-/* ---- memory of rarer sorts, for calls that fail ----------------------------------------- */
+/* ---- memory of rarer kinds, for failing calls ------------------------------------------- */
 
 static unsigned long long pool, pieces;
 static size_t granule;
@@ -87,7 +87,7 @@ static void clean_up(void)
     CU(cu.unreserve(pieces, 2 * granule));
 }
 
-/* Releases what the driver was not allowed to. */
+/* Releases memory whose release the fake had refused. */
 static void after_clean_up(struct hmem *self)
 {
     for (int i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Memory of another process, imported by CUDA's IPC. The owner is this executable anew (fork and
- * exec: a child has no CUDA of its parent's); it allocates, reports the address, and reads its
+ * Memory of another process, imported by CUDA's IPC. The owner is this executable again (fork and
+ * exec: a child cannot use its parent's CUDA); it allocates, reports the address, and reads its
  * memory on request.
  */
 #include "tests/gpu/cuda/driver.h"
@@ -18,7 +18,7 @@
 
 /* ---- the owner -------------------------------------------------------------------------- */
 
-/* A command: 'n' other memory, answered by its handle; or 'r' the byte at an offset. */
+/* A command: 'n' new memory, answered by its handle; or 'r' the byte at an offset. */
 struct command {
     char what;
     uint32_t offset;
@@ -120,7 +120,7 @@ static unsigned long long import(const struct owner *owner)
     return addr;
 }
 
-/* By the path that takes an address; what arrives is the owner's. */
+/* By a path that takes an address; the bytes arrive in the owner's memory. */
 static void check_peer(struct hmreg *lib, const struct owner *owner, unsigned long long addr)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
@@ -144,7 +144,7 @@ static void check_peer(struct hmreg *lib, const struct owner *owner, unsigned lo
     assert_int_equal(byte, 'x');
 }
 
-/* Where a driver gives no descriptor for it: refused, with the place to export it at. */
+/* If a driver exports no descriptor for it: refused, with the remedy to export it in its owner. */
 static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
 {
     struct kind kind = {.len = BYTES,
@@ -180,7 +180,7 @@ static void kind__imported_by_ipc__exported_by_its_owner_only(void **state)
     bench_end(&bench);
 }
 
-/* On any driver: it is device memory of known bounds, and its own at each import. */
+/* On any driver: it is device memory of known bounds, with a new identity at each import. */
 static void resolve__imported_by_ipc__device_memory(void **state)
 {
     struct bench bench = bench_begin();

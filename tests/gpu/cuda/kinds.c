@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every kind of memory that CUDA has: docs/memory-kinds.md, row by row.
+ * Every kind of CUDA memory: docs/memory-kinds.md, row by row.
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/kinds.h"
@@ -18,7 +18,7 @@ static struct bench begin(void)
     return bench_begin();
 }
 
-/* For what a test makes the simulated driver do. */
+/* For tests that control the simulated driver. */
 static struct bench begin_with(const char *variable)
 {
     driver_need_fake();
@@ -100,7 +100,7 @@ static void *renew_pitched(void *arg)
     return as_pointer(pitched->addr);
 }
 
-/* Rows and the space between them: one allocation. */
+/* Rows and the padding between them: one allocation. */
 static void kind__pitch__dmabuf(void **state)
 {
     struct bench bench = begin();
@@ -184,7 +184,7 @@ static void *renew_pool(void *arg)
     return as_pointer(*addr);
 }
 
-/* No driver promises it, so it is asked. */
+/* No driver promises it, so the library tries. */
 static void kind__pool_of_a_driver_that_exports_it__dmabuf(void **state)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_POOL_EXPORT");
@@ -205,13 +205,13 @@ static void kind__pool_of_a_driver_that_exports_it__dmabuf(void **state)
 
 #define RESERVED 4
 
-/* Reserved addresses, where each granule has memory of its own. */
+/* Reserved addresses; each granule can have memory of its own. */
 struct reserved {
     unsigned long long addr;
     size_t granule;
     struct cuda_memory_prop prop[RESERVED];
     unsigned mapped;
-    bool cpu; /* the CPU gets access to what is on the host */
+    bool cpu; /* the CPU may access the pieces on the host */
 };
 
 static struct reserved reserved_begin(void)
@@ -277,7 +277,7 @@ static void kind__one_mapping__dmabuf(void **state)
     bench_end(&bench);
 }
 
-/* Memory that came by a handle of cuMemExportToShareableHandle, as between processes. */
+/* Memory imported by a handle of cuMemExportToShareableHandle, as between processes. */
 static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
 {
     struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, CUDA_ACCESS_READWRITE};
@@ -303,7 +303,7 @@ static void kind__mapping_imported_by_a_handle__dmabuf(void **state)
     bench_end(&bench);
 }
 
-/* One descriptor where all are of one make. */
+/* One descriptor if all pieces have the same properties. */
 static void kind__several_mappings__one_dmabuf(void **state)
 {
     struct bench bench = begin();
@@ -317,7 +317,7 @@ static void kind__several_mappings__one_dmabuf(void **state)
     bench_end(&bench);
 }
 
-/* What no single descriptor names: a piece for each allocation, exactly. */
+/* Without a single descriptor: one piece per allocation, exactly. */
 static struct kind composite_kind(const struct reserved *reserved, const char *why)
 {
     struct kind kind = reserved_kind(reserved);
@@ -374,7 +374,7 @@ static void kind__mappings_of_two_makes__composite(void **state)
     bench_end(&bench);
 }
 
-/* One piece that cannot be exported: nothing is registered, not the others either. */
+/* One piece cannot be exported: no piece is registered. */
 static void kind__a_mapping_without_gpudirect_among_others__refused(void **state)
 {
     struct bench bench = begin();
@@ -411,8 +411,8 @@ static void kind__mapping_without_gpudirect__refused_with_the_remedy(void **stat
     bench_end(&bench);
 }
 
-/* What was registered stays right while the reservation grows behind it; the larger range is
- * another region. */
+/* A region stays valid while the reservation grows behind it; the larger range is another region.
+ */
 static void kind__growing_mappings__each_length_its_region(void **state)
 {
     struct bench bench = begin_with("HMREG_FAKE_CUDA_EXPORT_ONE");
@@ -446,7 +446,7 @@ static void kind__mappings_with_a_hole__erange(void **state)
     CU(cu.unmap(hole, reserved.granule));
     assert_fails(hmreg_query(lib, kind.addr, kind.len, &info), -ERANGE, "nothing is mapped there");
     assert_fails(hmreg_query(lib, as_pointer(hole), 10, &info), -EFAULT, "reserved");
-    map_one(&reserved, 1); /* it is whole again */
+    map_one(&reserved, 1); /* mapped completely again */
     kind_check(lib, &kind);
     assert_ok(hmreg_close(lib));
     reserved_end(&reserved);
@@ -455,7 +455,7 @@ static void kind__mappings_with_a_hole__erange(void **state)
 
 /* ---- virtual memory on the host --------------------------------------------------------- */
 
-/* Real drivers have it with some devices only. */
+/* Real drivers support it on some devices only. */
 static struct bench begin_on_the_host(void)
 {
     driver_need_fake();
@@ -505,7 +505,7 @@ static void kind__mapping_on_the_host_for_devices_only__refused(void **state)
     bench_end(&bench);
 }
 
-/* Whichever comes first, the range is the device's, and each piece goes its own way. */
+/* Whatever the order of the pieces, the range is the device's, and each piece has its own path. */
 static void kind__mappings_half_on_the_host__composite(void **state)
 {
     struct bench bench = begin_on_the_host();
@@ -568,7 +568,7 @@ static void kind__host_portable__by_its_address(void **state)
     bench_end(&bench);
 }
 
-/* By the CPU's address, whichever of the two the caller names. */
+/* By the CPU's address, with either iface in the claim. */
 static void kind__host_write_combined__by_its_host_address(void **state)
 {
     struct bench bench = begin();
@@ -623,7 +623,8 @@ static void *renew_managed(void *arg)
     return as_pointer(*addr);
 }
 
-/* The CPU follows it wherever it moves; only such fabrics take it (unit_paths has the others). */
+/* The CPU follows it wherever it moves; only such fabrics register it (unit_paths has the others).
+ */
 static void kind__managed__by_its_address_where_the_cpu_moves_the_bytes(void **state)
 {
     struct bench bench = begin();
@@ -668,7 +669,7 @@ static void kind__integrated_device__refused_with_the_remedy(void **state)
                          "cuMemHostAlloc");
 }
 
-/* There the remedy works. */
+/* The remedy works there. */
 static void kind__host_memory_of_an_integrated_device__by_its_address(void **state)
 {
     driver_need_fake();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Copies of CUDA's rarer sorts of memory.
+ * Copies of CUDA's rarer kinds of memory.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -13,7 +13,7 @@ static int copy(const struct bench *bench, uint64_t dst, uint64_t src, size_t le
     return hmem_cuda_ops.copy(bench->hmem, dst, src, len);
 }
 
-/* To the memory and back, at odd places. */
+/* To the memory and back, at odd offsets. */
 static void check_round_trip(const struct bench *bench, uint64_t addr, size_t len)
 {
     unsigned char *there = malloc(len), *back = calloc(1, len);
@@ -59,7 +59,7 @@ static void copy__over_pieces_of_virtual_memory__both_ways(void **state)
     bench_end(&bench);
 }
 
-/* The driver returns before a copy on the device is done; we return when it is. */
+/* The driver returns before a device copy is complete; hmreg_copy() returns after. */
 static void copy__on_one_device__is_there_at_once(void **state)
 {
     unsigned long long from, to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A driver of CUDA 11.6: no dmabuf export, no block ids, no MAPPING attributes. Memory resolves
- * as ever; what is missing is said.
+ * A driver of CUDA 11.6: no dmabuf export, no block ids, no MAPPING attributes. Memory resolves as
+ * usual; errors name what is missing.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -40,7 +40,7 @@ static void export__of_11_6__eopnotsupp(void **state)
     bench_end(&bench);
 }
 
-/* Nothing names the physical memory here, so its exchange cannot be detected. */
+/* This driver has no ids of physical memory, so its replacement cannot be detected. */
 static void identity__virtual_memory_of_11_6__zero(void **state)
 {
     struct bench bench = bench_begin();

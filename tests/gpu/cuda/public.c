@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * CUDA through the public interface: virtual memory exchanged under the cache, and contexts.
+ * CUDA through the public interface: virtual memory replaced under the cache, and contexts.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -58,7 +58,7 @@ static void check_bytes(struct hmreg *lib, uint64_t addr, const void *expected, 
 
 /* ---- the cache -------------------------------------------------------------------------- */
 
-/* Gets a region over two pieces, exchanges the second, and gets it again. */
+/* Gets a region over two pieces, replaces the second, and gets it again. */
 static void exchange_tail(enum hmreg_path path)
 {
     struct bench bench = bench_begin();
@@ -96,7 +96,7 @@ static void get__piece_exchanged_at_the_tail__fresh(void **state)
     exchange_tail(HMREG_PATH_MAPPED);
 }
 
-/* A driver that does not name physical memory: memory that cannot be checked is not cached. */
+/* A driver without ids of physical memory: memory that cannot be validated is not cached. */
 static void get__memory_without_identity__registered_each_time(void **state)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -156,7 +156,7 @@ static void *get_there(void *arg)
     return NULL;
 }
 
-/* A thread that never used CUDA registers its memory, and has no context after it either. */
+/* A thread that never used CUDA registers its memory, and has no context afterwards either. */
 static void get__thread_without_context__has_none_after(void **state)
 {
     struct getter getter = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Memory in one piece of the rarer sorts: of another device or context, of the host, of a pool.
+ * Memory in one piece of the rarer kinds: of another device or context, of the host, of a pool.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -10,7 +10,7 @@
 
 #define MIB 1048576ul
 
-/* A device that came after the library was opened is not one of its devices. */
+/* A device that appeared after the library was opened is not one of its devices. */
 static void resolve__uncounted_device__eio(void **state)
 {
     struct cuda_context *second = NULL;
@@ -51,7 +51,7 @@ static void resolve__memory_of_a_created_context__known(void **state)
 
 /* ---- host memory ------------------------------------------------------------------------ */
 
-/* Write-combined memory has two addresses; both mean the same bytes, by the CPU's address. */
+/* Write-combined memory has two addresses for the same bytes; both resolve to the CPU's address. */
 static void resolve__device_address_of_host_memory__canonical(void **state)
 {
     struct bench bench = bench_begin();
@@ -120,8 +120,8 @@ static void *resolve_there(void *arg)
     return NULL;
 }
 
-/* Pool memory is of no context. A thread without one borrows the primary context to ask how far
- * it goes; where that is not alive either, both ends are compared instead. */
+/* Pool memory belongs to no context. A thread without one retains the primary context to query the
+ * bounds; if that is inactive too, both ends are compared instead. */
 static void resolve__pool_memory__on_a_thread_without_context(void **state)
 {
     struct bench bench = bench_begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Rules of the driver about the rarer kinds of memory, as the vendor documents them: what the
- * simulated one keeps to, and a real one is compared with. More are in strict.c.
+ * The driver's documented rules for the rarer kinds of memory: the simulated driver follows them,
+ * and the real one is compared with them. More are in strict.c.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -46,7 +46,7 @@ static void pool__handle_types__of_its_memory(void **state)
     }
 }
 
-/* A pool that is destroyed takes its memory with it when that is freed, not before. */
+/* Memory of a destroyed pool lives until it is freed. */
 static void pool__destroyed_first__its_memory_stays(void **state)
 {
     struct cuda_pool_prop prop = pool_prop(0);
@@ -121,7 +121,7 @@ static void access__host_memory__of_the_cpu_when_given(void **state)
     struct bench bench;
     size_t granule;
 
-    driver_need_fake(); /* real drivers have it with some devices only */
+    driver_need_fake(); /* real drivers support it on some devices only */
     bench = bench_begin();
     granule = cu_granule();
     prop.location = access.location;
@@ -170,7 +170,7 @@ static void host_function__any_call__not_permitted(void **state)
     unsigned long long addr, asked;
     struct bench bench;
 
-    driver_need_fake(); /* a real one may or may not notice */
+    driver_need_fake(); /* a real driver may or may not detect it */
     bench = bench_begin();
     addr = cu_alloc(BYTES);
     asked = addr;
@@ -192,7 +192,7 @@ static void primary_context__reset__loses_its_memory(void **state)
     bench_end(&bench);
 }
 
-/* The library never asks for it; a call that does gets a descriptor or an error. */
+/* The library never requests it; such a call returns a descriptor or an error. */
 static void export__pcie_mapping__answered(void **state)
 {
     struct bench bench = bench_begin();

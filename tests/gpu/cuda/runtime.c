@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opening the driver: its devices as the driver reports them, and the error where it does not
- * start.
+ * Opening the driver: its devices as the driver reports them, and the error if it does not start.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -41,7 +40,7 @@ static void close__null__accepted(void **state)
     hmem_cuda_ops.close(NULL);
 }
 
-/* What cannot be read of a device is left out; the device is there all the same. */
+/* Attributes of a device that cannot be read are left out; the device is listed. */
 static void device__parts_that_cannot_be_read__left_zero(void **state)
 {
     struct hmem_device device;
@@ -63,7 +62,7 @@ static void device__parts_that_cannot_be_read__left_zero(void **state)
     cu.fake->reset();
 }
 
-/* ---- that does not start ---------------------------------------------------------------- */
+/* ---- drivers that do not start ---------------------------------------------------------- */
 
 static void open__cuinit_fails__code_name_and_remedy(void **state)
 {

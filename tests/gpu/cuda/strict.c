@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the CUDA driver itself does, where the vendor's file relies on it. The simulated driver
- * must do the same as the real one: these tests are for both, and a difference is a fault of the
- * simulation.
+ * Behaviour of the CUDA driver on which the vendor's file relies. These tests run on the simulated
+ * driver and on the real one: a difference is an error of the simulation.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -188,7 +187,7 @@ static void alloc__without_context__invalid_context(void **state)
     bench_end(&bench);
 }
 
-/* A context takes its memory along, however it ends. */
+/* Destroying a context frees its memory, in each way to destroy it. */
 static void context__destroyed__its_memory_is_gone(void **state)
 {
     struct bench bench = bench_begin();
@@ -368,8 +367,8 @@ static void registered_memory__host_pointer_from_either_address(void **state)
 
 /* ---- the simulation --------------------------------------------------------------------- */
 
-/* As of a GPU's BAR, the kernel will not pin the pages: neither by the device's address nor
- * through a mapping of the descriptor. */
+/* As for a GPU's BAR, the kernel cannot pin the pages: neither by the device's address nor through
+ * a mapping of the descriptor. */
 static void device_memory__kernel_reads__efault(void **state)
 {
     struct bench bench;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Virtual memory: ranges over several physical allocations, holes, and memory that is exchanged
- * under addresses that stay.
+ * Virtual memory: ranges over several physical allocations, holes, and memory that is replaced at
+ * the same addresses.
  */
 #include "tests/gpu/cuda/driver.h"
 
@@ -60,7 +60,7 @@ static void resolve__one_piece__says_all(void **state)
     reserved_end(&reserved);
 }
 
-/* The reservation is longer than what is mapped, and a piece shorter than the range. */
+/* The reservation is longer than its mapped part, and a piece shorter than the range. */
 static void resolve__several_pieces__counts_those_under_the_range(void **state)
 {
     struct reserved reserved = reserved_begin();
@@ -144,7 +144,7 @@ static void resolve__over_two_reservations__erange(void **state)
     reserved_end(&reserved);
 }
 
-/* Reserved addresses without memory are CUDA's, though nothing: never the system's. */
+/* Reserved addresses without memory are CUDA's, but not memory: never the system's. */
 static void resolve__nothing_mapped__efault(void **state)
 {
     struct reserved reserved = reserved_begin();
@@ -175,7 +175,7 @@ static void resolve__given_back_reservation__not_mine(void **state)
 
 /* ---- identity --------------------------------------------------------------------------- */
 
-/* Whichever piece is exchanged, the identity of a range over it changes. */
+/* Replacing any piece changes the identity of a range over it. */
 static void identity__any_piece_exchanged__differs(void **state)
 {
     struct reserved reserved = reserved_begin();
@@ -245,7 +245,7 @@ static void identity__is_what_resolve_says(void **state)
     assert_ok(bench_resolve(&reserved.bench, reserved.addr + 5, reserved.granule, &range));
     assert_int_equal(range.identity,
                      identity_of(&reserved.bench, reserved.addr + 5, reserved.granule));
-    /* The pieces as a whole have it too: a region may be as large as they are. */
+    /* The pieces as a whole have it too: a region may span all of them. */
     assert_int_equal(range.identity,
                      identity_of(&reserved.bench, range.alloc_base, range.alloc_len));
     unmap(&reserved, 0, 3);
@@ -278,7 +278,7 @@ static void resolve__on_the_host__pinned(void **state)
     struct hmem_range range;
     struct reserved reserved;
 
-    driver_need_fake(); /* real drivers have it with some devices only */
+    driver_need_fake(); /* real drivers support it on some devices only */
     reserved = reserved_begin();
     reserved.prop.location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
     map(&reserved, 0, 1);
@@ -322,8 +322,9 @@ static void ask_on_a_thread(struct asked *asked)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Without the MAPPING attributes the pieces are asked for in a context: the thread's own, or
- * the primary one where it is alive. Without block ids an exchange of memory cannot be detected. */
+/* Without the MAPPING attributes the library queries the pieces in a context: the thread's own, or
+ * the primary one if it is active. Without block ids the replacement of memory cannot be detected.
+ */
 static void resolve__older_driver__walks_without_identity(void **state)
 {
     struct asked asked = {0};
@@ -350,7 +351,7 @@ static void resolve__older_driver__walks_without_identity(void **state)
     reserved_end(&reserved);
 }
 
-/* One piece that nothing names is enough: the range has no identity. */
+/* A single piece without an id is enough: the range has no identity. */
 static void identity__one_piece_without_block_id__zero(void **state)
 {
     struct reserved reserved;
@@ -360,7 +361,7 @@ static void identity__one_piece_without_block_id__zero(void **state)
     reserved = reserved_begin();
     map(&reserved, 0, 1);
     map(&reserved, 1, 1);
-    /* The first piece is asked for its pool, base, size and block id, in this order. */
+    /* The library queries the first piece's pool, base, size and block id, in this order. */
     cu_fail("cuPointerGetAttribute", CUDA_INVALID_VALUE, 3, 1);
     assert_ok(hmem_cuda_ops.identity(reserved.bench.hmem, reserved.addr, 2 * reserved.granule,
                                      &identity));
@@ -369,7 +370,7 @@ static void identity__one_piece_without_block_id__zero(void **state)
     reserved_end(&reserved);
 }
 
-/* Where no context lives, none is made to answer a question. */
+/* Without an active context, a query creates none. */
 static void resolve__older_driver_no_context__eio(void **state)
 {
     struct reserved reserved = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Our constants of hmem/rocr/rocr_abi.h beside the installed header's: this compiles, or ours are
- * wrong. Of the names that came after 5.2, CMake finds out which the header has (HAVE_...), since
- * an enumerator cannot be asked for by #ifdef. Prototypes need no test: rocr_abi.h declares them
- * again, so that the compiler compares them.
+ * Compares our constants of hmem/rocr/rocr_abi.h with the installed header's: a difference fails to
+ * compile. For names added after 5.2, CMake determines whether the header has them (HAVE_...),
+ * since #ifdef cannot test an enumerator. Prototypes need no test: rocr_abi.h declares them again,
+ * so that the compiler compares them.
  */
 #include "hmem/rocr/rocr_abi.h"
 

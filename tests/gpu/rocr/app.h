@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The application's side of ROCm's tests: it uses the runtime itself, as programs do, beside the
- * library's vendor. Entry points are looked up in the runtime that LD_LIBRARY_PATH leads to, so
- * that a test runs on whichever fake its CMake line names.
+ * library's vendor. It looks up entry points in the runtime that LD_LIBRARY_PATH leads to, so that
+ * a test runs on the fake that its CMake line names.
  */
 #ifndef TESTS_ROCR_APP_H
 #define TESTS_ROCR_APP_H
@@ -52,14 +52,13 @@ extern const struct hmem_ops hmem_rocr_ops;
 struct app {
     APP_CALLS(APP_MEMBER)
     const struct fake_control *fake;
-    void (**on_register)(void *ptr); /* run when a deallocation callback is asked for */
+    void (**on_register)(void *ptr); /* called when a deallocation callback is registered */
     hsa_agent_t cpu, gpus[4];
     unsigned gpu_count;
 };
 extern struct app app;
 
-/* Loads the runtime and starts it as an application does; forgets what earlier tests asked the
- * fake to do. */
+/* Loads and starts the runtime as an application does; cancels earlier requests to the fake. */
 void app_start(void);
 void app_stop(void);
 
@@ -75,10 +74,10 @@ void *app_alloc(unsigned gpu, size_t len);
 void *app_alloc_host(size_t len);
 void app_free(void *addr);
 
-/* What the vendor says of a range, which must succeed. */
+/* The vendor's result for a range, which must succeed. */
 struct hmem_range app_resolve(struct hmem *rocr, const void *addr, size_t len);
 
-/* Writes a pattern, or looks whether it is there, by the runtime's own copy. */
+/* Writes a pattern, or checks it, by the runtime's own copy. */
 void app_fill(void *device, size_t len, unsigned seed);
 void app_check(const void *device, size_t len, unsigned seed);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Copies of memory that not every GPU reaches, and what the runtime may answer to an allocation.
+ * Copies of memory that not every GPU can access, and possible responses of the runtime to an
+ * allocation.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -44,7 +45,7 @@ static void copy__imported_memory__same_bytes(void **state)
     app_close(rocr);
 }
 
-/* The fake answers MEMORY_FAULT where a real GPU's fault would end the process. */
+/* The fake answers MEMORY_FAULT instead of a real GPU's fault, which would end the process. */
 static void copy__pinned_without_access__by_way_of_the_host(void **state)
 {
     struct hmem *rocr = app_open();
@@ -120,7 +121,7 @@ static void alloc__pinned__every_gpu_may_access_it(void **state)
     app_close(rocr);
 }
 
-/* Kernel arguments have a pool of their own, which the GPU does not cache. */
+/* Kernel arguments have a separate pool, which the GPU does not cache. */
 static void alloc__pinned__not_from_the_kernarg_pool(void **state)
 {
     struct hmem *rocr = app_open();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every way into AMD's real runtime of this machine (5.2 on Debian 12, 6.1 on Debian 13) without
- * /dev/kfd, and over a stand-in for its libhsakmt without and with GPUs; and into the fakes, the
- * newer and the older. CTest sets LD_LIBRARY_PATH accordingly.
+ * Every way to open AMD's real runtime of this machine (5.2 on Debian 12, 6.1 on Debian 13) without
+ * /dev/kfd, and over a stand-in for its libhsakmt without and with GPUs; and the fakes, the newer
+ * and the older. CTest sets LD_LIBRARY_PATH accordingly.
  */
 #include "hmem/rocr/rocr_abi.h"
 #include "tests/gpu/entries.h"
@@ -15,7 +15,7 @@
 
 #define RUNTIME "libhsa-runtime64.so.1"
 
-/* It starts the runtime, successfully or not, and goes on using it. */
+/* An application that starts the runtime, successfully or not, and keeps using it. */
 static const char *application(void)
 {
     static hsa_status_t started = HSA_STATUS_ERROR;
@@ -33,7 +33,7 @@ static const char *application(void)
     return NULL;
 }
 
-/* In a child, since what is loaded here is loaded in every case. */
+/* In a child, since a library that this process loads stays loaded in every case. */
 static bool can_load(bool with_libhsakmt)
 {
     int status = -1;

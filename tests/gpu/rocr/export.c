@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What ROCm's runtime may answer to an export, and the refusal for it.
+ * Possible responses of ROCm's runtime to an export, and the refusal for each.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -66,7 +66,7 @@ static void export__no_descriptor_left__emfile(void **state)
 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     close(lowest);
-    /* Room for the runtime's descriptor, none for ours; then not even for that. */
+    /* Room for the runtime's descriptor but not for ours; then for neither. */
     tight = (struct rlimit){(rlim_t)lowest + 1, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     assert_fails(ops->export_dmabuf(rocr, at(memory), 10, &range, &dmabuf), -EMFILE, "duplicated");

@@ -27,13 +27,13 @@ static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
     app_free((void *)(uintptr_t)addr);
 }
 
-/* The vendor met the shutdown: it does not give its reference back, since none is left to give. */
+/* After the shutdown the vendor has no reference to release; the application's is left. */
 static void after_shut_down(void)
 {
     assert_int_equal(app.hsa_shut_down(), HSA_STATUS_SUCCESS);
 }
 
-/* ---- memory of rarer sorts, for calls that fail ----------------------------------------- */
+/* ---- memory of rarer kinds, for failing calls ------------------------------------------- */
 
 #define LEN 8192
 
@@ -78,7 +78,7 @@ static const struct gpu_operation operations[] = {
     {0},
 };
 
-/* The second question only confirms the identity: without it there is none. */
+/* The second query only confirms the identity: without it there is none. */
 static const struct gpu_survival survives[] = {
     {"open", "hsa_system_get_info hsa_agent_get_info:3+ hsa_amd_agent_memory_pool_get_info", NULL},
     {"resolve new memory", "hsa_amd_pointer_info:1 hsa_amd_register_deallocation_callback", NULL},

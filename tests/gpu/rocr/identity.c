@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * How a deallocation callback ends the identity of an allocation, and where the runtime accepts
- * none, so that the identity is 0.
+ * A deallocation callback ends the identity of an allocation; where the runtime accepts none, the
+ * identity is 0.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -17,7 +17,7 @@ static uint64_t identity(struct hmem *rocr, const void *addr, size_t len)
     return found;
 }
 
-/* The second look costs no call into the runtime. */
+/* The second query makes no call into the runtime. */
 static void identity__known_memory__no_vendor_call(void **state)
 {
     struct hmem *rocr = app_open();
@@ -34,7 +34,7 @@ static void identity__known_memory__no_vendor_call(void **state)
     app_close(rocr);
 }
 
-/* ---- when it cannot be had -------------------------------------------------------------- */
+/* ---- without a callback ----------------------------------------------------------------- */
 
 static void identity__callback_refused__zero_until_it_is_not(void **state)
 {
@@ -49,8 +49,8 @@ static void identity__callback_refused__zero_until_it_is_not(void **state)
     app_close(rocr);
 }
 
-/* Another thread, at the worst moment: after the runtime said what the memory is, and before it
- * watches it for us. */
+/* Another thread replaces the memory after the runtime described it, and before the vendor's
+ * callback is registered. */
 static void free_and_alloc_less(void *memory)
 {
     *app.on_register = NULL;
@@ -112,7 +112,7 @@ static void identity__imported__zero(void **state)
     app_close(rocr);
 }
 
-/* ---- several vendors open, runtimes that come and go ------------------------------------ */
+/* ---- several vendors open, runtimes loaded and unloaded --------------------------------- */
 
 static void identity__closed_and_opened_again__another(void **state)
 {
@@ -127,7 +127,7 @@ static void identity__closed_and_opened_again__another(void **state)
     app_close(rocr);
 }
 
-/* No callback of ours is left when the last vendor has closed. */
+/* No callback of ours is left after the last vendor's close. */
 static void close__live_memory__callbacks_withdrawn(void **state)
 {
     struct hmem *rocr = app_open();

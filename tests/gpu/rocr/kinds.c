@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every kind of memory that ROCm has: docs/memory-kinds.md, row by row.
+ * Every kind of ROCm memory: docs/memory-kinds.md, row by row.
  */
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/rocr/app.h"
@@ -130,7 +130,7 @@ static void kind__fragment_of_a_block__its_own_bytes(void **state)
     app_fill(first, 700, 5);
     kind_check(lib, &kind);
     app_check(first, 700, 5);
-    app_free(second); /* the block stays, the fragment is gone */
+    app_free(second); /* the block stays, the fragment is freed */
     assert_fails(hmreg_export_dmabuf(lib, second, 700, 0, &dmabuf), -EOPNOTSUPP, "");
     assert_int_equal(app.hsa_memory_copy(&byte, first, 1), 0);
     app_free(first);
@@ -182,7 +182,7 @@ static void *renew_locked(void *host)
     return host;
 }
 
-/* Under either of its two addresses. The monitor watches it, as memory of the process. */
+/* At either of its two addresses. The monitor watches it, as memory of the process. */
 static void kind__locked__by_its_host_address(void **state)
 {
     char *memory =
@@ -207,7 +207,7 @@ static void kind__locked__by_its_host_address(void **state)
     end(lib);
 }
 
-/* HIP's managed memory is memory of the process with a policy: what pins it moves it. */
+/* HIP's managed memory is memory of the process with a policy: pinning moves it. */
 static void kind__managed_by_hip__the_systems(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -275,7 +275,7 @@ static void kind__imported_from_graphics__exported_by_its_owner_only(void **stat
 #define MIB      (1ul << 20)
 #define RESERVED (4 * MIB)
 
-/* Reserved addresses; pieces are mapped into them. */
+/* A reservation, into which pieces are mapped. */
 struct reserved {
     char *addr;
     hsa_agent_t owner;
@@ -332,7 +332,7 @@ static void *renew_mapping(void *arg)
     return reserved->addr + MIB + 12345;
 }
 
-/* From its start, and from anywhere in it: where it begins is found out and proven. */
+/* From its start, and from anywhere in it: the library searches where it begins, and proves it. */
 static void kind__one_mapping__dmabuf(void **state)
 {
     struct hmreg *lib = begin();
@@ -349,8 +349,8 @@ static void kind__one_mapping__dmabuf(void **state)
     end(lib);
 }
 
-/* Physical memory may be longer than what of it is mapped: a descriptor names the whole, and the
- * range must still end with the mapping. */
+/* Physical memory may be longer than its mapped part: a descriptor names the whole, but the range
+ * must end with the mapping. */
 static void kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -475,7 +475,8 @@ static void kind__mappings_half_on_the_host__composite(void **state)
     end(lib);
 }
 
-/* Each call that finds out about a mapping, failing once: a descriptor of the range, or none. */
+/* Each call that queries a mapping fails once: the export yields the range's descriptor, or none.
+ */
 static void mapping__each_call_failing__its_descriptor_or_none(void **state)
 {
     static const char *const calls[] = {"hsa_amd_vmem_retain_alloc_handle", "hsa_amd_pointer_info",
@@ -508,9 +509,9 @@ static void mapping__each_call_failing__its_descriptor_or_none(void **state)
     end(lib);
 }
 
-/* Runtimes that call mapped memory reserved: mapped it is, and its bounds stay unknown. Their mere
- * reservations cannot be distinguished from addresses set aside for managed memory: those are the
- * system's, which finds nothing there to pin. */
+/* Runtimes that call mapped memory reserved: the library detects that it is mapped, without bounds.
+ * It cannot distinguish their mere reservations from addresses set aside for managed memory: those
+ * are the system's, which finds nothing there to pin. */
 static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * AMD's real runtime, with two GPUs by the stand-in for libhsakmt below it: what the vendor reads
- * in the runtime's answers is right for what Debian ships (5.2 on 12, 6.1 on 13). The GPUs move no
- * bytes, so nothing is copied here.
+ * AMD's real runtime, with two GPUs by the stand-in for libhsakmt below it: the vendor interprets
+ * the responses of Debian's runtimes (5.2 on 12, 6.1 on 13) correctly. The GPUs move no bytes, so
+ * nothing is copied here.
  */
 #include "hmem/rocr/rocr_abi.h"
 #include "tests/gpu/rocr/app.h"
@@ -44,7 +44,7 @@ static struct hmem *open_real(void)
     return rocr;
 }
 
-/* Skips where the runtime does not export. */
+/* Skips if the runtime does not export. */
 static void need_export(void)
 {
     if (!ENTRY(hsa_amd_portable_export_dmabuf))
@@ -86,8 +86,8 @@ static void open__real_runtime__devices_and_version(void **state)
     ops->close(rocr);
 }
 
-/* Runtime 6.1 does not know freed memory. 5.2 calls it by the block that it was a piece of, as if
- * all of the block were allocated: it has no identity then, so it is never cached. */
+/* Runtime 6.1 does not know freed memory. 5.2 reports the block that contained it, as if all of the
+ * block were allocated: it has no identity then, so it is never cached. */
 static void expect_freed(struct hmem *rocr, const void *memory)
 {
     struct hmem_range range;
@@ -150,8 +150,8 @@ static void resolve__host_memory__by_its_address(void **state)
     ops->close(rocr);
 }
 
-/* Small allocations share one buffer object: each descriptor is of all of it, and the
- * offset distinguishes them. */
+/* Small allocations share one buffer object: each descriptor covers all of it, and the offset
+ * distinguishes them. */
 static void export__two_allocations_of_one_block__each_its_offset(void **state)
 {
     struct hmreg_dmabuf dmabufs[2] = {{.fd = -1}, {.fd = -1}};
@@ -230,8 +230,9 @@ static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *data)
     return HSA_STATUS_SUCCESS;
 }
 
-/* Runtime 6.1 calls a mapping a reservation, like what is not mapped, and does not set
- * `registered`, which it does not have. It is memory of a GPU all the same, not the system's. */
+/* Runtime 6.1 calls a mapping a reservation, like unmapped addresses, and does not set
+ * `registered`, which it does not have. The vendor must still report memory of a GPU, not the
+ * system's. */
 static void resolve__mapped_virtual_memory__never_the_systems(void **state)
 {
     struct search gpu = {.type = HSA_DEVICE_TYPE_GPU};
@@ -264,7 +265,7 @@ static void resolve__mapped_virtual_memory__never_the_systems(void **state)
     ops->close(rocr);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- shutdown ----------------------------------------------------------------------------- */
 
 /* The application shuts the runtime down once more than it started it. */
 static void any_call__shut_down_by_the_application__told_and_not_called_again(void **state)

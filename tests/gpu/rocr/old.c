@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * ROCm as Debian 12 has it (5.2.3): everything but dmabufs, and a reason for those. Runs on the
- * fake without the newer entry points, as rocr_gpu_memory_old and rocr_gpu_resolve_old do.
+ * ROCm as in Debian 12 (5.2.3): everything but dmabufs, and a reason for those. Runs on the fake
+ * without the newer entry points, as rocr_gpu_memory_old and rocr_gpu_resolve_old do.
  */
 #include "tests/gpu/rocr/app.h"
 

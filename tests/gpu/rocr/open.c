@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opening ROCm where something cannot be read, is too old, or does not start.
+ * Opening a ROCm runtime with unreadable properties, one that is too old, one that does not start.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -16,7 +16,7 @@ static void device__no_product_name__agent_name(void **state)
     struct hmem_device device;
 
     app_start();
-    /* Three agents are asked for their type, then the first GPU for its product's name. */
+    /* Open queries the type of three agents, then the first GPU's product name. */
     app_fail("hsa_agent_get_info", HSA_STATUS_ERROR, 3, 1);
     assert_ok(ops->open(&rocr));
     ops->device(rocr, 0, &device);
@@ -98,7 +98,7 @@ static void runtime__driver_without_dmabuf__says_so(void **state)
     unsetenv("HMREG_FAKE_HSA_DMABUF");
 }
 
-/* A runtime that does not know the question may still export. */
+/* A runtime that does not know the query may still export. */
 static void device__dmabuf_question_unknown__taken_for_able(void **state)
 {
     struct hmem *rocr = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The ROCm of this machine, if it has one: without an AMD GPU the reason is reported, with one the
- * way of a buffer is walked once.
+ * The ROCm of this machine, if it has one: without an AMD GPU the reason is reported, with one a
+ * buffer is resolved, exported and copied once.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -13,7 +13,7 @@
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
-/* Whatever this machine has: it works, or the reason is one a person can act on. */
+/* The vendor opens, or reports a reason that the user can act on. */
 static void open__real_runtime__works_or_says_why(void **state)
 {
     struct hmem *rocr = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * ROCm memory of the rarer sorts: with a CPU address, locked, imported from a hidden GPU, reserved.
+ * ROCm memory of the rarer kinds: with a CPU address, locked, imported from a hidden GPU, reserved.
  */
 #include "tests/gpu/rocr/app.h"
 
@@ -12,7 +12,7 @@
 
 static const struct hmem_ops *ops = &hmem_rocr_ops;
 
-/* A sentence has this address in it. */
+/* The last error's sentence contains this address. */
 static void assert_names_address(const void *addr)
 {
     char text[32];
@@ -127,7 +127,7 @@ static void resolve__owner_hidden_and_nobody_reaches_it__io(void **state)
     app_close(rocr);
 }
 
-/* HIP sets such addresses aside for managed memory: the process's own pages. */
+/* HIP sets such addresses aside for managed memory: they are the process's own pages. */
 static void resolve__reserved_on_the_host__not_mine(void **state)
 {
     struct hmem *rocr = app_open();

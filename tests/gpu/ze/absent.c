@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Level Zero where it cannot be used. The loader keeps the outcome of its first zeInit for the
- * life of the process, so CTest runs this once for each case: argv names the case by its test.
+ * Level Zero if it cannot be used. The loader keeps the outcome of its first zeInit until the
+ * process ends, so CTest runs this once for each case: argv names the case by its test.
  */
 #include "tests/gpu/ze/bench.h"
 
@@ -22,7 +22,7 @@ static void expect_no_driver(void)
     }
 }
 
-/* The plain loader, as on any machine without a GPU of Intel. */
+/* The plain loader, as on any machine without an Intel GPU. */
 static void plain_loader__enodev(void **state)
 {
     void *driver = dlopen("libze_intel_gpu.so.1", RTLD_LAZY);
@@ -35,13 +35,13 @@ static void plain_loader__enodev(void **state)
     expect_no_driver();
 }
 
-/* A driver is named and is not there. */
+/* The environment names a driver that does not exist. */
 static void missing_driver__enodev(void **state)
 {
     expect_no_driver();
 }
 
-/* A driver is there and finds no GPU (HMREG_FAKE_FAIL says so). */
+/* A driver finds no GPU (HMREG_FAKE_FAIL). */
 static void driver_without_gpu__enodev(void **state)
 {
     expect_no_driver();
@@ -58,7 +58,7 @@ static void lost_device__eio(void **state)
     assert_null(self);
 }
 
-/* A driver older than the interfaces we can do without (HMREG_FAKE_ZE_MISSING). */
+/* A driver older than the interfaces that the library can do without (HMREG_FAKE_ZE_MISSING). */
 static void older_driver__works_and_says_what_lacks(void **state)
 {
     struct hmem *self = bench_open();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What Level Zero's tests share: the vendor opened on the simulated driver, the driver's control,
- * and an application of its own beside hmreg, with a context that hmreg does not know.
+ * Shared by Level Zero's tests: the vendor opened on the simulated driver, the driver's control,
+ * and an application beside hmreg, with a context that hmreg does not know.
  */
 #ifndef TESTS_ZE_BENCH_H
 #define TESTS_ZE_BENCH_H
@@ -18,20 +18,20 @@ extern const struct hmem_ops hmem_ze_ops;
 
 #define MIB (1ul << 20)
 
-/* The vendor, opened; a failure of the test if it does not open. */
+/* Opens the vendor, or fails the test. */
 struct hmem *bench_open(void);
 
 /* The control of the nth driver named in ZE_ENABLE_ALT_DRIVERS, which must be loaded. */
 const struct fake_control *bench_control(int driver);
 
-/* control->fail(), which cmocka's macro of that name hides. */
+/* Calls control->fail(), whose name a cmocka macro hides. */
 static inline void bench_fail(const struct fake_control *control, const char *call,
                               ze_result_t code, int skip, int times)
 {
     (control->fail)(call, (long)code, skip, times);
 }
 
-/* Memory by the vendor itself. */
+/* Allocates by the vendor. */
 uint64_t bench_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len);
 void bench_free(struct hmem *self, uint64_t addr, enum hmreg_mem_kind kind);
 
@@ -50,16 +50,16 @@ void app_free(struct app *app, uint64_t addr);
 
 size_t bench_page(void);
 
-/* The bytes of device memory behind the runtime's back. */
+/* Device memory's bytes, read past the runtime. */
 unsigned char *bench_peek(uint64_t addr);
 
-/* A recognizable byte for each place. */
+/* A recognizable byte for each offset. */
 static inline unsigned char pattern(size_t i)
 {
     return (unsigned char)(i * 7 + i / 251 + 1);
 }
 
-/* Sets an environment variable the simulated driver reads, for one test. */
+/* Sets an environment variable that the simulated driver reads, for one test. */
 void bench_set(const char *name, long value);
 void bench_unset(const char *name);
 

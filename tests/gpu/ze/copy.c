@@ -20,7 +20,7 @@ static void copy__host_memory__without_the_driver(void **state)
     ze->close(self);
 }
 
-/* Every list that was made is gone, whatever happened. */
+/* Every command list is destroyed, whatever failed. */
 static void copy__lists__all_destroyed(void **state)
 {
     struct hmem *self = bench_open();

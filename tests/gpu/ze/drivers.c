@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Two drivers side by side: one list of devices, each driver asked about each address, each in a
- * context of its own. With more than one driver the loader wraps every handle.
+ * Two drivers side by side: one list of devices; each address is queried from both drivers, each in
+ * a context of its own. With more than one driver the loader wraps every handle.
  */
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/ze/bench.h"
@@ -48,7 +48,7 @@ static void query__memory_of_each_device__its_device(void **state)
     ze->close(self);
 }
 
-/* A card that both drivers know has one PCI address; memory is on its driver's device. */
+/* A card that both drivers list has one PCI address; memory is on its driver's device. */
 static void query__tile_of_a_card_both_drivers_know__its_drivers_device(void **state)
 {
     struct hmem_range range = {0};
@@ -73,7 +73,7 @@ static void query__tile_of_a_card_both_drivers_know__its_drivers_device(void **s
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
-/* Both drivers count their ids from the same number; the identities differ all the same. */
+/* Both drivers' ids begin with the same number; the identities differ nevertheless. */
 static void identity__of_two_drivers__differ(void **state)
 {
     struct hmem *self = bench_open();
@@ -95,7 +95,7 @@ static void identity__of_two_drivers__differ(void **state)
     ze->close(self);
 }
 
-/* No engine reaches the memory of another driver. */
+/* No engine can copy the memory of another driver. */
 static void copy__between_drivers__by_way_of_the_host(void **state)
 {
     struct hmem *self = bench_open();

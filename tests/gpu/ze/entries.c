@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every way into the real Level Zero loader of this machine (1.8 on Debian 12, 1.20 on Debian 13):
- * without a driver, with one that finds no GPU, with one that has two. The driver is ours; CTest
- * names it in ZE_ENABLE_ALT_DRIVERS.
+ * Every way to open the real Level Zero loader of this machine (1.8 on Debian 12, 1.20 on Debian
+ * 13): without a driver, with one that finds no GPU, with one that has two. The driver is
+ * simulated; CTest names it in ZE_ENABLE_ALT_DRIVERS.
  */
 #include "tests/gpu/entries.h"
 #include "tests/support/test.h"
@@ -56,7 +56,7 @@ static const struct entry driverless = {
     .iface = HMREG_IFACE_ZE, .why = NO_DRIVER, .application = application, .need = need_no_driver};
 static const struct entry gpuless = {
     .iface = HMREG_IFACE_ZE, .why = NO_DRIVER, .application = application};
-/* The loader starts a driver once per process, and remembers. */
+/* The loader starts a driver once per process, and keeps the result. */
 static const struct entry driver = {.iface = HMREG_IFACE_ZE,
                                     .devices = 2,
                                     .library = "libze_loader.so.1",

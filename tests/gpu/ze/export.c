@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * dmabufs of Level Zero memory whose descriptor covers more or less than the allocation: large
- * pages, pools, tiles; and what the driver may answer to an export.
+ * pages, pools, tiles; and possible driver responses to an export.
  */
 #include "tests/gpu/ze/bench.h"
 
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel's dmabufs report their length by lseek alone; a simulated one's file may only know
- * fstat. With this on it is as in the kernel: hmem/ze/ze_export.c calls these two (see
+/* The kernel's dmabufs report their length by lseek alone; the file of a simulated one may only
+ * support fstat. With this on it behaves as the kernel's: hmem/ze/ze_export.c calls these two (see
  * CMakeLists.txt). */
 static bool as_the_kernel;
 
@@ -51,7 +51,7 @@ static int export(struct hmem *self, uint64_t addr, size_t len, struct hmreg_dma
     return ze->export_dmabuf(self, addr, len, &range, out);
 }
 
-/* Maps what the export names, whole pages around it. */
+/* Maps what the export names, in whole pages. */
 static unsigned char *map(const struct hmreg_dmabuf *dmabuf, size_t *mapped)
 {
     uint64_t page = bench_page();
@@ -71,7 +71,7 @@ static void unmap(unsigned char *bytes, size_t mapped)
     assert_int_equal(munmap((void *)((uintptr_t)bytes & ~(page - 1)), mapped), 0);
 }
 
-/* Writes by the export and finds the bytes in the memory, and the neighbours as they were. */
+/* Writes by the export and finds the bytes in the memory, and the neighbours unchanged. */
 static void check_names(uint64_t base, size_t alloc_len, uint64_t addr,
                         const struct hmreg_dmabuf *dmabuf)
 {
@@ -168,7 +168,8 @@ static void export__unreported_tiles__eproto(void **state)
     bench_unset("HMREG_FAKE_ZE_MISSING");
 }
 
-/* A piece that begins at a page looks like memory of its own; the descriptor is too long for it. */
+/* A piece that begins at a page boundary looks like an allocation; the descriptor is too long for
+ * it. */
 static void export__piece_of_a_pool_at_a_page__eproto(void **state)
 {
     struct hmem *self = bench_open();
@@ -223,7 +224,7 @@ static void export__piece_of_a_pool_over_tiles__eproto(void **state)
     bench_unset("HMREG_FAKE_ZE_MISSING");
 }
 
-/* Where the whole pool answers with one id, its borders can be found. */
+/* If the whole pool has one id, the library finds its bounds. */
 static void export__piece_of_a_pool_with_one_id__names_the_bytes(void **state)
 {
     struct hmem *self = bench_open();
@@ -257,7 +258,7 @@ static void export__piece_of_a_pool_with_one_id__names_the_bytes(void **state)
     ze->close(self);
 }
 
-/* What we allocate ourselves is meant for export, so no pool gets it. */
+/* The library allocates with the export descriptor, so its memory comes from no pool. */
 static void export__our_own_memory__is_in_no_pool(void **state)
 {
     struct hmem *self = bench_open();
@@ -291,9 +292,9 @@ static void export__memory_changed_since_resolve__efault(void **state)
     ze->close(self);
 }
 
-/* ---- what drivers may answer ------------------------------------------------------------ */
+/* ---- driver responses ------------------------------------------------------------------- */
 
-/* The second call for properties asks for the descriptor. */
+/* The second call for properties requests the descriptor. */
 static void export__driver_gives_no_descriptor__code_and_sentence(void **state)
 {
     static const struct {
@@ -324,7 +325,7 @@ static void export__driver_gives_no_descriptor__code_and_sentence(void **state)
     ze->close(self);
 }
 
-/* The process's limit is not the driver's fault. */
+/* Reaching the process's limit is not the driver's failure. */
 static void export__no_descriptor_left__emfile(void **state)
 {
     struct hmem *self = bench_open();
@@ -333,7 +334,7 @@ static void export__no_descriptor_left__emfile(void **state)
     struct rlimit limit, less;
     int next, rc;
 
-    assert_ok(export(self, addr, 4096, &dmabuf)); /* the driver has its descriptor now */
+    assert_ok(export(self, addr, 4096, &dmabuf)); /* the driver caches its descriptor now */
     close(dmabuf.fd);
     dmabuf.fd = -7;
     next = dup(1);

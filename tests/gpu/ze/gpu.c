@@ -56,7 +56,7 @@ static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
     app_free(&app, addr);
 }
 
-/* What open tries contexts with is the driver's if it does not take it back. */
+/* The memory with which open tries contexts leaks if the driver does not free it. */
 static const struct gpu_survival survives[] = {
     {"open",
      "zeDriverGetApiVersion zeDriverGetProperties zeDriverGetExtensionProperties "

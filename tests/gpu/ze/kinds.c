@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Every kind of memory that Level Zero has: docs/memory-kinds.md, row by row.
+ * Every kind of Level Zero memory: docs/memory-kinds.md, row by row.
  */
 #include "tests/gpu/kinds.h"
 #include "tests/gpu/ze/bench.h"
@@ -93,7 +93,8 @@ static void kind__device_allocated_for_export__dmabuf(void **state)
     check_device(true);
 }
 
-/* The specification wants it said at the allocation; drivers that do not insist export all. */
+/* The specification requires the export descriptor at the allocation; lenient drivers export all
+ * memory. */
 static void kind__device_not_allocated_for_export__dmabuf(void **state)
 {
     check_device(false);
@@ -116,7 +117,7 @@ static void kind__device_of_a_driver_that_insists__refused_with_the_remedy(void 
     bench_unset("HMREG_FAKE_ZE_INSIST");
 }
 
-/* A piece of a driver's pool: the descriptor is the pool's, and where in it stays unknown. */
+/* A piece of a driver's pool: the descriptor is the pool's, and its offset there is unknown. */
 static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
 {
     struct kind kind;
@@ -134,7 +135,7 @@ static void kind__piece_of_a_pool__refused_with_the_remedy(void **state)
     bench_unset("HMREG_FAKE_ZE_POOL");
 }
 
-/* Where the pool has one id throughout, its bounds are found and proven. */
+/* If the pool has one id throughout, the library finds its bounds and proves them. */
 static void kind__piece_of_a_pool_with_one_id__dmabuf(void **state)
 {
     struct kind kind;
@@ -153,7 +154,7 @@ static void kind__piece_of_a_pool_with_one_id__dmabuf(void **state)
     bench_unset("HMREG_FAKE_ZE_POOL");
 }
 
-/* The runtime gives one descriptor for memory that lies on two tiles: half of it at most. */
+/* The runtime gives one descriptor for memory on two tiles, which covers half of it at most. */
 static void kind__memory_over_tiles__refused_with_the_remedy(void **state)
 {
     struct allocated allocated = {0};
@@ -196,7 +197,7 @@ static void kind__memory_of_one_tile__dmabuf(void **state)
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
-/* There the tiles are the devices, and memory of one is exported as any. */
+/* There the tiles are the devices, and memory of one is exported as usual. */
 static void kind__flat_hierarchy__each_tile_a_device(void **state)
 {
     struct fixture fixture;
@@ -274,7 +275,7 @@ static void kind__host__by_its_address(void **state)
     check_touchable(HMREG_MEM_HOST_PINNED, -1, "registered by its address", renew_host);
 }
 
-/* It moves; only a fabric that reads with the CPU follows it. */
+/* It migrates; only a fabric that reads with the CPU can register it. */
 static void kind__shared__by_its_address_where_the_cpu_moves_the_bytes(void **state)
 {
     check_touchable(HMREG_MEM_MANAGED, 0, "migrates", renew_shared);
@@ -302,7 +303,7 @@ static struct reserved reserved_begin(struct fixture *fixture)
     return reserved;
 }
 
-/* One of four places; the physical memory may be longer than what is mapped. */
+/* One of four places; the physical memory may be longer than its mapped part. */
 static void map_part(struct reserved *reserved, unsigned i, size_t physical, size_t offset)
 {
     ze_physical_mem_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_PHYSICAL_MEM_DESC, .size = physical};
@@ -434,7 +435,7 @@ static void kind__mappings_with_a_hole__erange(void **state)
     end(&fixture);
 }
 
-/* Side by side by chance: two allocations, as two of zeMemAllocDevice are. */
+/* Adjacent by chance: two allocations, as two of zeMemAllocDevice are. */
 static void kind__mappings_of_two_reservations__erange(void **state)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -451,7 +452,7 @@ static void kind__mappings_of_two_reservations__erange(void **state)
     end(&fixture);
 }
 
-/* The descriptor is of all the physical memory, and nothing says which part is mapped. */
+/* The descriptor covers all the physical memory, and no call reports which part is mapped. */
 static void kind__mapping_of_a_part_of_the_memory__refused(void **state)
 {
     struct fixture fixture = begin();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Other loaders than Debian's: none, one that lacks an entry point, one that has zeInitDrivers or
- * finds no driver. The test stands between hmem/loader.c and libc (see CMakeLists.txt), so that the
- * rest is the real loader with the simulated driver.
+ * finds no driver. The test interposes between hmem/loader.c and libc (see CMakeLists.txt), so that
+ * the rest is the real loader with the simulated driver.
  */
 #include "tests/gpu/ze/bench.h"
 
@@ -16,7 +16,7 @@ static bool absent;        /* the loader is not installed */
 static const char *lacked; /* the loader has no such entry point */
 static bool newer;         /* the loader has zeInitDrivers */
 static int init_drivers_calls, init_calls, driver_get_calls;
-static ze_result_t answer; /* what zeInit says; 0: what the loader's says */
+static ze_result_t answer; /* the result of zeInit; 0: the loader's */
 
 static ze_result_t init_drivers(uint32_t *count, ze_driver_handle_t *drivers, void *type)
 {
@@ -124,7 +124,7 @@ static void newer_loader__zeinitdrivers_not_called(void **state)
     ze->close(self);
 }
 
-/* The loader follows null pointers when it is asked for drivers after it found none. */
+/* A loader that found no driver dereferences null pointers if zeDriverGet is called. */
 static void loader_without_a_driver__not_asked_for_drivers(void **state)
 {
     struct hmem *self = NULL;

@@ -24,7 +24,7 @@ static void query__shared_memory_of_no_device__device_none(void **state)
     ze->close(self);
 }
 
-/* Devices that report no UUID are not all the same one. */
+/* Devices that report no UUID are distinct. */
 static void query__no_uuids__pci_address_decides(void **state)
 {
     struct hmem_range range = {0};
@@ -49,7 +49,7 @@ static void query__no_uuids__pci_address_decides(void **state)
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
-/* A device that neither its UUID nor its PCI address makes known is no device of ours. */
+/* A device that matches by neither UUID nor PCI address is unknown. */
 static void query__memory_of_an_unlisted_device__eio(void **state)
 {
     ze_device_handle_t tile;
@@ -74,7 +74,7 @@ static void query__memory_of_an_unlisted_device__eio(void **state)
     bench_unset("HMREG_FAKE_ZE_TILES");
 }
 
-/* The driver says yes and nothing more. */
+/* The driver answers with success and leaves the outputs empty. */
 static void query__nonsense_range__eio(void **state)
 {
     struct hmem *self = bench_open();
@@ -87,7 +87,7 @@ static void query__nonsense_range__eio(void **state)
     ze->close(self);
 }
 
-/* A pool that answers for all its addresses still has no allocation where one was freed. */
+/* A pool that answers for all its addresses has no allocation at a freed one. */
 static void query__freed_piece_of_a_pool__not_mine(void **state)
 {
     struct hmem *self = bench_open();
