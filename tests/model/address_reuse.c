@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Host memory freed and had again at the same address, a hundred thousand times, by every way
- * there is: malloc and free, munmap and mmap, brk, mremap, the stacks of threads that come and go.
- * Each time a region of the new memory is got, a peer writes through it and reads, and the bytes
- * are compared. The peer is the kernel, with the pages that the region has pinned (ring.h): bytes
- * that go through a stale region are lost, as on hardware. Device memory: tests/gpu/reuse.c.
+ * Reuse of host memory's addresses, a hundred thousand times, by every way to free and allocate:
+ * malloc and free, munmap and mmap, brk, mremap, the stacks of threads that end and start. Each
+ * time the test gets a region of the new memory, a peer writes through it and reads, and the bytes
+ * are compared. The peer is the kernel, which uses the pages that the region has pinned (ring.h):
+ * bytes written through a stale region are lost, as on hardware. Device memory: tests/gpu/reuse.c.
  */
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
@@ -24,7 +24,7 @@
 #endif
 
 #if TEST_ASAN
-#define HOARDS true /* malloc, what was freed */
+#define HOARDS true /* malloc keeps freed memory */
 #else
 #define HOARDS false
 #endif
@@ -36,7 +36,7 @@
 #endif
 
 #define LEN      8192
-#define REMEMBER 256 /* addresses of before */
+#define REMEMBER 256 /* recent addresses */
 
 static struct {
     struct hmreg *lib;
@@ -45,7 +45,7 @@ static struct {
     size_t page;
     void *before[REMEMBER];
     unsigned memories, reused;
-    unsigned wrong; /* stale, or not as expected; counted on any thread */
+    unsigned wrong; /* stale, or another error; counted on any thread */
 } t;
 
 /* ---- one memory ------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static struct hmreg_mr *get(const void *memory, size_t len)
     return mr;
 }
 
-/* A peer's bytes, and its own, at the place. */
+/* Writes a peer's bytes, and reads. */
 static void exchange(struct hmreg_mr *mr, char *place, unsigned number)
 {
     const struct pinned *region = pinned_of(mr);
@@ -82,14 +82,14 @@ static void exchange(struct hmreg_mr *mr, char *place, unsigned number)
         t.wrong++;
 }
 
-/* Memory that has just been had, and will be gone. */
+/* Uses memory that was just allocated and is freed afterwards. */
 static void use(char *memory, size_t len)
 {
     unsigned number = t.memories++;
 
     t.reused += was_there_before(memory);
     t.before[number % REMEMBER] = memory;
-    for (int i = 0; i < 2; i++) { /* the second is a hit, where this memory is watched */
+    for (int i = 0; i < 2; i++) { /* the second is a hit if this memory is watched */
         struct hmreg_mr *mr = get(memory, len);
 
         if (!mr)
@@ -99,14 +99,14 @@ static void use(char *memory, size_t len)
     }
 }
 
-/* Where it is the application that tells, it does so before it frees. */
+/* An application that reports changes itself does so before it frees. */
 static void tell(const void *memory, size_t len)
 {
     if (t.monitor == HMREG_MONITOR_IMPORT && hmreg_invalidate(t.lib, memory, len))
         t.wrong++;
 }
 
-/* ---- ways to have it, once each --------------------------------------------------------- */
+/* ---- ways to allocate and free, once each ----------------------------------------------- */
 
 static void by_malloc(unsigned round)
 {
@@ -118,7 +118,7 @@ static void by_malloc(unsigned round)
     free(memory);
 }
 
-static char *place; /* four pages of ours: two and two more */
+static char *place; /* four pages reserved here: two and two more */
 static bool place_is_free;
 
 static void find_place(void)
@@ -128,8 +128,8 @@ static void find_place(void)
     place_is_free = false;
 }
 
-/* Another thread, which may be a sanitizer's or the library's, may have got what was free: that is
- * not to be replaced. Then there is another place. */
+/* A thread of a sanitizer or of the library may have mapped something at a free place, which must
+ * not be replaced. Then the test uses another place. */
 static bool map_at(char *at, int protection, bool is_free)
 {
     int fixed = is_free ? MAP_FIXED_NOREPLACE : MAP_FIXED;
@@ -152,10 +152,10 @@ static void by_mmap(unsigned round)
     place_is_free = round % 3 == 1;
     if (place_is_free)
         munmap(place, LEN);
-    /* else the next is mapped over it */
+    /* else the next round maps over it */
 }
 
-/* To and fro, with new pages where the old ones were. */
+/* Back and forth, with new pages at the old address. */
 static void by_mremap(unsigned round)
 {
     char *other = place + 2 * LEN;
@@ -171,10 +171,10 @@ static void by_mremap(unsigned round)
         t.wrong++;
     use(to, LEN);
     tell(to, LEN);
-    map_at(from, PROT_NONE, true); /* what the next one is moved to, or mapped over */
+    map_at(from, PROT_NONE, true); /* the next round moves or maps over it */
 }
 
-/* This thread is not the first: its malloc does not use brk. */
+/* malloc uses no brk on this thread, since it is not the main thread. */
 static void by_brk(unsigned round)
 {
     char *memory = sbrk(4 * LEN);
@@ -188,7 +188,7 @@ static void by_brk(unsigned round)
 
 static void *live_shortly(void *arg)
 {
-    char memory[8 * LEN]; /* its far end is among what libc throws away */
+    char memory[8 * LEN]; /* libc discards the far end's pages */
 
     memset(memory, 0, LEN);
     use(memory, LEN);
@@ -196,7 +196,7 @@ static void *live_shortly(void *arg)
     return NULL;
 }
 
-/* libc gives the stack of a thread that has ended to the next, without its pages. */
+/* libc gives the stack of an ended thread to the next one, without its pages. */
 static void by_stack(unsigned round)
 {
     pthread_t thread;
@@ -257,7 +257,7 @@ static void *do_it(void *arg)
     return NULL;
 }
 
-/* Until so many addresses were had again, on a thread that is not the first. */
+/* On a thread that is not the main one, until so many addresses were reused. */
 static void reuse(enum hmreg_monitor monitor, void (*once)(unsigned round), unsigned times)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cache with many threads at once, and what must be true whatever their order: a region that
- * is given out covers the memory as it is now, with exactly the rights asked for, and stays until
- * its last put; limits hold at every moment; the oracles balance. (sequence.c knows more, but has
- * one thread at a time.)
+ * The cache with many threads at once, and what must hold in any order: a region that a get returns
+ * covers the memory as it is now, has exactly the requested rights, and stays until its last put;
+ * limits hold at every moment; the counters add up. (sequence.c checks more, but runs one thread at
+ * a time.)
  *
- * Memory is in slots. A get takes part in its slots until its region is put, by whatever thread; a
- * change takes one alone. A slot that is unmapped belongs to the thread that maps it next, which
- * may be before munmap(2) has returned to the one that unmapped it. Registrations may be larger
- * than the slots that a get asked for, so that neighbours change while a region is held.
+ * Memory is in slots. A get shares its slots until any thread puts its region; a change takes a
+ * slot alone. An unmapped slot belongs to the thread that maps it next, which may be before
+ * munmap(2) has returned to the one that unmapped it. Registrations may be larger than the slots of
+ * a get, so that neighbours change while a region is held.
  *
- * Seeded: HMREG_TEST_SEED=7 gives each thread the same sequence of choices; HMREG_TEST_OPS: so
- * many steps in each case.
+ * Seeded: HMREG_TEST_SEED=7 gives each thread the same sequence of choices; HMREG_TEST_OPS: the
+ * number of steps in each case.
  */
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
@@ -30,8 +30,8 @@
 #define THREADS    4
 #define SLOTS      16
 #define SLOT_PAGES 3
-#define SPAN       3  /* slots of a get, at the most */
-#define HOLDS      24 /* regions that wait to be put by some thread */
+#define SPAN       3  /* slots of a get, at most */
+#define HOLDS      24 /* regions waiting to be put by some thread */
 #define LIMIT      20
 
 #if TEST_TSAN
@@ -39,17 +39,17 @@
 #define MAY_FORK 0 /* ThreadSanitizer does not follow forks of a process with threads */
 #elif TEST_ASAN
 #define PART     5
-#define MAY_FORK 0 /* AddressSanitizer's allocator keeps in the child what others had locked */
+#define MAY_FORK 0 /* AddressSanitizer's allocator keeps other threads' locks in the child */
 #else
 #define PART     1
 #define MAY_FORK 1
 #endif
 
-enum { ALONE = -1, UNMAPPED = -2 }; /* else, so many take part in it */
+enum { ALONE = -1, UNMAPPED = -2 }; /* otherwise the number of users */
 
 struct slot {
     atomic_int users;
-    uint64_t tags[SLOT_PAGES];  /* by those who take part, or who is alone */
+    uint64_t tags[SLOT_PAGES];  /* written by its users, or by the thread that has it alone */
     struct vendor_claim *claim; /* of a device */
 };
 
@@ -62,7 +62,7 @@ struct hold {
 struct kind {
     enum hmreg_monitor monitor;
     bool device;
-    bool notice;  /* policy: caches ask nobody */
+    bool notice;  /* policy: hits rely on received notices */
     bool changes; /* of memory, invalidations, flushes */
     uint32_t flags;
     uint64_t max_regions;
@@ -140,7 +140,7 @@ static bool take_alone(unsigned slot)
     return atomic_compare_exchange_strong(&t.slots[slot].users, &nobody, ALONE);
 }
 
-/* Pages that nobody has seen before: by who is alone there. */
+/* Writes new tags; for the thread that has the slot alone. */
 static void tag(unsigned slot)
 {
     for (unsigned i = 0; i < SLOT_PAGES; i++) {
@@ -163,7 +163,7 @@ static bool map(unsigned slot, int how)
                 MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0) == memory_of(slot);
 }
 
-/* A slot that was abandoned is whose map succeeds. */
+/* An abandoned slot belongs to the thread whose map succeeds. */
 static void take_over(unsigned slot)
 {
     if (t.kind->device || atomic_load(&t.slots[slot].users) != UNMAPPED ||
@@ -248,7 +248,7 @@ static void get(struct worker *worker)
 
 /* ---- changes ---------------------------------------------------------------------------- */
 
-/* Where it is the application that tells, it does so before it frees. */
+/* An application that reports changes itself does so before it frees. */
 static void tell(unsigned slot)
 {
     if (t.kind->monitor == HMREG_MONITOR_IMPORT &&
@@ -262,8 +262,8 @@ static void replace(unsigned slot)
         pinning_complain("mmap: %s", strerror(errno));
 }
 
-/* To whoever maps it first: at once, and not when munmap has returned, unless that is all that
- * caches promise. */
+/* Leaves the slot to the thread that maps it first: at once or, if the cache only promises that
+ * much, after munmap returns. */
 static void abandon(unsigned slot)
 {
     if (!t.kind->notice)
@@ -273,7 +273,7 @@ static void abandon(unsigned slot)
         atomic_store(&t.slots[slot].users, UNMAPPED);
 }
 
-/* The pages go to a slot that this thread has alone, too; the pages there are gone. */
+/* Moves the pages to a slot that this thread also has alone, and whose pages are replaced. */
 static void move(unsigned slot, unsigned to)
 {
     tell(to);
@@ -285,7 +285,7 @@ static void move(unsigned slot, unsigned to)
     replace(slot);
 }
 
-/* By who is alone there. */
+/* For the thread that has the slot alone. */
 static void change_host(struct worker *worker, unsigned slot)
 {
     unsigned how = draw(worker, 4), other = draw(worker, SLOTS);
@@ -321,15 +321,15 @@ static void change(struct worker *worker)
 
 /* ---- the rest --------------------------------------------------------------------------- */
 
-/* In the child: 0, or the step that went wrong. */
+/* In the child: 0, or the step that failed. */
 static int live_as_a_child(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_mr *mr;
     char memory[100];
 
-    alarm(60);           /* a child that hangs is killed */
-    pinning.ring = NULL; /* the parent's */
+    alarm(60);           /* kills a child that hangs */
+    pinning.ring = NULL; /* the parent's ring */
     pinning.tags = false;
     if (hmreg_mr_get(t.domain, t.base, 1, HMREG_SEND, &mr) != -EPERM ||
         hmreg_domain_flush(t.domain) != -EPERM || hmreg_invalidate(t.lib, t.base, 1) != -EPERM)
@@ -354,7 +354,7 @@ static void do_fork(void)
         pinning_complain("a forked child went wrong: status %#x", (unsigned)status);
 }
 
-/* A thread that gets something and is no more. */
+/* A thread that gets something and ends. */
 static void *get_and_end(void *arg)
 {
     get(arg);
@@ -413,7 +413,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* The limits hold at every moment; and while there is nothing else to do for it, others run. */
+/* Checks the limits continuously; yields otherwise. */
 static void *look_on(void *arg)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -440,7 +440,7 @@ static unsigned long setting(const char *name, unsigned long otherwise)
     return value ? strtoul(value, NULL, 0) : otherwise;
 }
 
-/* Addresses that nobody else is given when they are free. */
+/* A range of addresses to which the kernel maps nothing else. */
 static char *reserve(void)
 {
     size_t len = SLOTS * slot_len();
@@ -488,12 +488,12 @@ static void open_all(const struct kind *kind)
         open_slot(i);
     pinning.tags = true;
     if (ring_open(&pinning.ring))
-        pinning.ring = NULL; /* the kernel does not permit it: tags must do */
+        pinning.ring = NULL; /* the kernel does not permit it: check by tags only */
     assert_ok(pinning_open(t.lib, &domain, &t.domain));
 }
 
-/* The oracles: every get is counted once, every registration has ended, each miss registered once,
- * but for what changed meanwhile. */
+/* The counters add up: every get is counted once, every registration has ended, each miss
+ * registered once, except for changes meanwhile. */
 static void balance(void)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -630,7 +630,7 @@ static void end_it(unsigned long how)
         hmreg_invalidate(t.lib, memory_of(0), 1);
 }
 
-/* As fast as it goes: the moment between a pin and the look at what is pinned is short. */
+/* Without pauses: the window between a pin and its check is short. */
 static void *hit_on(void *arg)
 {
     struct worker *worker = arg;
@@ -651,7 +651,7 @@ static void *hit_on(void *arg)
     return NULL;
 }
 
-/* Without changes of memory: each of two threads ends what the other may be about to use. */
+/* Memory does not change: each of two threads ends regions that the other may be about to use. */
 static void hits__raced_by_ends__no_region_ends_in_use(void **state)
 {
     static const struct kind kind = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See oracle.h. All in arrays, all by linear search: a model is worth something only if it is too
- * simple to be wrong.
+ * See oracle.h. All in arrays with linear searches: a model must be too simple to be wrong.
  */
 #include "tests/model/oracle.h"
 
@@ -15,8 +14,8 @@
 #define UNLIMITED (UINT64_C(1) << 30) /* bytes that are never reached here */
 
 enum state {
-    DEAD,  /* never served again */
-    MAYBE, /* evicted, or found out; or not */
+    DEAD,  /* never returned again */
+    MAYBE, /* evicted or found invalid; or not */
     LIVE,
 };
 
@@ -25,8 +24,8 @@ struct entry {
     unsigned area;
     uint64_t start, end, access;
     enum state state;
-    bool right;      /* its memory is the same as when it was registered */
-    bool was_cached; /* it was live once */
+    bool right;      /* its memory has not changed since it was registered */
+    bool was_cached; /* it was LIVE once */
     unsigned pins;
     bool was_hit;
     uint64_t hit; /* the clock at its last hit */
@@ -42,15 +41,15 @@ static struct {
     struct use max;     /* of each cache */
     struct use all_max; /* of all together */
     struct entry entries[ENTRIES];
-    unsigned count; /* of the array, used */
+    unsigned count; /* used part of the array */
     struct pinned gone[GONE];
     unsigned gone_count;
     uint64_t clock; /* advances with each call that may evict */
     uint64_t hits, misses, uncached;
-    bool busy;      /* the fabric has been, in this episode */
-    bool meanwhile; /* something died within this get: what it did for room is its own affair */
-    uint64_t died_surely, died_perhaps; /* by changes */
-    uint64_t untold; /* of those: what the kernel's events may not have told yet */
+    bool busy;      /* the fabric has answered EBUSY in this episode */
+    bool meanwhile; /* a region died within this get: its evictions are not judged */
+    uint64_t died_surely, died_perhaps; /* ended by changes */
+    uint64_t untold; /* of those: maybe not yet reported by the kernel's events */
 } oracle;
 
 /* ---- entries ---------------------------------------------------------------------------- */
@@ -105,7 +104,7 @@ void oracle_open(const struct plan *plan)
 
 /* ---- room ------------------------------------------------------------------------------- */
 
-/* Of an area's entries of at least this state; idle: only those that nobody holds, or all. */
+/* Counts an area's entries of at least this state; pinned_only: without idle ones. */
 static struct use used(unsigned area, enum state least, bool pinned_only)
 {
     struct use use = {0, 0};
@@ -147,7 +146,7 @@ static struct use used_everywhere(enum state least, bool pinned_only)
 
 #define ANYWHERE WORLD_AREAS
 
-/* May it have been evicted, of this area? */
+/* Can it have been evicted from this area? */
 static bool is_candidate(const struct entry *entry, unsigned area)
 {
     return entry->key && (area == ANYWHERE || entry->area == area) && entry->state != DEAD &&
@@ -162,8 +161,8 @@ static bool is_gone(const struct entry *entry)
     return false;
 }
 
-/* Second chance: what was used since the last call that could evict goes only after everything that
- * was never used again. */
+/* Second chance: regions used since the last call that could evict are evicted only after those
+ * that were never used again. */
 static void judge_second_chance(unsigned area)
 {
     const struct entry *spared = NULL, *first = NULL;
@@ -182,8 +181,8 @@ static void judge_second_chance(unsigned area)
                     first->key, spared->key);
 }
 
-/* Where those that were deregistered surely were there and are as many as were evicted, they are
- * the same; else any may be. */
+/* If all deregistered candidates were LIVE and their number is that of the evictions, they are the
+ * evicted ones; else any candidate may be. */
 static void evicted(unsigned area, uint64_t count)
 {
     uint64_t gone = 0;
@@ -205,7 +204,8 @@ static void evicted_anywhere(uint64_t count)
     evicted(ANYWHERE, count);
 }
 
-/* Something else may have ended what no event had told of yet; a get of host memory hears them. */
+/* Another call may have ended entries whose events were not read yet; a get of host memory reads
+ * them. */
 static void end_untold(void)
 {
     oracle.died_surely -= oracle.untold;
@@ -239,8 +239,8 @@ void oracle_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evicti
             "after all caches' limits shrank, more is cached than they allow, and not in use");
 }
 
-/* May it be that all caches together had no room for it? What is dead and untold counts there, and
- * what died within this get may have been there; nobody knows how much that is. */
+/* Could the limit of all caches have required an eviction? Dead entries count there until their
+ * events are read, and so may those that died within this get. */
 static bool may_be_squeezed(uint64_t bytes)
 {
     struct use most = used_everywhere(MAYBE, false);
@@ -251,7 +251,7 @@ static bool may_be_squeezed(uint64_t bytes)
            (oracle.all_max.regions != HMREG_LIMIT_NONE || oracle.all_max.bytes < UNLIMITED);
 }
 
-/* Where only their number is limited, how many had to go is known. */
+/* If only the number of regions is limited, the number of evictions is known. */
 static void judge_squeeze(unsigned area, uint64_t evictions)
 {
     uint64_t here = used(area, MAYBE, false).regions, all = used_everywhere(MAYBE, false).regions;
@@ -267,7 +267,7 @@ static void judge_squeeze(unsigned area, uint64_t evictions)
     evicted_anywhere(evictions);
 }
 
-/* Was what the engine evicted for a new region of so many bytes what it had to, and no more? */
+/* Did the cache evict what it had to for a new region of so many bytes, and no more? */
 static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
 {
     struct use most = used(area, MAYBE, false);
@@ -279,7 +279,7 @@ static void judge_eviction(unsigned area, uint64_t bytes, uint64_t evictions)
 
     if (evictions && fits(oracle.max, most, bytes) && !oracle.meanwhile)
         oracle_fail("%" PRIu64 " regions were evicted, though there was room", evictions);
-    /* Where only their number is limited, how many is known. */
+    /* If only the number of regions is limited, the number of evictions is known. */
     if (oracle.max.bytes >= UNLIMITED && !oracle.meanwhile &&
         evictions > most.regions + 1 - oracle.max.regions)
         oracle_fail("%" PRIu64 " regions were evicted, where %" PRIu64 " would do", evictions,
@@ -345,15 +345,15 @@ static void judge_miss(const struct oracle_want *want)
                         entry->key);
 }
 
-/* What others hold is found out by evicting: then there may be no room all the same. But what is
- * larger than all may hold together never is. */
+/* The cache finds out which regions others hold by evicting, and may find no room in the end. A
+ * region larger than the limit of all caches never fits. */
 static bool in_vain_for_all(uint64_t bytes)
 {
     return oracle.all_max.regions && bytes <= oracle.all_max.bytes &&
            !fits(oracle.all_max, used_everywhere(LIVE, true), bytes);
 }
 
-/* Registered, and remembered or not: had it to be? */
+/* After a miss: was the region to be cached, or not? */
 static void judge_remembering(const struct oracle_want *want, const struct oracle_seen *seen)
 {
     uint64_t bytes = seen->region->end - seen->region->start;
@@ -389,7 +389,7 @@ static void add_entry(const struct oracle_want *want, const struct oracle_seen *
     oracle.uncached += !seen->cached;
 }
 
-/* What serves but is not right was found out, or was not looked at. */
+/* Entries that serve the request but are outdated were found invalid, or were not checked. */
 static void find_out(const struct oracle_want *want)
 {
     for (each(entry))
@@ -407,7 +407,7 @@ static void hear(const struct oracle_want *want, bool others_evicted_too)
         end_untold();
 }
 
-/* A miss of host memory knows of all that has happened, and what died of it has ended. */
+/* A miss of host memory reads all events, and ends the entries that died. */
 static void judge_left(const struct oracle_want *want)
 {
     if (want->area || oracle.busy || oracle.meanwhile)
@@ -542,7 +542,7 @@ void oracle_settle(void)
         struct entry *entry = find(oracle.gone[i].key);
 
         if (!entry)
-            continue; /* it was never given out */
+            continue; /* never returned by a get */
         if (entry->pins)
             oracle_fail("region %" PRIu64 " was deregistered, and is held", entry->key);
         if (entry->state == LIVE && entry->right)
@@ -582,7 +582,7 @@ static bool use_is_right(const struct hmreg_stats *stats)
 
 static bool zombies_are_right(const struct hmreg_stats *stats)
 {
-    uint64_t least = 0, most = atomic_load(&pinning.alive); /* some were never given out */
+    uint64_t least = 0, most = atomic_load(&pinning.alive); /* some were never returned by a get */
 
     for (each(entry)) {
         least += entry->key && entry->state == DEAD && entry->was_cached && entry->pins;

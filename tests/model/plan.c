@@ -39,7 +39,7 @@ static struct step draw_step(uint64_t *random, enum act act, unsigned thread)
                          .c = (uint32_t)(draw(random) >> 16)};
 }
 
-/* How often an act is drawn, in ten thousand; the rest are gets and puts. */
+/* How often an act is drawn, per ten thousand; the rest are gets and puts. */
 static unsigned weight(const struct plan_kind *kind, enum act act)
 {
     switch (act) {
@@ -69,7 +69,7 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
     case ACT_RENEW:
         return 10;
     case ACT_FORK:
-        return 0; /* once in an episode, at the most: see plan_make() */
+        return 0; /* at most once in an episode: see plan_make() */
     default:
         return 0;
     }
@@ -104,7 +104,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
 
     *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
     random ^= (uint64_t)kind->monitor << 40 ^ (uint64_t)kind->fabric << 48;
-    for (int i = 0; i < 8; i++) /* away from seeds that are alike */
+    for (int i = 0; i < 8; i++) /* separates similar seeds */
         (void)draw(&random);
     plan->threads = 1 + below(&random, PLAN_THREADS);
     plan->flags = below(&random, 4) ? 0 : HMREG_DOMAIN_EXACT;

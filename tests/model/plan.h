@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What an episode of the model test does: a library set up in some way, and a sequence of steps on
- * several threads, all of it drawn from a seed and the episode's number. Steps say what to do in
- * terms that have a meaning whatever happened before, so any subset of them is an episode, too:
- * that is what a replay is shortened by.
+ * An episode of the model test: a library with random settings, and a sequence of steps on several
+ * threads, all drawn from a seed and the episode's number. Each step is valid after any other
+ * steps, so any subset of them is an episode, too; that is how a replay is shortened.
  */
 #ifndef TESTS_MODEL_PLAN_H
 #define TESTS_MODEL_PLAN_H
@@ -15,28 +14,28 @@
 
 #define PLAN_STEPS   4000
 #define PLAN_THREADS 4
-#define PLAN_HOLDS   24 /* regions that are held at once, by any thread */
-#define PLAN_RANGES  16 /* that gets ask for again and again */
+#define PLAN_HOLDS   24 /* regions held at once, by any thread */
+#define PLAN_RANGES  16 /* used by gets repeatedly */
 
 enum act {
-    ACT_GET,        /* what the hold had is put first */
-    ACT_GET_FAILS,  /* the same, when the fabric's next registration fails */
-    ACT_GET_TOLD,   /* the same, and the application invalidates while it is registered */
-    ACT_PUT,        /* by whatever thread */
+    ACT_GET,        /* the hold's earlier region is put first */
+    ACT_GET_FAILS,  /* the fabric's next registration fails */
+    ACT_GET_TOLD,   /* the application invalidates during the registration */
+    ACT_PUT,        /* by any thread */
     ACT_PEER,       /* a peer writes to a held region, and reads */
-    ACT_MAP,        /* host pages anew, over whatever is there */
-    ACT_UNMAP,      /* host pages go */
-    ACT_DROP,       /* host pages are exchanged by madvise(2) */
-    ACT_MOVE,       /* host pages are moved elsewhere, over whatever is there */
+    ACT_MAP,        /* host pages are mapped, over existing ones */
+    ACT_UNMAP,      /* host pages are unmapped */
+    ACT_DROP,       /* host pages are replaced by madvise(2) */
+    ACT_MOVE,       /* host pages are moved, over existing ones */
     ACT_FREE,       /* device memory is freed, and allocated at the same address */
     ACT_LEAVE,      /* device memory is freed */
-    ACT_INVALIDATE, /* the application says so, though nothing changes */
+    ACT_INVALIDATE, /* the application reports a change that did not happen */
     ACT_FLUSH,
-    ACT_LIMITS,     /* other limits, of each cache */
-    ACT_ALL_LIMITS, /* and of all together */
+    ACT_LIMITS,     /* new limits of each cache */
+    ACT_ALL_LIMITS, /* of all together */
     ACT_BUSY,       /* the fabric's next deregistrations answer EBUSY */
-    ACT_RENEW,      /* the thread ends, another takes its place */
-    ACT_FORK,       /* the child tries what it may not, and starts afresh */
+    ACT_RENEW,      /* the thread ends, another replaces it */
+    ACT_FORK,       /* the child uses its parent's objects, then opens a library */
     ACT_COUNT,
 };
 
@@ -50,26 +49,26 @@ struct step {
 
 enum plan_fabric { PLAN_PINNING, PLAN_LOOPBACK };
 
-/* What kind of episodes a test case has. */
+/* The kind of a test case's episodes. */
 struct plan_kind {
     const char *name;
     enum hmreg_monitor monitor;
     enum plan_fabric fabric;
-    bool host, devices; /* memory there is */
-    bool notice;        /* policy: caches trust notices */
-    unsigned changes;   /* in a thousand steps, of host memory */
+    bool host, devices; /* kinds of memory in use */
+    bool notice;        /* policy: hits rely on received notices */
+    unsigned changes;   /* per thousand steps, of host memory */
 };
 
 struct plan {
     const struct plan_kind *kind;
     unsigned long seed, episode;
     unsigned threads;
-    uint32_t flags; /* of the domain */
+    uint32_t flags; /* of the domain's config */
     uint64_t max_regions, max_bytes;
     struct step ranges[PLAN_RANGES]; /* as of ACT_GET */
     unsigned count;
     struct step steps[PLAN_STEPS];
-    bool keep[PLAN_STEPS]; /* the others are left out */
+    bool keep[PLAN_STEPS]; /* false: left out */
 };
 
 void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long seed,

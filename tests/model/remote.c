@@ -25,12 +25,12 @@ int __wrap_hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops
 
     if (!strcmp(ops->name, "loopback")) {
         ops = pinning_before(ops);
-        ours.any_thread = false; /* the reaper's times are not the seed's */
+        ours.any_thread = false; /* the seed does not determine when the reaper runs */
     }
     return __real_hmreg_domain_create(lib, ops, &ours, self, config, out);
 }
 
-/* Any region's token opens the way to all of its domain's. */
+/* The token of any region gives access to all of its domain's regions. */
 static struct hmreg_remote *way;
 
 static int open_way(struct hmreg_domain *domain)
@@ -46,7 +46,7 @@ static int open_way(struct hmreg_domain *domain)
         return rc;
     rc = hmreg_mr_pack(mr, token, &size);
     rc = rc ? rc : hmreg_remote_open(domain, token, size, &way);
-    hook = pinning.dereg_hook; /* it is about what gets have */
+    hook = pinning.dereg_hook; /* the hook is for gets' registrations only */
     pinning.dereg_hook = NULL;
     rc = rc ? rc : hmreg_mr_close(mr);
     pinning.dereg_hook = hook;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The model test's fabrics, and the peer on them: the one that pins (pinning.h), and loopback with
- * that one before it, which counts and remembers the same.
+ * that one in front of it, which counts and records in the same way.
  */
 #ifndef TESTS_MODEL_REMOTE_H
 #define TESTS_MODEL_REMOTE_H
@@ -13,10 +13,10 @@ int remote_open_domain(enum plan_fabric fabric, struct hmreg *lib,
 /* Returns as hmreg_domain_close(). */
 int remote_close_domain(struct hmreg_domain *domain);
 
-/* Can a peer reach memory here? Not where the kernel permits no io_uring. */
+/* Can a peer access memory here? Not if the kernel permits no io_uring. */
 bool remote_reaches(void);
 
-/* A peer's access to the region's memory for the address at. 0 or an error number. */
+/* A peer's access to the region's memory at addr. 0 or an error number. */
 int remote_write(struct hmreg_mr *mr, uint64_t at, const void *bytes, size_t len);
 int remote_read(struct hmreg_mr *mr, uint64_t at, void *bytes, size_t len);
 

@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #define COMPARE_EVERY 16   /* steps */
-#define PATIENCE      3000 /* milliseconds, for the monitor's thread to have its turn */
-#define BYTES         8    /* of a peer's access, at the most */
+#define PATIENCE      3000 /* milliseconds, for the monitor's thread to run */
+#define BYTES         8    /* of a peer's access, at most */
 
 struct hold {
-    struct hmreg_mr *mr; /* NULL: nothing */
+    struct hmreg_mr *mr; /* NULL: unused */
     struct pinned *region;
     struct oracle_want want;
 };
@@ -79,8 +79,8 @@ static uint64_t new_evictions(void)
     return t.evictions - before;
 }
 
-/* A change may have been read and not yet told everybody when munmap(2) returns: a get would wait
- * for that, the counters do not. */
+/* When munmap(2) returns, the monitor may have read the event but not yet delivered it: a get would
+ * wait for that, the counters do not. */
 static void compare_counters(void)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -109,7 +109,7 @@ static unsigned area_of(unsigned number)
     return 1 + number / 8 % (WORLD_AREAS - 1);
 }
 
-/* Bytes of an area, from anywhere to anywhere, a few pages at the most. */
+/* A byte range of an area, of a few pages at most. */
 static struct oracle_want want_of(const struct step *step)
 {
     static const uint64_t rights[] = {HMREG_ACCESS_REMOTE, HMREG_REMOTE_READ, HMREG_ACCESS_ALL};
@@ -150,7 +150,8 @@ static void hear_notice(void)
         oracle_invalidated_meanwhile(notice.start, notice.start + 1);
 }
 
-/* Memory that is not there: an error, and nothing else. Of a device it would be the host's here. */
+/* Unmapped memory: the get fails, and changes nothing. An unmapped device address would be the
+ * host's here. */
 static void get_nothing(const struct oracle_want *want)
 {
     struct hmreg_mr *untouched = (struct hmreg_mr *)&t, *mr = untouched;
@@ -192,12 +193,12 @@ static void judge_get(struct hold *hold, unsigned regs_before, unsigned failures
     atomic_fetch_add_explicit(&t.record->gets, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&t.record->hits, !regs, memory_order_relaxed);
     hear_notice();
-    if (regs) /* a get alone deregisters a few */
+    if (regs) /* a get alone may deregister a few */
         MUST(hmreg_domain_progress(t.domain));
     oracle_get(&hold->want, &seen);
 }
 
-/* The fabric's error comes up whole, after one try, unless eviction could help. */
+/* The caller receives the fabric's error after one attempt, unless eviction could help. */
 static void judge_failure(const struct oracle_want *want, int rc, int expected, unsigned failures)
 {
     if (!failures || rc != expected)
@@ -267,7 +268,7 @@ static void get_told(const struct step *step)
 
 /* ---- peers ------------------------------------------------------------------------------ */
 
-/* Is this byte of what was asked for still there, and no tag? */
+/* Is this byte of the request unchanged since the registration, and not part of a tag? */
 static bool may_touch(const struct hold *hold, uint64_t at)
 {
     const struct area *area = &world[hold->want.area];
@@ -277,7 +278,7 @@ static bool may_touch(const struct hold *hold, uint64_t at)
            world_tag(area, at) == pinned_tag(hold->region, at);
 }
 
-/* A peer writes to the region, and the bytes are in the memory; and reads what is there. */
+/* A peer writes to the region, and the test finds the bytes in the memory; then the peer reads. */
 static void peer(const struct step *step)
 {
     const struct hold *hold = &t.holds[step->a % PLAN_HOLDS];
@@ -304,7 +305,7 @@ static void peer(const struct step *step)
 
 /* ---- changes ---------------------------------------------------------------------------- */
 
-/* Some of the host's pages. */
+/* A range of host pages. */
 static void some_pages(const struct step *step, unsigned *first, unsigned *count)
 {
     *count = 1 + step->a % 4;
@@ -316,7 +317,7 @@ static uint64_t page_address(const struct area *area, unsigned page)
     return (uint64_t)(uintptr_t)area->base + page * world_page();
 }
 
-/* Where it is the application that tells, it does so before it frees. */
+/* An application that reports changes itself does so before it frees. */
 static void tell_host(unsigned first, unsigned count)
 {
     uint64_t start = page_address(&world[0], first), end = page_address(&world[0], first + count);
@@ -370,7 +371,7 @@ static void drop(const struct step *step)
     host_changed(first, count);
 }
 
-/* One mapping only can be moved at once: one page surely is of one. */
+/* mremap() moves one mapping only: a single page surely is of one. */
 static void move(const struct step *step)
 {
     unsigned first = step->a % WORLD_PAGES, to = step->b % WORLD_PAGES;
@@ -441,7 +442,7 @@ static void change_all_limits(const struct step *step)
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
-/* In the child. 0, or the step that went wrong. */
+/* In the child. 0, or the step that failed. */
 static int live_as_a_child(const struct hold *held)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
@@ -450,8 +451,8 @@ static int live_as_a_child(const struct hold *held)
     struct hmreg *lib;
     char memory[100];
 
-    alarm(60);           /* a child that hangs is killed */
-    pinning.ring = NULL; /* the parent's */
+    alarm(60);           /* kills a child that hangs */
+    pinning.ring = NULL; /* the parent's ring */
     pinning.tags = false;
     pinning.dereg_hook = NULL;
     atomic_store(&pinning.busy_times, 0);
@@ -570,7 +571,7 @@ static void one_step(const struct step *step)
         compare_counters();
 }
 
-/* Takes steps while they are its own. Does the thread end before the next? */
+/* Runs its steps of the plan. Returns whether the thread ends before the next. */
 static bool take_steps(unsigned self)
 {
     bool ends = false;
@@ -623,7 +624,7 @@ static void start_players(void)
     }
 }
 
-/* Those that wait for a turn learn that there is none. */
+/* Wakes the threads that wait for a turn after the last step. */
 static void end_players(unsigned ended)
 {
     for (unsigned i = 0; i < t.plan->threads; i++) {
@@ -634,7 +635,7 @@ static void end_players(unsigned ended)
     }
 }
 
-/* A thread that ends before the last step has a successor, which goes on. */
+/* A thread that ends before the last step is replaced. */
 static void run_players(void)
 {
     players.next = next_kept(0);

@@ -2,14 +2,14 @@
  *
  * The cache beside a model of it (oracle.h), step by step: random sequences of gets, puts by other
  * threads, changes of memory, failures, forks, from several threads that take turns, so that a
- * sequence is the same whenever it is played. An episode is a library in a random setting and
- * PLAN_STEPS steps. concurrent.c has the threads at the same time.
+ * sequence is the same at each replay. An episode is a library with random settings and PLAN_STEPS
+ * steps. concurrent.c runs the threads at the same time.
  *
  * A failure names its seed and episode, and the fewest steps found that still fail:
  *
  *     HMREG_TEST_SEED=7 HMREG_TEST_EPISODE=3 HMREG_TEST_STEPS=17,30-32 model_sequence watched
  *
- * plays those again. HMREG_TEST_OPS=10000000: so many steps in each case.
+ * replays those. HMREG_TEST_OPS=10000000: the number of steps in each case.
  */
 #include "tests/model/runner.h"
 #include "tests/support/pinning.h"
@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HANGS 60 /* seconds for an episode */
+#define HANGS 60 /* timeout of an episode, seconds */
 
 #if TEST_TSAN
 #define PART 20 /* of the usual number of steps */
@@ -39,9 +39,9 @@
 static struct plan plan;
 static struct runner_record *record;
 
-/* ---- in a child ------------------------------------------------------------------------- */
+/* ---- one episode, in a child ------------------------------------------------------------ */
 
-/* Where the kernel does not permit io_uring, tags alone must do. */
+/* Without io_uring, the test checks by tags only. */
 static void open_ring(void)
 {
     if (!pinning.ring && ring_open(&pinning.ring))
@@ -62,7 +62,7 @@ static void runner_here(const struct plan_kind *kind, unsigned long seed, uint64
     } while (atomic_load(&record->steps) < steps && !getenv("HMREG_TEST_EPISODE"));
 }
 
-/* In the child a crash is a crash: cmocka's handlers are for the test. */
+/* cmocka's handlers must not catch the child's crashes. */
 static pid_t start_child(void)
 {
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
@@ -81,7 +81,7 @@ static pid_t start_child(void)
 
 /* ---- replays ---------------------------------------------------------------------------- */
 
-/* Does the plan, as it is kept now, fail? What it says on stderr was said before. */
+/* Does the plan fail with the steps that are kept now? Hides its output on stderr. */
 static bool still_fails(void)
 {
     int status = 0;
@@ -106,7 +106,7 @@ static void print_replay(const char *test)
     fprintf(stderr, " model_sequence %s\n", test);
 }
 
-/* What went wrong, and how to have it again. */
+/* Prints the error, and the command that replays it. */
 static void report(const struct plan_kind *kind, unsigned long seed, int status)
 {
     unsigned step = atomic_load(&record->step);
@@ -133,7 +133,7 @@ static void report(const struct plan_kind *kind, unsigned long seed, int status)
 
 /* ---- cases ------------------------------------------------------------------------------ */
 
-/* Without the vendors: what a process has opened, its children cannot. */
+/* Without the vendors: a child cannot open a runtime that its parent has opened. */
 static void need_monitor(enum hmreg_monitor monitor)
 {
     struct hmreg_config config = {
@@ -159,7 +159,7 @@ static void run(const struct plan_kind *kind, uint64_t steps)
     child = start_child();
     if (child == 0) {
         runner_here(kind, seed, replay_setting("HMREG_TEST_OPS", test_times(steps / PART)));
-        exit(0); /* with what a sanitizer has to say */
+        exit(0); /* runs a sanitizer's exit checks */
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (status)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Threads that come and go, and what they held: a region is kept by every get that was not put,
- * whoever made it and whether that thread still lives; thousands of threads leave nothing behind;
- * a child forked from among threads that hold everything lives. And limits: one, exactly what is
- * worked with, one less.
+ * Threads that start and end, and the regions that they hold: a region stays until each get has
+ * been put, by any thread, even after its getter ended; thousands of threads leak nothing; a child
+ * forked while other threads hold locks does not hang. And limits: of one region, of exactly the
+ * working set, one less.
  */
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
@@ -22,7 +22,7 @@
 #define LEN    4096
 #define RANGES 64
 #if TEST_TSAN || TEST_ASAN
-#define COUNTS false /* a sanitizer's own memory would count */
+#define COUNTS false /* a sanitizer's own memory would be counted */
 #else
 #define COUNTS true
 #endif
@@ -75,7 +75,7 @@ static void on_a_thread(void *(*body)(void *), void *arg)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* ---- who holds, and who puts ------------------------------------------------------------- */
+/* ---- gets and puts ----------------------------------------------------------------------- */
 
 static void *get_first(void *out)
 {
@@ -95,7 +95,7 @@ static void forget_all(void)
     assert_ok(hmreg_domain_flush(domain));
 }
 
-/* What is forgotten stays until nobody holds it. */
+/* An invalidated region stays until its last put. */
 static void assert_held_until(struct hmreg_mr *mr, bool by_another)
 {
     struct pinned *region = pinned_of(mr);
@@ -132,7 +132,7 @@ static void put__after_the_getter_has_ended__ends_it(void **state)
     close_all();
 }
 
-/* Pins of threads that are gone, of those that live, puts of others: it is the sum that counts. */
+/* A region's pins are the sum over ended threads, running threads, and puts of others. */
 static void put__gets_and_puts_of_many_threads__the_last_ends_it(void **state)
 {
     struct hmreg_mr *held[20];
@@ -162,12 +162,12 @@ static void put__gets_and_puts_of_many_threads__the_last_ends_it(void **state)
     close_all();
 }
 
-/* ---- at a thread's end ------------------------------------------------------------------- */
+/* ---- while a thread ends ----------------------------------------------------------------- */
 
 static pthread_key_t key;
 static atomic_uint destroyed;
 
-/* Runs before or after the library's own end of this thread. */
+/* Runs before or after the library's own thread-exit handler. */
 static void put_at_the_end(void *mr)
 {
     hmreg_mr_put(mr);
@@ -184,7 +184,7 @@ static void *leave_to_destructor(void *arg)
 static void put__in_a_keys_destructor__nothing_is_left(void **state)
 {
     atomic_store(&destroyed, 0);
-    assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* before the library's own */
+    assert_int_equal(pthread_key_create(&key, put_at_the_end), 0); /* before the library's */
     open_all(NULL);
     for (int i = 0; i < 50; i++)
         on_a_thread(leave_to_destructor, NULL);
@@ -201,7 +201,7 @@ static void put__in_a_keys_destructor__nothing_is_left(void **state)
     close_all();
 }
 
-/* ---- thousands --------------------------------------------------------------------------- */
+/* ---- thousands of threads ---------------------------------------------------------------- */
 
 static void *get_some(void *arg)
 {
@@ -210,7 +210,7 @@ static void *get_some(void *arg)
     return NULL;
 }
 
-/* What the process has: by malloc, and in mappings. */
+/* The process's memory: of malloc, and in mappings. */
 struct had {
     size_t blocks, mapped;
 };
@@ -252,7 +252,8 @@ static void threads__thousands_come_and_go__nothing_grows(void **state)
     close_all();
 }
 
-/* All at once, each holding something when it ends; more than any table may have begun with. */
+/* All at once, each with a region held when it ends; more threads than any initial table has room
+ * for. */
 #define AT_ONCE 200
 
 static pthread_barrier_t all_have;
@@ -286,7 +287,7 @@ static void threads__many_at_once__all_count(void **state)
     close_all();
 }
 
-/* Libraries and domains that end while threads that used them go on. */
+/* Libraries and domains close while threads that used them continue. */
 static void threads__outlive_domains__nothing_grows(void **state)
 {
     struct had before = {0};
@@ -304,14 +305,14 @@ static void threads__outlive_domains__nothing_grows(void **state)
 
 /* ---- forks ------------------------------------------------------------------------------- */
 
-/* In the child. 0, or the step that went wrong. */
+/* In the child. 0, or the step that failed. */
 static int live_as_a_child(struct hmreg_mr *held)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DEFAULT};
     struct hmreg_mr *mr = NULL;
     unsigned deregs = atomic_load(&pinning.deregs);
 
-    alarm(60); /* a child that hangs is killed */
+    alarm(60); /* kills a child that hangs */
     pinning.reg_hook = NULL;
     if (hmreg_mr_get(domain, memory[0], LEN, HMREG_ACCESS_REMOTE, &mr) != -EPERM || mr)
         return 1;
@@ -378,7 +379,7 @@ static void fork__while_one_registers_and_one_waits_for_it__child_lives(void **s
 
 static atomic_bool enough;
 
-/* Whatever lock there is, some thread has it when the process forks. */
+/* At the fork, each lock may be held by some thread. */
 static void *do_everything(void *arg)
 {
     for (unsigned i = 0; !atomic_load(&enough); i++) {
@@ -439,7 +440,7 @@ static void limits__exactly_what_is_worked_with__never_misses_again(void **state
     }
 }
 
-/* By as little as possible: a region, a byte. */
+/* Over the limit by the least: a region, a byte. */
 static void exceed(uint64_t max_regions, uint64_t max_bytes)
 {
     struct hmreg_domain_config config = {
@@ -484,7 +485,7 @@ static void limits__of_one__the_last_is_kept(void **state)
     close_all();
 }
 
-/* What was in use when room was looked for in vain is not for ever. */
+/* Regions that were in use at a failed search for room can be evicted later. */
 static void limits__full_and_put_back__there_is_room_again(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
@@ -503,7 +504,7 @@ static void limits__full_and_put_back__there_is_room_again(void **state)
     close_all();
 }
 
-/* A range that alone is longer than the limit takes nobody's place. */
+/* A range larger than the limit evicts nothing. */
 static void limits__a_range_beyond_them__evicts_nothing(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 4 * LEN};

@@ -110,7 +110,7 @@ void world_alloc(struct area *area, unsigned segment)
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* Addresses of its own, with a gap on both sides, far below where others' mappings come to be. */
+/* A range with a gap on both sides, far below the addresses that the kernel chooses. */
 static char *reserve(unsigned pages)
 {
     size_t len = (pages + 2) * world_page();
@@ -123,7 +123,7 @@ static char *reserve(unsigned pages)
     return at + world_page();
 }
 
-/* The CPU can touch a device's memory here, so that tests can; the library does not know. */
+/* Tests can access this device memory by the CPU; the library does not know that. */
 static void open_area(struct area *area, const struct area *like)
 {
     *area = *like;
@@ -158,7 +158,7 @@ void world_close(void)
         munmap(world[i].base - world_page(), (world[i].pages + 2) * world_page());
 }
 
-/* ---- questions -------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 static unsigned page_of(const struct area *area, uint64_t at)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The model test's memory: host pages that are mapped, unmapped, thrown away and moved; and memory
- * of three vendors' devices, freed and allocated at the same address. Each page begins with a tag
- * that no page had before, and the world remembers which: a region is right if it was registered
- * when the pages had the tags that they have now.
+ * The model test's memory: host pages that are mapped, unmapped, dropped and moved; and memory of
+ * three vendors' devices, freed and allocated at the same address. Each page begins with a unique
+ * tag, which the world records: a region is right if it was registered when the pages had the tags
+ * that they have now.
  */
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WORLD_AREAS   5 /* one for each cache: the host first */
+#define WORLD_AREAS   5 /* one for each cache, the host first */
 #define WORLD_PAGES   48
-#define WORLD_SEGMENT 2 /* pages that a device gives out at once */
+#define WORLD_SEGMENT 2 /* pages per allocation of a device */
 
 struct area {
     enum hmreg_iface iface;
@@ -23,31 +23,31 @@ struct area {
     bool goes_on; /* a range may cross segments */
     char *base;
     unsigned pages;
-    uint64_t tags[WORLD_PAGES]; /* 0: no memory there */
+    uint64_t tags[WORLD_PAGES]; /* 0: unmapped */
 };
 extern struct area world[WORLD_AREAS];
 
 size_t world_page(void);
 
-/* All memory there, all tags new; and all of it gone. */
+/* Maps all memory, with new tags; and unmaps all. */
 void world_open(void);
 void world_close(void);
 
-/* Changes of host pages [first, first+count); each takes effect when it returns. */
+/* Changes of host pages [first, first+count); each takes effect before it returns. */
 void world_map(unsigned first, unsigned count);
 void world_unmap(unsigned first, unsigned count);
 void world_drop(unsigned first, unsigned count); /* of mapped pages */
 void world_move(unsigned first, unsigned count, unsigned to);
 
-/* Of a device's segment: freed; and there anew. */
+/* A device's segment: frees it; and allocates it again. */
 void world_free(struct area *area, unsigned segment);
 void world_alloc(struct area *area, unsigned segment);
 
-/* Is there memory of the area at all of [start, end)? */
+/* Does the area have memory at all of [start, end)? */
 bool world_there(const struct area *area, uint64_t start, uint64_t end);
-/* The tag of the page of an address, as it is now. */
+/* The recorded tag of the page that contains an address. */
 uint64_t world_tag(const struct area *area, uint64_t at);
-/* What the page itself says. */
+/* The tag in the page itself. */
 uint64_t world_read_tag(uint64_t at);
 
 #endif
