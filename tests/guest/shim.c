@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * For LD_PRELOAD in the guest: ibv_reg_dmabuf_mr() on Soft-RoCE. Its kernel driver takes dmabufs
- * there (tests/guest/kmod), but rdma-core's part of it lacks the operation and answers
- * EOPNOTSUPP. Then the kernel is called here by libibverbs' own ibv_cmd_reg_dmabuf_mr(), which is
- * private to its providers but exported, and the object made is one that rxe's dereg takes.
+ * there (tests/guest/kmod), but rdma-core's provider lacks the operation and answers EOPNOTSUPP.
+ * Then this function calls the kernel by libibverbs' own ibv_cmd_reg_dmabuf_mr(), which is private
+ * to its providers but exported, and creates an object that rxe's dereg accepts.
  *
- * Programs that load libibverbs themselves ask dlsym() or dlvsym() for the function, so these two
- * stand here as well. libc's own are then found in its symbol table. They may be called before
- * anything is initialized, by a sanitizer's start: nothing below this line relies on libc then.
+ * Programs that load libibverbs themselves look the function up by dlsym() or dlvsym(), so these
+ * two are interposed as well; libc's own are found in its symbol table. A sanitizer may call them
+ * before anything is initialized, so the code below that serves them does not use libc.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -156,7 +156,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
     return call_kernel(command, pd, offset, length, iova, fd, access);
 }
 
-/* ---- who asks for it by name ------------------------------------------------------------ */
+/* ---- lookup by name --------------------------------------------------------------------- */
 
 /* The last calls are tail calls (-O2): the real functions look at their caller for RTLD_NEXT. */
 void *dlsym(void *handle, const char *name)

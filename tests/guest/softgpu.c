@@ -136,7 +136,8 @@ static void reg__attached_pinned_and_mapped_while_registered(void **state)
     assert_non_null(mr);
     stat = softgpu_stat(fd);
     assert_int_equal(stat.attached, 1);
-    assert_true(stat.pinned >= 1); /* a kernel without move notices pins to map, too */
+    assert_true(stat.pinned >=
+                1); /* a kernel without move notices pins memory in order to map it */
     assert_int_equal(stat.mapped, 1);
     assert_int_equal(softgpu_stat(-1).regions, 1);
     assert_int_equal(ibv_dereg_mr(mr), 0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What /dev/softgpu of the guest answers to: device memory made of ordinary pages, which only
- * the kernel module of tests/guest/kmod and the programs that use it know.
+ * The interface of the guest's /dev/softgpu: device memory made of ordinary pages, known only to
+ * the kernel module of tests/guest/kmod and the programs that use it.
  *
- * An allocation is a dmabuf descriptor. Mapped with mmap(2), it is what a GPU's BAR is to a CPU:
+ * An allocation is a dmabuf descriptor. A mapping by mmap(2) behaves as a GPU's BAR for a CPU:
  * loads and stores work, but its pages cannot be pinned through the mapping, so ibv_reg_mr() and
- * process_vm_readv(2) answer EFAULT. It goes when its last descriptor, mapping and importer go.
+ * process_vm_readv(2) answer EFAULT. The memory is freed with its last descriptor, mapping and
+ * importer.
  */
 #ifndef TESTS_GUEST_SOFTGPU_H
 #define TESTS_GUEST_SOFTGPU_H
@@ -14,7 +15,7 @@
 #include <linux/types.h>
 
 #define SOFTGPU_DEVICE  "/dev/softgpu"
-#define SOFTGPU_NO_MMAP 1 /* the CPU cannot map it, as memory outside of a small BAR */
+#define SOFTGPU_NO_MMAP 1 /* the CPU cannot map it, as memory outside a small BAR */
 
 struct softgpu_alloc {
     __u64 size;  /* bytes; rounded up to whole pages */
@@ -22,24 +23,24 @@ struct softgpu_alloc {
     __s32 fd;    /* out: close-on-exec */
 };
 
-/* Counters, of the buffer behind fd or, with fd -1, of the module: the latter are 0 when nothing
- * has leaked. */
+/* Counters of the buffer behind fd or, with fd -1, of the module: the latter are 0 when nothing has
+ * leaked. */
 struct softgpu_stat {
     __s32 fd;
-    __u32 buffers;                  /* alive; fd -1 only */
-    __u32 regions;                  /* memory regions over dmabufs, alive; fd -1 only */
+    __u32 buffers;                  /* existing; fd -1 only */
+    __u32 regions;                  /* existing memory regions over dmabufs; fd -1 only */
     __u32 attached, pinned, mapped; /* by importers; of one buffer only */
-    __u32 moved;                    /* the buffer: moves; fd -1: notices that regions were given */
+    __u32 moved;                    /* the buffer: moves; fd -1: notices to regions */
 };
 
 /* Gives the buffer other pages, with the same bytes. -EBUSY while it is pinned; force: moves it
- * from under its importers all the same, as a reset of a GPU does. */
+ * nevertheless, as a reset of a GPU does. */
 struct softgpu_move {
     __s32 fd;
     __u32 force;
 };
 
-/* The next `count` operations of a kind fail with err, or with err 0 are only late. */
+/* The next `count` operations of a kind fail with err; err 0: they are only delayed. */
 enum softgpu_op {
     SOFTGPU_OP_ALLOC,
     SOFTGPU_OP_ATTACH,

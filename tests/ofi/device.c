@@ -62,7 +62,7 @@ static void on_each_device(const struct endpoint_hints *hints,
         test_skip("no runtime of a vendor has a device here");
 }
 
-/* The device's memory is zero but for len bytes at offset, which are the seed's. */
+/* Checks that the device's memory is zero but for len bytes at offset, which are the seed's. */
 static void assert_only(struct fixture *fixture, size_t offset, size_t len, unsigned seed)
 {
     static unsigned char bytes[BYTES];
@@ -79,14 +79,14 @@ static void assert_only(struct fixture *fixture, size_t offset, size_t len, unsi
     }
 }
 
-/* ---- what is expected ------------------------------------------------------------------- */
+/* ---- expectations ----------------------------------------------------------------------- */
 
 static bool is_shm(void)
 {
     return !strcmp(fabric_name(), "shm");
 }
 
-/* Has a mapping of the memory's descriptor pages, as process_vm_readv(2) needs them? */
+/* Does a mapping of the memory's descriptor have pages, as process_vm_readv(2) needs them? */
 static bool has_pages(struct fixture *fixture)
 {
     struct hmreg_dmabuf dmabuf;
@@ -176,7 +176,7 @@ static void rma__device_memory__exact_bytes_or_a_reason(void **state)
     on_each_device(NULL, write_and_read);
 }
 
-/* A part of an allocation, at an odd place: its neighbours are not the peer's to touch. */
+/* A part of an allocation, at an odd offset: the peer must not reach its neighbours. */
 static void write_part(struct fixture *fixture)
 {
     if (!can_be_reached(fixture))
@@ -222,7 +222,7 @@ static void explain__device_memory__path_and_reasons(void **state)
     on_each_device(NULL, check_paths);
 }
 
-/* The fabric's local operations take the mapping's address and the region's desc. */
+/* The fabric's local operations use the mapping's address and the region's desc. */
 static void start_from_it(struct fixture *fixture)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -243,7 +243,7 @@ static void start_from_it(struct fixture *fixture)
     assert_int_equal(endpoint_write(&fixture->fabric.endpoint, (char *)info.local_addr + 77, 10000,
                                     hmreg_mr_desc(fixture->mr), addr, key),
                      0);
-    /* Whatever is done is read back: see host.c. */
+    /* Each operation is followed by a read of the bytes: see host.c. */
     assert_int_equal(endpoint_read(&fixture->fabric.endpoint, (char *)info.local_addr + 77, 10000,
                                    hmreg_mr_desc(fixture->mr), addr, key),
                      0);
@@ -257,7 +257,7 @@ static void rma__we_start_it_from_device_memory__exact_bytes(void **state)
     on_each_device(NULL, start_from_it);
 }
 
-/* A freed address is handed out at once; a region of what was there before must not be. */
+/* A freed address is reused at once; a region of the old memory must not be. */
 static void free_and_allocate(struct fixture *fixture)
 {
     void *before = fixture->memory;
@@ -284,7 +284,7 @@ static void get__memory_freed_and_allocated_anew__the_new_bytes(void **state)
     on_each_device(NULL, free_and_allocate);
 }
 
-/* Host memory of a device's runtime is host memory to a fabric. */
+/* For a fabric, a device runtime's host memory is host memory. */
 static void use_pinned(struct fixture *fixture)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -316,8 +316,8 @@ static void rma__pinned_host_memory__path_system(void **state)
 
 /* ---- FI_HMEM ---------------------------------------------------------------------------- */
 
-/* Debian's libfabric has no runtime's support: it refuses the address, and shm, which never uses
- * CMA with FI_HMEM, takes the mapping. */
+/* Debian's libfabric is built without any runtime: it refuses the address, and shm, which never
+ * uses CMA with FI_HMEM, uses the mapping. */
 static void check_hmem(struct fixture *fixture)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};

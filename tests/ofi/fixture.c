@@ -50,7 +50,7 @@ void fixture_assert_only(const struct fixture *fixture, size_t offset, size_t le
     }
 }
 
-/* Reads before we look: net's writes are done before they arrive. */
+/* A read first: net completes writes before they arrive. */
 void fixture_write_and_read(struct fixture *fixture)
 {
     static const struct {

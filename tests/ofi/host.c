@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* ---- what a peer may do ----------------------------------------------------------------- */
+/* ---- permitted accesses ----------------------------------------------------------------- */
 
 static void rma__odd_offsets_and_lengths__exact_bytes(void **state)
 {
@@ -59,7 +59,7 @@ static void rma__we_start_it_from_a_region__exact_bytes(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- what it may not -------------------------------------------------------------------- */
+/* ---- denied accesses -------------------------------------------------------------------- */
 
 static void rma__outside_the_region__range(void **state)
 {
@@ -136,7 +136,7 @@ static void rma__over_the_end__no_byte_changes(void **state)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* libfabric 1.17 wants unique keys of these too. */
+/* libfabric 1.17 requires unique keys for these too. */
 static void reg__regions_without_remote_access__share_no_key(void **state)
 {
     struct hmreg_mr *mrs[20];

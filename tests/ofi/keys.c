@@ -28,7 +28,7 @@ static void reg__key_in_use__enokey(void **state)
     fixture_close(&fixture);
 }
 
-/* A key that came to the fabric without us. */
+/* A key that was registered without hmreg. */
 static void reg__key_known_to_the_fabric_only__enokey(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -49,7 +49,7 @@ static void reg__key_known_to_the_fabric_only__enokey(void **state)
     fixture_close(&fixture);
 }
 
-/* The library's own choice of key avoids those. */
+/* The library avoids such keys. */
 static void get__key_known_to_the_fabric_only__another_key(void **state)
 {
     struct fid_mr *foreign = NULL;

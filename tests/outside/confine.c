@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See confine.h. Docker's default profile is a list of what is allowed. Here are the calls that it
- * refuses without further capabilities, which comes to the same for what a library may try: EPERM,
- * but ENOSYS for clone3(2), whose flags a filter cannot see; and the numbers that came after it.
+ * See confine.h. Docker's default profile is a list of permitted calls. Here are the calls that it
+ * refuses without further capabilities, which is equivalent for what a library may try: EPERM, but
+ * ENOSYS for clone3(2), whose flags a filter cannot see, and for the numbers added after it.
  */
 #include "tests/outside/confine.h"
 
@@ -37,7 +37,7 @@
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
      CLONE_NEWNET)
 #define USERFAULTFD_NEW 0xaa00 /* the ioctl of /dev/userfaultfd */
-#define NEWEST          450    /* set_mempolicy_home_node: the last that the profile knows */
+#define NEWEST          450    /* set_mempolicy_home_node: the last one in the profile */
 
 /* ---- filters ---------------------------------------------------------------------------- */
 
@@ -108,7 +108,7 @@ static const char *install(struct sock_filter *code, size_t count)
 /* The next statement is for this number only. */
 #define IF(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1)
 
-/* A container has no /dev/userfaultfd; here is one that does not work. */
+/* A container has no /dev/userfaultfd: its ioctl fails here. */
 #define NO_DEVICE                                                                                  \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4), LOAD(args[1]), IF(USERFAULTFD_NEW),      \
         ANSWER(SECCOMP_RET_ERRNO | EPERM), ANSWER(SECCOMP_RET_ALLOW)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Ways in which a process is kept from things, as containers and services do it. Each is called in
- * a child before it executes a program, and answers NULL, or why this machine does not permit that.
+ * Ways in which containers and services restrict a process. Each function is called in a child
+ * before it executes a program, and returns NULL, or why this machine does not permit that.
  */
 #ifndef TESTS_OUTSIDE_CONFINE_H
 #define TESTS_OUTSIDE_CONFINE_H
 
 /* Docker's default: its system calls and its capabilities. */
 const char *confine_filter(void);
-/* userfaultfd(2) ends the process. */
+/* A call of userfaultfd(2) ends the process. */
 const char *confine_kill(void);
-/* All file systems are read-only, but /proc. */
+/* All file systems but /proc are read-only. */
 const char *confine_read_only(void);
 /* User and group nobody, without capabilities. */
 const char *confine_nobody(void);

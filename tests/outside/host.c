@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * outside_host MODULE: a program that knows nothing of hmreg. It loads a plugin that uses it, runs
- * it, unloads it and does without it; several times.
+ * outside_host MODULE: a program that is not linked with hmreg. It loads a plugin that uses it,
+ * runs it, unloads it and continues without it; several times.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int run_plugin(const char *file)
     return rc;
 }
 
-/* libc's calls work as if the plugin had never been. */
+/* libc's calls work as before the plugin was loaded. */
 static int go_on(void)
 {
     size_t len = 1 << 20;

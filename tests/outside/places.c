@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A program that was compiled once (program.c) and knows nothing of where it runs: in a container,
- * without privileges, beside other hooks, with another allocator, in Python, as a plugin.
- * Everywhere the library's default must remember host memory, and never be stale.
+ * One program, compiled once (program.c), in many environments: in a container, without privileges,
+ * beside other hooks, with another allocator, in Python, as a plugin. In each the library's default
+ * must cache host memory, and never return a stale region.
  */
 #include "tests/outside/confine.h"
 #include "tests/support/test.h"
@@ -14,13 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SKIPS    77  /* the place is not to be had; why is in the output */
+#define SKIPS    77  /* the environment is not available; the output says why */
 #define UNUSABLE 126 /* the program cannot be executed there */
 #define PATIENCE 60
 
 typedef const char *confinement(void);
 
-/* A program in some place. */
+/* A program in an environment. */
 struct place {
     confinement *confine[4];
     const char *preload, *load;
@@ -43,7 +43,7 @@ static void set_environment(const struct place *place)
 
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         unsetenv(ours[i]);
-    if (getenv("HMREG_TEST_MONITOR")) /* in place of the default */
+    if (getenv("HMREG_TEST_MONITOR")) /* instead of the default */
         setenv("FI_MR_CACHE_MONITOR", getenv("HMREG_TEST_MONITOR"), 1);
     setenv("HMREG_IFACES", "system", 1);
     if (place->preload)
@@ -99,7 +99,7 @@ static void start(struct running *running, const struct place *place)
     *running->output = '\0';
 }
 
-/* Reads on, to the end of a line or of all. What there is no room for is read, too. */
+/* Reads to the end of a line, or of all output. Discards what does not fit. */
 static void read_output(struct running *running, bool line)
 {
     size_t len = strlen(running->output);
@@ -177,7 +177,7 @@ static void container__read_only_filtered_as_nobody__hits(void **state)
     run_in(&(struct place){.confine = {confine_read_only, confine_nobody, confine_filter}});
 }
 
-/* What an operator sees from outside. */
+/* An operator's view from outside. */
 static void container__dockers_filter__stats_show_hits(void **state)
 {
     struct place inside = {.confine = {confine_filter}, .waits = true};
@@ -226,7 +226,7 @@ static void hooks__ucx_loaded_after__hits(void **state)
     load(TEST_UCS);
 }
 
-/* As libfabric's memhooks do, which only providers of hardware install. */
+/* As libfabric's memhooks do, which only hardware providers install. */
 static void hooks__jumps_over_libc_before__hits(void **state)
 {
     preload(TEST_PATCHER);

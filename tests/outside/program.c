@@ -2,11 +2,11 @@
  *
  * A small program that uses the library as any application does, by its public interface and with
  * its defaults. It registers buffers twice, changes their memory, registers them again, and
- * succeeds if the second time were hits and the third time none was. places.c runs it in many
- * environments; host.c loads it as a plugin and unloads it.
+ * succeeds if all of the second registrations were hits and none of the third. places.c runs it in
+ * many environments; host.c loads it as a plugin and unloads it.
  *
- * OUTSIDE_LOAD=FILE: loads that library once buffers are cached. OUTSIDE_WAIT=1: waits for the end
- * of its standard input while its domain is open.
+ *     OUTSIDE_LOAD=FILE: loads that library once buffers are cached.
+ *     OUTSIDE_WAIT=1:    waits for the end of its standard input while its domain is open.
  */
 #include <dlfcn.h>
 #include <hmreg/hmreg.h>
@@ -74,7 +74,7 @@ static char *map_at(void *addr, int flag)
     return at;
 }
 
-/* Gives the buffer other pages at the same address, each time in another way. */
+/* Gives the buffer other pages at the same address, each time in a different way. */
 static bool change(int i)
 {
     char *moved;
@@ -95,7 +95,7 @@ static bool change(int i)
     }
 }
 
-/* As an allocator does it: what comes back may be the same memory. */
+/* As an allocator does: it may return the same memory. */
 static bool use_heap(void)
 {
     for (size_t len = 1000; len < 8 << 20; len *= 3) {
@@ -122,7 +122,7 @@ static bool try_cache(void)
         fprintf(stderr, "%s\n", dlerror());
         return false;
     }
-    MUST(use_heap() && use_all(&second)); /* new hooks may have cost what was cached */
+    MUST(use_heap() && use_all(&second)); /* installing hooks may have ended cached regions */
     MUST(use_all(&second));
     for (int i = 0; i < BUFFERS; i++)
         MUST(change(i));

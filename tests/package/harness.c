@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Cases that end in each way a case can, for scripts.sh to see what the tests' main makes of them.
+ * Cases that end in each possible way, with which scripts.sh tests the tests' main().
  */
 #include "tests/support/test.h"
 
@@ -61,7 +61,7 @@ static void a_tenth(void **state)
     assert_int_equal(test_times(3), 1);
 }
 
-static int *left; /* on the stack of a case that has failed */
+static int *left; /* on the stack of a failed case */
 
 static void ends_badly__things_left(void **state)
 {

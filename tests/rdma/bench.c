@@ -11,8 +11,8 @@
 
 #define FIRST_PSN 0x123456
 
-/* An address the port has: a RoCE port is reached by a GID, and the one made of an IPv4 address
- * is there on every kind. */
+/* A port's address: a RoCE port is reached by a GID, and every kind has the one derived from an
+ * IPv4 address. */
 static int choose_gid(struct ibv_context *device, uint8_t port, int count, union ibv_gid *gid)
 {
     for (int i = 0; i < count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A test bench on a real RDMA device: two queue pairs of one port, connected to each other, and
- * an hmreg domain on their protection domain.
+ * A test bench on a real RDMA device: two queue pairs of one port, connected to each other, and an
+ * hmreg domain on their protection domain.
  */
 #ifndef TESTS_RDMA_BENCH_H
 #define TESTS_RDMA_BENCH_H
@@ -22,20 +22,20 @@ struct bench {
 /* The queue pairs alone, of the first device with an active port; false: there is none. */
 bool bench_begin(struct bench *bench);
 void bench_end(struct bench *bench);
-/* New queue pairs: an operation that is refused stops the ones it was on. */
+/* New queue pairs: a refused operation stops the ones that it ran on. */
 void bench_reconnect(struct bench *bench);
 
-/* And the domain; skips the test, saying why, where there is no device. */
+/* The same with a domain; skips the test with the reason if there is no device. */
 void bench_open(struct bench *bench);
 /* The same, with a domain of this config. */
 void bench_open_with(struct bench *bench, const struct hmreg_domain_config *config);
 void bench_close(struct bench *bench);
 
-/* Posts one signaled operation, and waits for it. The status of its completion. */
+/* Posts one signaled operation, and waits for it. Returns its completion's status. */
 enum ibv_wc_status bench_post(struct bench *bench, struct ibv_send_wr *wr);
 
-/* One RDMA operation of len bytes between local memory under mr and raddr under rkey, waited
- * for. The status of its completion. */
+/* One RDMA operation of len bytes between local memory under mr and raddr under rkey; waits for it.
+ * Returns its completion's status. */
 enum ibv_wc_status bench_rdma(struct bench *bench, enum ibv_wr_opcode opcode, void *local,
                               size_t len, const struct hmreg_mr *mr, uint64_t raddr, uint32_t rkey);
 

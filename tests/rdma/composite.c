@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The application's part of the driver. */
+/* Driver functions that applications call. */
 static struct {
     CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
     CUDA_TEST_ENTRIES(CUDA_MEMBER)
@@ -31,7 +31,7 @@ static void load(void)
     dlclose(library); /* the library under test has it open */
 }
 
-/* Two pieces side by side, of device 0 and 1. */
+/* Two adjacent pieces, of device 0 and 1. */
 struct pair {
     unsigned long long addr;
     size_t granule;
@@ -75,7 +75,7 @@ static void pair_close(struct pair *pair)
     assert_int_equal(cu.unreserve(pair->addr, 2 * pair->granule), CUDA_OK);
 }
 
-/* Each piece by its own key; then all of the memory is what was written. */
+/* Accesses each piece by its own key; then all of the memory has the written bytes. */
 static void write_and_compare(struct bench *bench, struct pair *pair, const struct hmreg_mr *mr,
                               unsigned seed)
 {

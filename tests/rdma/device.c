@@ -75,7 +75,7 @@ static void rdma_read__brings_the_devices_bytes(void **state)
         read_on(paths[i]);
 }
 
-/* A refused operation ends the queue pair, so each has a bench of its own. */
+/* A refused operation stops the queue pair, so each has a bench of its own. */
 static void refused_on(enum hmreg_path path, enum ibv_wr_opcode opcode, uint64_t access,
                        int64_t offset)
 {
@@ -101,7 +101,7 @@ static void rdma__outside_or_not_granted__device_refuses(void **state)
     }
 }
 
-/* Device to device: both sides of the operation are regions of ours. */
+/* Device to device: both sides of the operation are hmreg regions. */
 static void rdma_write__from_device_memory(void **state)
 {
     struct target from, to;
@@ -147,7 +147,7 @@ static void get__region_serves_rdma(void **state)
     device_close(&bench);
 }
 
-/* ---- which path ------------------------------------------------------------------------- */
+/* ---- choice of a path ------------------------------------------------------------------- */
 
 static void reg__while_registered__attached_once_and_pinned(void **state)
 {
@@ -230,7 +230,7 @@ static void alloc_fails__the_vendors_error(void **state)
     device_close(&bench);
 }
 
-/* What the kernel answers reaches the user as it is. */
+/* The caller receives the kernel's error. */
 static void import_fails_on(enum hmreg_path path, enum softgpu_op step)
 {
     struct hmreg_reason reason;
@@ -299,7 +299,7 @@ static void out_of_memory__is_the_answer(void **state)
     device_close(&bench);
 }
 
-/* A region holds its memory in place; without one it moves, and the next finds it. */
+/* A region pins its memory; without a region it can move, and the next registration finds it. */
 static void move_on(enum hmreg_path path)
 {
     struct target target;
@@ -332,7 +332,7 @@ static void move__while_registered__refused_then_followed(void **state)
         move_on(paths[i]);
 }
 
-/* As by a reset of the GPU: the region is of no use any more, but does no harm and closes. */
+/* As by a reset of the GPU: the region becomes useless, but does no harm and closes. */
 static void move_forced_on(enum hmreg_path path)
 {
     unsigned told = softgpu_stat(-1).moved;
@@ -360,7 +360,7 @@ static void move__forced__region_still_closes(void **state)
 
 /* ---- processes and threads -------------------------------------------------------------- */
 
-/* HOLDER's process has nothing of ours: a runtime that a parent has used works in no child. */
+/* HOLDER's process inherits nothing: a runtime that a parent has used works in no child. */
 static pid_t start_holder(enum hmreg_path path, int *ready)
 {
     int ends[2];
@@ -405,7 +405,7 @@ static void killed__nothing_is_left(void **state)
         killed_on(paths[i]);
 }
 
-/* The child is refused everything, and its end takes nothing from the parent. */
+/* The child is refused every call, and its end does not affect the parent. */
 static int try_as_child(struct bench *bench, struct target *target)
 {
     struct hmreg_mr *mr = NULL;
@@ -441,7 +441,7 @@ static void fork__parents_region_goes_on(void **state)
 #define THREADS 4
 #define ROUNDS  20
 
-/* How many calls failed. */
+/* Returns the number of failed calls. */
 static void *register_often(void *argument)
 {
     struct bench *bench = argument;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A simulated device's memory as RDMA's target, in the guest. Which vendor: VENDOR in the
- * environment ("cuda"). Bytes are put there and looked at by the vendor's own copies.
+ * A simulated device's memory as RDMA's target, in the guest. VENDOR in the environment ("cuda")
+ * selects the vendor. The vendor's own copies write and read the bytes.
  */
 #ifndef TESTS_RDMA_DEVICE_H
 #define TESTS_RDMA_DEVICE_H
@@ -13,8 +13,8 @@
 #define TARGET_ROOM  (TARGET_BYTES + 2 * TARGET_SKEW)
 
 struct target {
-    char *memory;            /* TARGET_ROOM bytes of the device, the vendor's address */
-    unsigned char *expected; /* what should be in them */
+    char *memory;            /* TARGET_ROOM bytes of the device, at the vendor's address */
+    unsigned char *expected; /* the expected bytes */
     unsigned char *source;   /* TARGET_BYTES of host memory */
     struct hmreg_mr *source_mr;
     struct hmreg_mr *mr; /* of TARGET_BYTES at TARGET_SKEW */
@@ -22,12 +22,13 @@ struct target {
 
 enum hmreg_iface device_iface(void);
 
-/* A domain that takes only this path to device memory, with peer memory on or off as it needs. */
+/* Opens a domain that permits only this path to device memory, with peer memory on or off as it
+ * needs. */
 void device_open(struct bench *bench, enum hmreg_path path);
-/* Closes it, and nothing is left in the kernel. */
+/* Closes it, and checks that nothing is left in the kernel. */
 void device_close(struct bench *bench);
 
-/* Memory with a pattern, registered. */
+/* Allocates and registers memory with a pattern. */
 void target_open(struct bench *bench, struct target *target, uint64_t access);
 void target_alloc(struct bench *bench, struct target *target);
 void target_close(struct bench *bench, struct target *target);
@@ -36,7 +37,7 @@ void target_close(struct bench *bench, struct target *target);
 enum ibv_wc_status target_rdma(struct bench *bench, struct target *target,
                                enum ibv_wr_opcode opcode, uint64_t offset, size_t len);
 
-/* Each byte of the allocation is what it should be. */
+/* Checks each byte of the allocation. */
 void target_assert_expected(struct bench *bench, const struct target *target);
 
 /* A descriptor of the memory, for softgpu_stat() and softgpu_move(). */

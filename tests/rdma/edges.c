@@ -78,7 +78,7 @@ static void relaxed_ordering__region_works(void **state)
     device_close(&bench);
 }
 
-/* ---- the device goes away --------------------------------------------------------------- */
+/* ---- removal of the device -------------------------------------------------------------- */
 
 static void run(const char *command)
 {

@@ -202,7 +202,7 @@ static void get__region_serves_rdma(void **state)
     bench_close(&bench);
 }
 
-/* ---- what the kernel refuses ------------------------------------------------------------ */
+/* ---- refusals of the kernel ------------------------------------------------------------- */
 
 static void reg__read_only_memory_for_receives__efault(void **state)
 {
@@ -222,8 +222,8 @@ static void reg__read_only_memory_for_receives__efault(void **state)
     bench_close(&bench);
 }
 
-/* What loopback and the door of every provider imitate: the device's own answers are ours. But
- * kernels before 6.2 take what the process may not read, by force, and hmreg does not. */
+/* The device's own results, which loopback and the argument checks of every provider imitate.
+ * Kernels before 6.2 register memory that the process may not read; hmreg refuses it. */
 static void reg__memory_without_the_right__as_the_device_answers(void **state)
 {
     static const struct {
@@ -267,7 +267,7 @@ static void reg__memory_without_the_right__as_the_device_answers(void **state)
     bench_close(&bench);
 }
 
-/* The effective right of this thread to lock more than its limit. */
+/* This thread's effective capability to lock more than its limit. */
 static void set_unlimited_locking(int on)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

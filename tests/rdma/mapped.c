@@ -75,7 +75,7 @@ static void with_fabric(void (*test)(struct fixture *fixture))
     close_fabric(&fixture);
 }
 
-/* The peer writes, and reads it back; these bytes are there and no others have changed. */
+/* The peer writes these bytes, and reads them; no others change. */
 static void write_and_read(struct fixture *fixture, size_t offset, size_t len, unsigned seed)
 {
     assert_ok(peer_write(&fixture->fabric, offset, len, seed));
@@ -126,7 +126,7 @@ static void rma__we_start_it__lands_and_neighbours_stay(void **state)
     with_fabric(start_from_it);
 }
 
-/* What peers name of the region's first byte. */
+/* The address that peers use for the region's first byte. */
 static uint64_t first_addr(const struct fixture *fixture)
 {
     struct hmreg_domain_info domain = {.size = sizeof(domain)};
@@ -137,7 +137,7 @@ static uint64_t first_addr(const struct fixture *fixture)
     return domain.mr_mode & HMREG_MR_VIRT_ADDR ? info.local_addr : 0;
 }
 
-/* What is refused ends the connection, so each has one of its own. */
+/* A refused operation closes the connection, so each has one of its own. */
 static void intrude(uint64_t access, uint64_t offset)
 {
     struct fixture fixture;
@@ -172,7 +172,7 @@ static void rma__right_not_granted__fabric_refuses(void **state)
     on_each_vendor(NULL, intrude_without_right);
 }
 
-/* ---- what the exporter does ------------------------------------------------------------- */
+/* ---- faults of the exporter ------------------------------------------------------------- */
 
 static void fail_alloc(struct fixture *fixture)
 {
@@ -190,7 +190,7 @@ static void alloc_fails__the_vendors_error(void **state)
     with_fabric(fail_alloc);
 }
 
-/* They are a device's, and the mapping is the CPU's. */
+/* Failing imports do not affect a CPU mapping. */
 static void fail_import(struct fixture *fixture)
 {
     static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};
@@ -209,7 +209,7 @@ static void import_fails__is_no_concern_of_a_mapping(void **state)
     with_fabric(fail_import);
 }
 
-/* Nothing holds the memory in place, and nothing must: the CPU finds it where it went. */
+/* The memory is not pinned, and need not be: the CPU finds it after the move. */
 static void move_below(struct fixture *fixture)
 {
     struct softgpu_stat stat;
@@ -246,7 +246,7 @@ static void hold_target(struct fixture *fixture)
                            HMREG_ACCESS_ALL, &mr));
 }
 
-/* A process of its own: a runtime that a parent has used works in no child. */
+/* In a process of its own, since a runtime that a parent has used works in no child. */
 static int hold(void)
 {
     struct fixture fixture;
@@ -330,7 +330,7 @@ static void fork__parents_region_goes_on(void **state)
 struct thread {
     pthread_t id;
     struct fabric *fabric;
-    uint64_t key; /* of its own: on tcp callers choose them */
+    uint64_t key; /* separate, since callers choose keys on tcp */
     unsigned failed;
 };
 

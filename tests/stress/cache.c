@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cache under threads: reuse of addresses with a proof that no hit is stale, and everything
- * at once with the books balanced at the end. Seeded: the same seed gives each thread the same
- * sequence of calls. argv[2]: the seed; argv[3]: so many times the usual length.
+ * The cache under threads: reuse of addresses with a proof that no hit is stale, and all calls at
+ * once, after which the counters add up. Seeded: the same seed gives each thread the same sequence
+ * of calls. argv[2]: the seed; argv[3]: a multiple of the usual length.
  *
- * The proof: each new piece of memory begins with a number of its own, the fabric reads it when it
- * registers, and whoever gets a region compares. A stale one shows the number of memory that is
- * gone.
+ * The proof: each new piece of memory begins with a unique number, the fabric reads it when it
+ * registers, and each get compares. A stale region shows the number of freed memory.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -71,11 +70,11 @@ static struct worker sum(void)
     return all;
 }
 
-/* ---- host memory, unmapped by one thread and mapped by another at once ------------------ */
+/* ---- host memory, unmapped by one thread while another maps it -------------------------- */
 
 static char *arena;
 
-/* The slot's memory, if nobody has it. */
+/* Takes the slot's memory, if it is free. */
 static char *take_slot(unsigned slot)
 {
     return fixture_map_at(arena + (size_t)slot * LEN, LEN / fixture_page());
@@ -99,7 +98,7 @@ static void look_for_stale_hits(struct worker *worker, char *memory, uint64_t nu
 static void give_back(struct worker *worker, char *memory)
 {
     switch (draw(&worker->random, 3)) {
-    case 0: /* other pages at the same address, and then none */
+    case 0: /* other pages at the same address, then none */
         madvise(memory, LEN, MADV_DONTNEED);
         memcpy(memory, &(uint64_t){atomic_fetch_add(&last_number, 1) + 1}, sizeof(uint64_t));
         look_for_stale_hits(worker, memory, *(uint64_t *)(void *)memory);
@@ -188,7 +187,7 @@ static void reuse__device_memory_among_threads__never_a_stale_hit(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- held against eviction -------------------------------------------------------------- */
+/* ---- pinned during eviction ------------------------------------------------------------- */
 
 #define SERIALS (1u << 22)
 
@@ -200,7 +199,7 @@ static void note_end(uint64_t key)
     atomic_store(&ended[key % SERIALS], true);
 }
 
-/* Two of the threads use the same two regions all the time, the others make room for theirs. */
+/* Two of the threads hit the same two regions all the time, the others cause evictions. */
 static void *hold_or_evict(void *arg)
 {
     struct worker *worker = arg;
@@ -250,7 +249,7 @@ static void hold__while_others_evict__never_deregistered_in_use(void **state)
 
 static char memory_of_all[RANGES * 4096];
 
-/* A full fabric may refuse: what others hold cannot be evicted. */
+/* A full fabric may refuse: pinned regions cannot be evicted. */
 static void get_something(struct worker *worker, char *at, size_t len, uint64_t access,
                           struct hmreg_mr **out)
 {
@@ -309,7 +308,7 @@ static void everything(uint32_t flags)
     fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
     atomic_store(&counter.dereg_code, -EBUSY);
     atomic_store(&counter.dereg_times, 500);
-    counter.room = 40; /* it is reached, and then made by eviction */
+    counter.room = 40; /* reached, so that the cache evicts */
     run(&fixture, do_everything);
     all = sum();
     stats = fixture_stats(&fixture);

@@ -30,7 +30,7 @@ struct fixture {
     atomic_int stop;
     atomic_int writers;
     atomic_int written; /* writes that arrived */
-    atomic_int odd;     /* answers nobody expects */
+    atomic_int odd;     /* unexpected results */
 };
 
 static void reg(struct fixture *fixture)
@@ -65,7 +65,7 @@ static void close_fixture(struct fixture *fixture)
 #define THREADS 3
 #define SLICE   (BYTES / THREADS)
 
-/* Writes a slice of the region with one byte after the other, until told to stop. */
+/* Fills a slice of the region with one byte value after the other, until stopped. */
 static void *write_on(void *arg)
 {
     struct fixture *fixture = arg;
@@ -85,7 +85,7 @@ static void *write_on(void *arg)
     return NULL;
 }
 
-/* At least so many more writes have arrived. */
+/* Waits until so many more writes have arrived. */
 static void await_writes(struct fixture *fixture, int more)
 {
     int until = atomic_load(&fixture->written) + more;
@@ -200,7 +200,7 @@ static int peer_close(struct fixture *peer)
     return hmreg_domain_close(peer->initiator) || hmreg_close(peer->lib) ? 3 : 0;
 }
 
-/* Writes until the target is gone; that the region is not there for a while is expected. */
+/* Writes until the target ends; expects that the region is absent at times. */
 static int write_from_afar(struct shared *shared)
 {
     char *bytes = malloc(BYTES);
@@ -245,8 +245,8 @@ static void close_region__while_a_process_writes__no_byte_changes_after(void **s
     munmap(shared, sizeof(*shared));
 }
 
-/* The initiator has a copy of the target's sockets, so no end of file tells it that the domain is
- * closed: what was waiting to be let in is turned away. */
+/* The initiator has a copy of the target's sockets, so no end of file reports that the domain is
+ * closed: connections not yet accepted are refused. */
 static void close_domain__a_forked_child_writes__it_is_told(void **state)
 {
     struct shared *shared = share();
@@ -271,7 +271,7 @@ static void close_domain__a_forked_child_writes__it_is_told(void **state)
 #define PROCESSES 24
 #define SHARE     (BYTES / PROCESSES)
 
-/* Writes its own share and reads it back, again and again, beside all the others. */
+/* Writes its own slice and reads it back, repeatedly, concurrently with all others. */
 static int keep_share(struct shared *shared, int index)
 {
     char out[SHARE], in[SHARE];
@@ -316,12 +316,12 @@ static void many_processes__each_keeps_its_share(void **state)
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
-/* A library, domain and region of the child's own, reached by itself. */
+/* The child opens a library, domain and region of its own, and accesses it itself. */
 static int live_alone(void)
 {
     static struct fixture fixture;
 
-    alarm(60); /* a child that hangs is killed */
+    alarm(60); /* kills a child that hangs */
     open_fixture(&fixture);
     if (hmreg_loopback_write(fixture.remote, "x", 1, NULL, 0, KEY) || fixture.memory[0] != 'x')
         return 1;
@@ -341,8 +341,8 @@ static void fork__while_threads_write__child_lives(void **state)
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, write_on, &fixture), 0);
     while (atomic_load(&fixture.writers) < THREADS)
-        sched_yield(); /* until each has allocated: AddressSanitizer does not bear forks beside that
-                        */
+        sched_yield(); /* until each has allocated: AddressSanitizer does not support concurrent
+                          forks */
     for (int round = 0; round < 60; round++) {
         pid_t child = fork();
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A machine with every vendor's loader and no device, which is what most laptops and CI machines
- * are: the real Level Zero loader without a driver, AMD's real runtime without /dev/kfd, and a
- * libcuda.so.1 (the fake) that finds no device. hmreg opens and closes there, again and again, on
- * many threads and in children; it says why no runtime is present, and leaves nothing behind.
+ * A machine with every vendor's loader and no device, like most laptops and CI machines: the real
+ * Level Zero loader without a driver, AMD's real runtime without /dev/kfd, and a libcuda.so.1 (the
+ * fake) that finds no device. hmreg opens and closes there repeatedly, on many threads and in
+ * children; it reports why no runtime is present, and leaks nothing.
  */
 #include "tests/support/test.h"
 
@@ -23,7 +23,7 @@
 static const struct {
     enum hmreg_iface iface;
     const char *library;
-    const char *why; /* words of the reason, where the library is installed */
+    const char *why; /* part of the reason, if the library is installed */
 } runtimes[] = {
     {HMREG_IFACE_CUDA, "libcuda.so.1", "CUDA_ERROR_NO_DEVICE"},
     {HMREG_IFACE_ROCR, "libhsa-runtime64.so.1", "there is no /dev/kfd"},
@@ -31,7 +31,7 @@ static const struct {
 };
 #define RUNTIMES (sizeof(runtimes) / sizeof(runtimes[0]))
 
-/* Skips where there is a device, or a driver that may find one. */
+/* Skips if there is a device, or a driver that may find one. */
 static void need_no_device(void)
 {
     void *driver = dlopen("libze_intel_gpu.so.1", RTLD_LAZY);
@@ -42,8 +42,7 @@ static void need_no_device(void)
         test_skip("this machine has /dev/kfd or libze_intel_gpu.so.1");
 }
 
-/* The runtime is absent, for the reason that is to be expected, or for the other that is allowed.
- */
+/* The runtime is absent, for the expected reason or the other permitted one. */
 static bool is_absent(struct hmreg *lib, size_t which, const char *other)
 {
     struct hmreg_runtime_info info = {.size = sizeof(info)};
@@ -57,7 +56,7 @@ static bool is_absent(struct hmreg *lib, size_t which, const char *other)
     return false;
 }
 
-/* Opens, looks at every runtime and at memory of the process, and closes. */
+/* Opens, queries every runtime and memory of the process, and closes. */
 static bool open_and_close(const char *other)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
@@ -110,7 +109,7 @@ static bool ends_well(pid_t child)
     return false;
 }
 
-/* Children of a process whose threads may be inside any runtime's start. */
+/* Forks children while threads may be in any runtime's start. */
 static void fork_often(bool *well)
 {
     for (int i = 0; i < TIMES / 4; i++) {
@@ -148,7 +147,7 @@ static void open__a_hundred_times_in_a_child__says_why(void **state)
     assert_true(ends_well(child));
 }
 
-/* Once the runtimes are loaded and malloc's caches are full, an open leaves no memory, vendors'
+/* Once the runtimes are loaded and malloc's caches are full, an open leaks no memory, vendors'
  * included: a chunk of malloc has 32 bytes at least. The harness counts descriptors. */
 static void open__a_hundred_times__nothing_is_left(void **state)
 {

@@ -15,15 +15,15 @@
 int memory_init(void);
 void memory_exit(void);
 
-/* A hold on the buffer that [start, start+length) of the current process is one CPU mapping of,
- * and where in it the range begins; NULL: it is none. */
+/* Takes a reference to the buffer that the single CPU mapping [start, start+length) of the current
+ * process shows; *offset: where the range begins in it. NULL: it is no such mapping. */
 struct dma_buf *memory_at(u64 start, u64 length, u64 *offset);
 
 int regions_init(void);
 void regions_exit(void);
 
-extern atomic_t regions_alive; /* over dmabufs */
-extern atomic_t regions_moved; /* notices that a buffer moves, from exporters */
+extern atomic_t regions_alive; /* regions over dmabufs that exist */
+extern atomic_t regions_moved; /* move notices received from exporters */
 
 int peers_init(void);
 void peers_exit(void);

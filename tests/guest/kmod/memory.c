@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * /dev/softgpu, as softgpu.h describes it: a dmabuf exporter of the dynamic kind (importers pin,
- * or are told of moves), whose failures can be asked for.
+ * /dev/softgpu, as softgpu.h describes it: a dynamic dmabuf exporter (importers pin, or receive
+ * move notices), whose operations can be made to fail.
  *
  * A CPU mapping is filled by page number when touched, so that get_user_pages() refuses it, and
  * emptied when the buffer moves. The pages of a buffer change only under its reservation lock;
- * whoever uses them holds that: map_dma_buf is called with it, a fault and a move take it.
+ * every user of the pages holds it: the kernel calls map_dma_buf with it, faults and moves take it.
  */
 #include <linux/delay.h>
 #include <linux/dma-buf.h>
@@ -98,8 +98,8 @@ static struct buffer *buffer_new(unsigned long pages, u32 flags)
     return buffer;
 }
 
-/* Other pages with the same bytes. An importer that did not let go keeps the old ones, by holds
- * of its own. */
+/* Other pages with the same bytes. An importer that did not release the old ones keeps them by
+ * references of its own. */
 static int exchange_pages(struct buffer *buffer)
 {
     for (unsigned long i = 0; i < buffer->pages; i++) {
@@ -114,7 +114,7 @@ static int exchange_pages(struct buffer *buffer)
     return 0;
 }
 
-/* ---- what importers call ---------------------------------------------------------------- */
+/* ---- importers' calls ------------------------------------------------------------------- */
 
 static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
 {
@@ -201,7 +201,7 @@ static void release(struct dma_buf *dmabuf)
     buffer_free(dmabuf->priv);
 }
 
-/* ---- what the CPU sees ------------------------------------------------------------------ */
+/* ---- CPU mappings ----------------------------------------------------------------------- */
 
 static vm_fault_t touched(struct vm_fault *vmf)
 {

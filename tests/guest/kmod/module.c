@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * Brings up the parts of kmod.h. For the kernels of Debian 12, 6.1 and 6.12.
+ * Initializes the parts of kmod.h. For the kernels of Debian 12, 6.1 and 6.12.
  */
 #include <linux/module.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * Peer memory: with the parameter peermem, device memory is registered by its address, as kernels
- * with a driver for peer memory do. Those show their clients in /sys/kernel/mm/memory_peers, and
- * so does this, for as long as the parameter is on.
+ * Peer memory: with the parameter peermem, the kernel registers device memory by its address, as
+ * kernels with a driver for peer memory do. Those list their clients in
+ * /sys/kernel/mm/memory_peers, and so does this module while the parameter is on.
  */
 #include <linux/kobject.h>
 #include <linux/module.h>
@@ -12,7 +12,7 @@
 #include "kmod.h"
 
 static bool enabled;
-static bool ready; /* the module is up */
+static bool ready; /* the module is initialized */
 static DEFINE_MUTEX(lock);
 static struct kobject *peers, *client;
 

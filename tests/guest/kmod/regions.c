@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * Soft-RoCE devices take dmabufs: their registration calls are replaced by these.
+ * Soft-RoCE devices take dmabufs: these functions replace their registration calls. A dmabuf is
+ * attached, pinned and mapped as a hardware driver does. Its pages are put into a temporary mapping
+ * of the calling process, rxe registers that mapping, which takes references to the pages, and the
+ * mapping is removed; the attachment lasts as long as the region. It works with every exporter
+ * whose table has pages: softgpu, udmabuf, the dma-heaps, vgem. With peers_enabled() a CPU mapping
+ * of softgpu's memory is registered in the same way.
  *
- * A dmabuf is attached, pinned and mapped as a driver of hardware does. Its pages are put into a
- * short-lived mapping of the calling process, rxe registers that mapping, by which it takes holds
- * on the pages of its own, and the mapping goes; the attachment lives as long as the region. It
- * works with every exporter whose table has pages: softgpu, udmabuf, the dma-heaps, vgem. With
- * peers_enabled() a CPU mapping of softgpu's memory is registered in the same way.
- *
- * Also, uverbs may now take a device away from processes that have it open, as it does for
- * hardware; for plain rxe it waits until they close it.
+ * Also, uverbs may now remove a device from processes that have it open, as it does for hardware;
+ * for plain rxe it waits until they close it.
  */
 #include <linux/anon_inodes.h>
 #include <linux/dma-buf.h>
@@ -38,7 +37,7 @@ struct region {
 
 atomic_t regions_alive, regions_moved;
 
-static struct platform_device *dma_device; /* what attachments are made for */
+static struct platform_device *dma_device; /* the device of the attachments */
 static DEFINE_HASHTABLE(regions, 6);
 static DEFINE_SPINLOCK(regions_lock);
 /* The driver's own calls: one set, as every rxe device has the same. */
@@ -47,7 +46,7 @@ static int (*driver_dereg)(struct ib_mr *, struct ib_udata *);
 
 /* ---- the import ------------------------------------------------------------------------- */
 
-/* A pinned region cannot follow; drivers of hardware do no more than this. */
+/* A pinned region cannot follow a move; hardware drivers do no more than this. */
 static void on_move(struct dma_buf_attachment *attachment)
 {
     atomic_inc(&regions_moved);
@@ -105,7 +104,7 @@ static void region_free(struct region *region)
     kfree(region);
 }
 
-/* ---- the short-lived mapping ------------------------------------------------------------ */
+/* ---- the temporary mapping -------------------------------------------------------------- */
 
 static int fill_window(struct file *file, struct vm_area_struct *vma)
 {
@@ -130,7 +129,7 @@ static int fill_window(struct file *file, struct vm_area_struct *vma)
 
 static const struct file_operations window_ops = {.owner = THIS_MODULE, .mmap = fill_window};
 
-/* What is registered, in the caller's words. */
+/* The arguments of a registration. */
 struct span {
     u64 offset, length, iova;
     int access;
@@ -203,7 +202,7 @@ static struct ib_mr *make(struct ib_pd *pd, struct region *region, const struct 
     return mr;
 }
 
-/* Takes over the hold on dmabuf. */
+/* Takes over the reference to dmabuf. */
 static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, const struct span *span,
                          struct ib_udata *udata)
 {
@@ -269,7 +268,7 @@ static struct ib_mr *hook_reg(struct ib_pd *pd, u64 start, u64 length, u64 iova,
     return driver_reg(pd, start, length, iova, access, udata);
 }
 
-/* Out of the table first: the driver frees mr, and its address can come again. */
+/* Remove it from the table first: the driver frees mr, and its address can be reused. */
 static int hook_dereg(struct ib_mr *mr, struct ib_udata *udata)
 {
     struct region *region = leave(mr);
@@ -309,7 +308,7 @@ static int device_comes(struct ib_device *device)
     return 0;
 }
 
-/* A device that goes away needs our dereg still: uverbs may be told of it after us. */
+/* A device that is removed still needs our dereg: uverbs may be notified after us. */
 static void device_goes(struct ib_device *device, void *data)
 {
     if (!unloading)

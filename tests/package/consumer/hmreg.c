@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A user's program on libhmreg alone: asks what a buffer is, and prints the version that header and
- * library agree on.
+ * A user's program on libhmreg alone: queries a buffer, and prints the version of header and
+ * library.
  */
 #include <hmreg/hmreg.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A user's program on libhmreg-loopback: registers a buffer, reaching libhmreg through it.
+ * A user's program on libhmreg-loopback: registers a buffer; it links to libhmreg through it.
  */
 #include <hmreg/loopback.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A user's program on libhmreg-ofi: reaches libhmreg and libfabric through it.
+ * A user's program on libhmreg-ofi: links to libhmreg and libfabric through it.
  */
 #include <hmreg/ofi.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A user's program on libhmreg-verbs: reaches libhmreg and libibverbs through it.
+ * A user's program on libhmreg-verbs: links to libhmreg and libibverbs through it.
  */
 #include <hmreg/verbs.h>
 
