@@ -163,9 +163,9 @@ char *fixture_reserve(size_t pages)
         next = mmap(NULL, fixture_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_true(next != MAP_FAILED);
         munmap(next, fixture_page());
-        /* Far below what the kernel gives out from the top, as far as the address space goes, and
-         * by no multiple of 128 GiB, at which memhooks take one place for another: the library's
-         * own mappings are up there. */
+        /* Far below what the kernel hands out from the top, within the address space, and not a
+         * multiple of 128 GiB below, where memhooks confuse addresses: the library's own mappings
+         * are up there. */
         next -= ((uintptr_t)next >> 40 ? 1ull << 39 : 0) + (1ull << 36);
     }
     reserved = next;

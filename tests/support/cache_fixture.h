@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What every test of the cache begins and ends with: a library with a monitor, a domain on the
- * tests' fabric; at the end everything is closed, and deregistered exactly once.
+ * Set-up and tear-down of every test of the cache: a library with a monitor, a domain on the tests'
+ * fabric; the tear-down closes everything, and checks that each region was deregistered exactly
+ * once.
  */
 #ifndef TESTS_CACHE_FIXTURE_H
 #define TESTS_CACHE_FIXTURE_H
@@ -12,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Built with AddressSanitizer or ThreadSanitizer, whose runtime has libc's place, and which enters
- * the kernel past it. */
+/* Built with AddressSanitizer or ThreadSanitizer, whose runtime interposes libc, and enters the
+ * kernel past it. */
 #define FIXTURE_SANITIZED (TEST_TSAN || TEST_ASAN)
 
 struct fixture {
@@ -21,42 +22,42 @@ struct fixture {
     struct hmreg_domain *domain;
 };
 
-/* The monitor of host memory that this run of the tests is for: HMREG_TEST_MONITOR is userfaultfd
- * or memhooks; unset: userfaultfd. */
+/* This run's monitor of host memory: HMREG_TEST_MONITOR is userfaultfd or memhooks; unset:
+ * userfaultfd. */
 enum hmreg_monitor fixture_monitor(void);
 
-/* Skips the test where this machine does not permit the monitor. */
+/* Opens with this monitor, or skips the test where the machine does not permit it. */
 void fixture_open(struct fixture *fixture, enum hmreg_monitor monitor,
                   const struct hmreg_domain_config *config);
 /* With memhooks. */
 void fixture_open_hooked(struct fixture *fixture);
 void fixture_close(struct fixture *fixture);
 
-/* A get for peers to read and write; fails the test. */
+/* A get for peers to read and write; an error fails the test. */
 struct hmreg_mr *fixture_get(const struct fixture *fixture, const void *addr, size_t len);
-/* Gets, puts, and gives the key: that of an earlier call means a hit. */
+/* Gets, puts, and returns the key: that of an earlier call means a hit. */
 uint64_t fixture_key(const struct fixture *fixture, const void *addr, size_t len);
 
-/* Does the kernel tell of changes, alone or behind hooks? */
+/* Does the kernel report changes, alone or behind hooks? */
 bool fixture_hears_kernel(const struct fixture *fixture);
 
-/* What a seccomp filter does from now on, in this process and its children, with userfaultfd(2) and
- * with the ioctl of /dev/userfaultfd: SECCOMP_RET_*. False: the kernel has no filters. */
+/* Installs a seccomp filter, for this process and its children, with these results (SECCOMP_RET_*)
+ * for userfaultfd(2) and for the ioctl of /dev/userfaultfd. False: the kernel has no filters. */
 bool fixture_filter_userfaultfd(uint32_t call, uint32_t file);
 
 bool fixture_is_cached(const struct hmreg_mr *mr);
-/* When all that has happened is counted. */
+/* Counts after all pending changes are processed. */
 struct hmreg_stats fixture_stats(const struct fixture *fixture);
 
-/* Threads of this process that have this name; the first of them, up to `most`, in *out. */
+/* Counts threads of this process with this name; *out: the first `most` of them. */
 int fixture_threads_named(const char *name, pid_t *out, int most);
 
 size_t fixture_page(void);
-/* Addresses that nobody else gets by chance, so that what was unmapped there stays free. */
+/* Addresses that no other mapping gets by chance, so that unmapped ones stay free. */
 char *fixture_reserve(size_t pages);
-/* Private memory there; NULL: something is mapped already. */
+/* Private memory there; NULL: the place is in use. */
 char *fixture_map_at(char *addr, size_t pages);
-/* Both, and filled. */
+/* Reserves, maps and fills. */
 char *fixture_map(size_t pages);
 
 #endif

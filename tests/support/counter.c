@@ -18,7 +18,7 @@ struct counter_region {
     uint64_t seen;
 };
 
-/* Is it this one's turn to fail? */
+/* Does this call fail? */
 static bool fails(atomic_int *times)
 {
     int left = atomic_load(times);
@@ -63,7 +63,7 @@ static int reg(void *self, const struct provider_request *request, struct provid
                                  "the test's fabric was asked to fail");
     if (!take_room())
         return fail_full();
-    region = malloc(sizeof(*region)); /* the library's calloc() may be made to fail */
+    region = malloc(sizeof(*region)); /* the test may make the library's calloc() fail */
     assert_non_null(region);
     *region = (struct counter_region){.key = serial};
     if (counter.look)

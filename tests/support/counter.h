@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A fabric of the tests' own: a provider that only counts. It registers memory of any kind by its
- * address, has room for so many regions, fails, is busy or lets threads meet as it is told.
- * The key of a region is the number of its registration, from 1: another key, another one.
+ * The tests' own fabric: a provider that only counts. It registers memory of any kind by its
+ * address, has room for so many regions, and on request fails, is busy or calls a hook. The key of
+ * a region is the number of its registration, from 1: another key means another registration.
  */
 #ifndef TESTS_COUNTER_H
 #define TESTS_COUNTER_H
@@ -12,16 +12,16 @@
 #include <stdatomic.h>
 
 struct counter {
-    atomic_uint regs, deregs; /* calls, those that failed too */
+    atomic_uint regs, deregs; /* calls, including failed ones */
     atomic_uint regions;      /* registered now */
-    atomic_uint most;         /* ... at most, so far */
-    atomic_int reg_code;      /* what reg answers instead of working, */
-    atomic_int reg_times;     /* so often (-1: always) */
+    atomic_uint most;         /* the maximum so far */
+    atomic_int reg_code;      /* the result of reg, if not 0, */
+    atomic_int reg_times;     /* for so many calls (-1: all) */
     atomic_int dereg_code;    /* the same for dereg; EBUSY leaves the region as it was */
     atomic_int dereg_times;
-    unsigned room; /* more regions are -ENOMEM; 0: no limit */
-    bool look;     /* reg looks at the memory, as if it pinned its pages: counter_seen() */
-    /* Called by reg before it looks, and by dereg, with nothing locked. NULL: nothing. A case may
+    unsigned room; /* -ENOMEM beyond this number of regions; 0: no limit */
+    bool look;     /* reg reads the memory, as if it pinned its pages: counter_seen() */
+    /* reg calls reg_hook first; dereg calls dereg_hook; no lock is held. NULL: none. A case may
      * replace them while the reaper deregisters. */
     void (*_Atomic reg_hook)(const struct provider_request *request);
     void (*_Atomic dereg_hook)(uint64_t key);
@@ -29,12 +29,12 @@ struct counter {
 
 extern struct counter counter;
 
-/* A domain on it, and all of it as new. config: NULL for defaults. */
+/* Resets the counter and opens a domain on it. config: NULL for defaults. */
 struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_config *config);
-/* A second domain; nothing is reset. */
+/* Opens a second domain, without a reset. */
 struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config);
 
-/* The same on a fabric that may be called on any thread, so that the reaper deregisters. */
+/* The same on a fabric that permits calls on any thread, so that the reaper deregisters. */
 struct hmreg_domain *counter_open_served(struct hmreg *lib,
                                          const struct hmreg_domain_config *config);
 

@@ -39,7 +39,7 @@ struct reply {
     unsigned char blob[MAX_BLOB];
 };
 
-/* What a new process must know before it can connect. */
+/* What a new process needs before it can connect. */
 struct setup {
     char provider[32];
     uint64_t caps, msg_order;
@@ -68,8 +68,9 @@ unsigned char fabric_byte(unsigned seed, size_t index)
     return (unsigned char)(seed * 41 + index * 7 + (index >> 8) * 3 + 1);
 }
 
-/* Lets the fabric work until the other side has said something: all the time at first, for it is
- * mostly quick, then each millisecond, for two that spin take a small machine from each other. */
+/* Drives progress until the other side has sent a message: without pauses at first, since that is
+ * mostly quick, then each millisecond, since two spinning processes slow each other down on a small
+ * machine. */
 static void progress_until_readable(int socket, struct endpoint *endpoint)
 {
     struct pollfd waiting = {.fd = socket, .events = POLLIN};
@@ -89,8 +90,8 @@ struct peer {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     struct hmreg_remote *remote;
-    unsigned char *bytes; /* for RMA; kept until the endpoint is closed, since an operation that
-                             was given up may still come to them */
+    unsigned char *bytes; /* for RMA; kept until the endpoint is closed, since a timed-out operation
+                             may still write to them */
     unsigned char *offered;
     struct hmreg_mr *offer;
 };
@@ -163,7 +164,7 @@ static int operate(struct peer *peer, const struct request *request, bool write,
               : 0;
 }
 
-/* RMA from or to registered bytes: some domains demand their desc. */
+/* RMA with registered local bytes, since some domains require their desc. */
 static int move(struct peer *peer, const struct request *request, bool write, uint64_t addr,
                 uint64_t key)
 {
@@ -235,7 +236,7 @@ static int serve_one(struct peer *peer, const struct request *request, struct re
     }
 }
 
-/* Until the socket closes. The test's process needs our progress as well. */
+/* Until the socket closes. The test's process needs this side's progress as well. */
 static int serve(struct peer *peer)
 {
     struct request request;
@@ -282,7 +283,7 @@ static int peer_main(int socket)
 
 /* ---- the test's side -------------------------------------------------------------------- */
 
-/* Asks, and lets the fabric work until the answer is there. */
+/* Sends a request, and drives progress until the reply arrives. */
 static int ask(struct fabric *fabric, const struct request *request, struct reply *reply)
 {
     if (send(fabric->socket, request, sizeof(*request), MSG_NOSIGNAL) != sizeof(*request))
@@ -432,7 +433,7 @@ int fabric_main(int argc, char **argv, const struct test_case *cases, size_t cou
 
     if (argc == 3 && !strcmp(argv[1], "--peer"))
         return peer_main(atoi(argv[2]));
-    /* What libfabric opens once and keeps comes before the first count of descriptors. */
+    /* Opens the descriptors that libfabric keeps, before the harness counts them. */
     if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info) == 0)
         fi_freeinfo(info);
     return test_main(argc, argv, cases, count);

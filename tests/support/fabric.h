@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A real fabric below a test, and a peer in another process that reaches its memory by RMA. The
- * peer is this executable anew (fork and exec, so it has nothing of ours), with a library, a
- * domain and an endpoint of its own; it does one thing at a time as it is told over a socket,
- * while we progress our endpoint. Which fabric: HMREG_TEST_FABRIC in the environment ("tcp").
+ * A real fabric below a test, and a peer in another process that accesses its memory by RMA. The
+ * peer is this executable again (fork and exec, so that it inherits nothing), with a library, a
+ * domain and an endpoint of its own; it executes one command at a time, sent over a socket, while
+ * we drive our endpoint's progress. HMREG_TEST_FABRIC in the environment selects the fabric
+ * ("tcp").
  */
 #ifndef TESTS_FABRIC_H
 #define TESTS_FABRIC_H
@@ -23,11 +24,11 @@ struct fabric {
     pid_t peer;
 };
 
-/* The fabric's name, as fi_info's hints take it. */
+/* The fabric's name in fi_info's hints. */
 const char *fabric_name(void);
 
-/* Is what it denies answered with an error? Other fabrics let the intruder wait for ever, or (net)
- * report success. */
+/* Does an initiator receive an error for a denied operation? On other fabrics it waits for ever, or
+ * (net) receives a success. */
 bool fabric_tells_intruders(void);
 
 /* Opens the fabric, the library and a domain; the test is skipped if this machine does not have
@@ -38,27 +39,28 @@ void fabric_open_pair(struct fabric *fabric, const struct endpoint_hints *hints)
 /* Ends the peer (which must have closed all it opened) and closes everything. */
 void fabric_close(struct fabric *fabric);
 
-/* What the peer says: 0 or a negative error number, and its sentence as our last error.
- * It opens a token in place of the one it had... */
+/* The peer's commands. They return its result, 0 or a negative error number, with its sentence as
+ * our last error. Opens a token in place of the last one... */
 int peer_take(struct fabric *fabric, const void *token, size_t size);
 /* ...writes fabric_byte(seed, i) to byte offset + i of the region, for all i < len... */
 int peer_write(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
 /* ...reads them and compares: -EBADMSG if one is not fabric_byte(seed, i)... */
 int peer_read(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
-/* ...or writes at an address and with a key of our choice; where intruders are not told, it waits
- * for little more than a second. */
+/* ...or writes at an address and with a key of our choice; it waits for little more than a second
+ * on a fabric that reports no denial. */
 int peer_intrude(struct fabric *fabric, uint64_t addr, uint64_t key, size_t len, unsigned seed);
-/* It offers us a region of len bytes fabric_byte(seed, i), in place of the one before... */
+/* Registers a region of len bytes fabric_byte(seed, i), in place of the last one, for us to
+ * access... */
 int peer_offer(struct fabric *fabric, size_t len, unsigned seed, struct hmreg_remote **remote);
 /* ...and compares it, as peer_read() does. */
 int peer_check(struct fabric *fabric, uint64_t offset, size_t len, unsigned seed);
 
-/* mr's token, to the peer. */
+/* Sends mr's token to the peer. */
 int peer_take_region(struct fabric *fabric, const struct hmreg_mr *mr);
 
 unsigned char fabric_byte(unsigned seed, size_t index);
 
-/* main(): the tests, or the peer's. */
+/* main() of the tests, or of the peer. */
 #define FABRIC_TEST_MAIN(...)                                                                      \
     int main(int argc, char **argv)                                                                \
     {                                                                                              \

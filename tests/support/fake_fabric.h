@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A fid_domain made in the test: libfabric's calls on a domain and its regions are calls through
- * its tables, so these need no provider. fi_version() is the test's too, defined in the
- * executable, which comes before libfabric's.
+ * A fid_domain of the test's own: libfabric's calls on a domain and its regions are calls through
+ * its tables, so these need no provider. The executable defines fi_version() too, which precedes
+ * libfabric's.
  */
 #ifndef TESTS_FAKE_FABRIC_H
 #define TESTS_FAKE_FABRIC_H
@@ -27,20 +27,20 @@ _Static_assert(sizeof(struct fake_dmabuf) == 32 && offsetof(struct fake_dmabuf, 
 struct fake_fabric {
     struct fid_domain domain;
     struct fi_info
-        *info;        /* "tcp;ofi_rxm", API 1.17, no mode, keys of 8 bytes; the test's to change */
-    uint32_t version; /* what fi_version() answers */
+        *info;        /* "tcp;ofi_rxm", API 1.17, no mode, keys of 8 bytes; a test may change it */
+    uint32_t version; /* the result of fi_version() */
 
-    /* Answers; 0: it works. */
+    /* Results; 0: success. */
     int reg_code;
-    int reg_failures; /* how often reg_code is answered; -1: always */
-    bool litter;      /* a failing fi_mr_regattr() writes its output all the same */
+    int reg_failures; /* number of calls that return reg_code; -1: all */
+    bool litter;      /* a failing fi_mr_regattr() writes its output nevertheless */
     int close_code, raw_code, map_code, unmap_code;
-    uint64_t key; /* fi_mr_key(), where the caller's is not taken */
+    uint64_t key; /* the result of fi_mr_key(), unless the caller chooses */
     int bind_code, enable_code, refresh_code;
-    /* Called at the end of each fi_mr_regattr() that works: other threads may see its event. */
+    /* Called at the end of each successful fi_mr_regattr(): other threads may see its event. */
     void (*registered)(struct fid_mr *mr);
 
-    /* What the last fi_mr_regattr() was given. */
+    /* The arguments of the last fi_mr_regattr(). */
     union {
         struct fi_mr_attr attr;
         uint64_t words[14]; /* as libfabric 2 reads it: 112 bytes */
@@ -49,23 +49,23 @@ struct fake_fabric {
     struct fake_dmabuf dmabuf; /* with FI_MR_DMABUF */
     bool dmabuf_fd_open;
     uint64_t flags;
-    /* What the last fi_mr_map_raw() and fi_mr_unmap_key() were given. */
+    /* The arguments of the last fi_mr_map_raw() and fi_mr_unmap_key(). */
     uint64_t raw_base;
     unsigned char raw[FAKE_RAW_BYTES];
     size_t raw_size;
     uint64_t unmapped;
-    /* What the last fi_mr_bind() and fi_mr_refresh() were given. */
+    /* The arguments of the last fi_mr_bind() and fi_mr_refresh(). */
     const struct fid *bound;
     uint64_t bind_flags;
     struct fi_mr_modify refreshed;
-    struct iovec refreshed_part; /* its first */
+    struct iovec refreshed_part; /* the first segment */
 
     unsigned regs, live, maps, mapped, binds, enables, refreshes;
 };
 extern struct fake_fabric fake_fabric;
 
-/* As new. Its info is freed by fake_fabric_end(), which fails the test if a region or a mapped
- * key is left. */
+/* Resets it. fake_fabric_end() frees its info, and fails the test if a region or a mapped key is
+ * left. */
 struct fid_domain *fake_fabric_begin(void);
 void fake_fabric_end(void);
 

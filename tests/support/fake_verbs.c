@@ -124,7 +124,7 @@ static struct ibv_mr *import(uint64_t offset, size_t length, uint64_t iova, int 
 {
     struct ibv_mr *mr;
 
-    /* As libibverbs has it, the region's address is its offset. */
+    /* As with libibverbs, the region's address is its offset. */
     mr = reg((void *)(uintptr_t)offset, length, iova, (unsigned)access);
     fake_verbs.fd = fd;
     fake_verbs.offset = offset;
@@ -174,7 +174,7 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *on, const struct init_attr *attr)
     return NULL;
 }
 
-/* Not the real library's calls, whichever it has. */
+/* Finds these calls instead of the real library's, whichever it has. */
 void *test_dlsym(void *handle, const char *name)
 {
     if (!strcmp(name, "ibv_reg_mr_ex"))
@@ -182,7 +182,7 @@ void *test_dlsym(void *handle, const char *name)
     return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
 }
 
-/* NULL, or the region that contains the bytes and has the right. */
+/* Finds the region with this key that contains the bytes and has the right, or NULL. */
 static const struct fake_mr *granting(const struct fake_mr *mr, uint64_t addr, size_t len,
                                       unsigned right)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * libibverbs' registration calls, answered by the test: these definitions in the executable come
- * before libibverbs' own. It is as strict as a device can be about access rights.
+ * libibverbs' registration calls, defined by the test: definitions in the executable precede
+ * libibverbs' own. They are as strict as a device about access rights.
  */
 #ifndef TESTS_FAKE_VERBS_H
 #define TESTS_FAKE_VERBS_H
@@ -10,10 +10,10 @@
 #include <stdbool.h>
 
 struct fake_verbs {
-    struct ibv_device_attr limits; /* what the device says it can do */
-    int query_error;               /* ibv_query_device() answers this */
-    unsigned takes;                /* access bits the device takes besides the usual */
-    bool odp;                      /* it pages on demand */
+    struct ibv_device_attr limits; /* the device's capabilities */
+    int query_error;               /* the result of ibv_query_device() */
+    unsigned takes;                /* access bits that the device accepts besides the usual ones */
+    bool odp;                      /* it supports on-demand paging */
     bool no_reg_dmabuf;            /* libibverbs lacks ibv_reg_dmabuf_mr()... */
     bool reg_mr_ex;                /* ...and has ibv_reg_mr_ex() */
     int dmabuf_probe;              /* ibv_reg_dmabuf_mr()'s errno for descriptor -1... */
@@ -24,28 +24,28 @@ struct fake_verbs {
     int dereg_result;              /* ibv_dereg_mr() returns this while it is not 0... */
     int dereg_errno;               /* ...with this errno */
     uint32_t local_rkey;           /* rkey of regions without remote access, as drivers differ */
-    /* What was asked last. */
+    /* The arguments of the last registration. */
     void *addr;
     size_t length;
     uint64_t iova;
     unsigned access;
     int fd; /* of a dmabuf, -1: none */
     uint64_t offset;
-    bool by_ex; /* ibv_reg_mr_ex() was asked */
+    bool by_ex; /* ibv_reg_mr_ex() was called */
     unsigned regs, deregs, live, probes, ex_probes;
 };
 extern struct fake_verbs fake_verbs;
 
-/* As new: one device named "fake0" of transport IB. Borrowed. */
+/* Resets it: one device named "fake0" of transport IB. Borrowed. */
 struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);
 
-/* RMA as the device grants it: desc's region and the one with this rkey contain the bytes, with the
- * rights that it takes. */
+/* Grants RMA as the device does: desc's region and the one with this rkey contain the bytes, and
+ * have the rights. */
 bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
                     uint64_t rkey);
 
-/* What the provider is compiled with for dlsym(). */
+/* The provider is compiled with this in place of dlsym(). */
 void *test_dlsym(void *handle, const char *name);
 
 #endif

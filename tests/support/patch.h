@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A jump put over the beginning of a function, as libraries do that hook libc; no thread may be
- * there. On x86-64 the near one of five bytes, on arm64 one that loads its target as UCX's does.
+ * A jump written over the beginning of a function, as libraries do that hook libc; no thread may be
+ * executing it. On x86-64 the near one of five bytes, on arm64 one that loads its target as UCX's
+ * does.
  */
 #ifndef TESTS_PATCH_H
 #define TESTS_PATCH_H
@@ -31,7 +32,7 @@ static inline bool patch_bytes(void *function, const uint8_t *bytes)
     return mprotect((void *)page, 2 * size, PROT_READ | PROT_EXEC) == 0;
 }
 
-/* False: it is too far away, or forbidden. */
+/* False: the target is too far away, or the kernel forbids it. */
 static inline bool patch_jump(void *function, const void *target)
 {
     uint8_t jump[PATCH_SIZE];

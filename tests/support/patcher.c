@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A library that hooks libc when it is loaded, as UCX's does: it puts a jump over the beginning of
- * each function that changes mappings, and enters the kernel by syscall(2) then, but for brk, where
- * it has a system call of its own. patcher_undo() puts back what was there.
+ * A library that hooks libc when it is loaded, as UCX's does: it writes a jump over the beginning
+ * of each function that changes mappings, and then enters the kernel by syscall(2), except for brk,
+ * for which it has a system call instruction of its own. patcher_undo() restores the code.
  */
 #include "tests/support/patch.h"
 

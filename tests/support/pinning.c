@@ -19,7 +19,7 @@ struct pinning pinning;
 
 static char complaint[256];
 static atomic_flag complained = ATOMIC_FLAG_INIT;
-static atomic_bool complete; /* the complaint may be read */
+static atomic_bool complete; /* the complaint can be read */
 
 void pinning_complain(const char *format, ...)
 {
@@ -85,7 +85,7 @@ static void read_tags(struct pinned *region)
 
 static const struct provider_ops *below; /* NULL: nothing */
 
-/* There is nothing to pin where nothing is mapped. */
+/* Unmapped memory cannot be pinned. */
 static bool is_mapped(const struct pinned *region)
 {
     unsigned char resident[PINNED_PAGES + 1];
@@ -116,7 +116,7 @@ static int pin(void *self, const struct provider_request *request, struct pinned
 
 /* ---- the provider ----------------------------------------------------------------------- */
 
-/* Is it this one's turn to fail? */
+/* Does this call fail? */
 static bool fails(atomic_int *times)
 {
     int left = atomic_load_explicit(times, memory_order_relaxed);

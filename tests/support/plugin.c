@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A library that comes and goes: it has a copy of hmreg inside, which dlclose(3) takes away with
- * it, and memory of its own that it leaves unmapped.
+ * A library to load and unload: it contains a copy of hmreg, which dlclose(3) removes with it, and
+ * memory of its own that it leaves unmapped.
  */
 #include "tests/support/plugin.h"
 
@@ -62,13 +62,13 @@ __attribute__((visibility("default"))) const struct plugin plugin = {
     .get = get,
     .invalidations = invalidations,
     .close = close_all,
-    .zeros = zeros + PAGE, /* what is left of a page of .data is behind us */
+    .zeros = zeros + PAGE, /* the rest of a page of .data lies before it */
     .zeros_len = sizeof(zeros) - 2 * PAGE,
 };
 
 #if TEST_TSAN
-/* ThreadSanitizer's atexit(3) forgets which library called it, and so would call the reaper's
- * handler after dlclose(3). This is libc's. */
+/* ThreadSanitizer's atexit(3) does not record which library called it, and so would call the
+ * reaper's handler after dlclose(3). This is libc's. */
 int __cxa_atexit(void (*function)(void *), void *arg, void *library);
 extern __attribute__((visibility("hidden"))) void *__dso_handle;
 

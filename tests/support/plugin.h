@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What tests find in the library of plugin.c, by the name "plugin".
+ * The interface of plugin.c's library, found by the name "plugin".
  */
 #ifndef TESTS_PLUGIN_H
 #define TESTS_PLUGIN_H

@@ -63,7 +63,7 @@ static unsigned kept(const bool *keep, unsigned steps)
     return count;
 }
 
-/* Leaves out the kept steps number from to from + size, if the rest still fails. */
+/* Leaves out kept steps from `from` to `from` + `size`, if the rest still fails. */
 static void leave_out(bool *keep, unsigned count, unsigned from, unsigned size,
                       bool (*still_fails)(void))
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See ring.h. One transfer at a time: bytes go through a pipe, since the kernel does that at once,
- * without a worker thread. The pages are those of IORING_REGISTER_BUFFERS, pinned for long
- * (FOLL_LONGTERM), as ibv_reg_mr(3) pins them.
+ * See ring.h. One transfer at a time: bytes go through a pipe, since the kernel does that
+ * immediately, without a worker thread. The pages are those of IORING_REGISTER_BUFFERS, pinned for
+ * long (FOLL_LONGTERM), as ibv_reg_mr(3) pins them.
  */
 #include "tests/support/ring.h"
 
@@ -25,9 +25,9 @@ struct ring {
     struct io_uring_sqe *requests;
     size_t requests_len;
     struct io_uring_params params;
-    pthread_mutex_t lock; /* all of it: one at a time */
+    pthread_mutex_t lock; /* for everything: one transfer at a time */
     unsigned slots[RING_SLOTS];
-    unsigned free; /* how many of them */
+    unsigned free; /* number of free slots */
 };
 
 static int call_register(struct ring *ring, unsigned opcode, void *arg, unsigned size)
@@ -120,7 +120,7 @@ void ring_close(struct ring *ring)
 
 /* ---- pinning ---------------------------------------------------------------------------- */
 
-/* NULL unpins. The call says how many slots it has changed. */
+/* NULL unpins. The call returns the number of slots that it changed. */
 static int set_slot(struct ring *ring, unsigned slot, const void *addr, size_t len)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
@@ -177,7 +177,7 @@ static int answer(struct ring *ring)
     return result;
 }
 
-/* Between the slot's pages and the pipe. */
+/* Transfers between the slot's pages and the pipe. */
 static int transfer(struct ring *ring, bool into_slot, unsigned slot, uint64_t at, size_t len)
 {
     struct io_uring_sqe request = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A NIC made of the kernel: io_uring's fixed buffers pin the pages that memory has when it is
- * registered, and reads and writes go to those pages for ever, whatever the address becomes. So a
- * stale registration of host memory is as wrong here as on hardware: the bytes go astray.
- * Any thread may call.
+ * A NIC simulated by the kernel: io_uring's fixed buffers pin the pages that memory has when it is
+ * registered, and reads and writes go to those pages for ever, even if the address is reused. So a
+ * stale registration of host memory is as wrong here as on hardware: the bytes are lost. Any thread
+ * may call.
  */
 #ifndef TESTS_RING_H
 #define TESTS_RING_H
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RING_SLOTS 8192  /* memory that can be pinned at once, in pieces */
-#define RING_BYTES 32768 /* of one transfer, at the most */
+#define RING_SLOTS 8192  /* pieces of memory that can be pinned at once */
+#define RING_BYTES 32768 /* of one transfer, at most */
 
 struct ring;
 
@@ -20,11 +20,11 @@ struct ring;
 int ring_open(struct ring **out);
 void ring_close(struct ring *ring);
 
-/* Pins [addr, addr+len); the slot names it. */
+/* Pins [addr, addr+len) in *slot. */
 int ring_pin(struct ring *ring, const void *addr, size_t len, unsigned *slot);
 void ring_unpin(struct ring *ring, unsigned slot);
 
-/* A peer writes to, and reads from, the pages that the slot has pinned for the address at. */
+/* A peer writes to, or reads from, the pages that the slot has pinned for the address at. */
 int ring_write(struct ring *ring, unsigned slot, uint64_t at, const void *bytes, size_t len);
 int ring_read(struct ring *ring, unsigned slot, uint64_t at, void *bytes, size_t len);
 

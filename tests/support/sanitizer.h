@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Which sanitizer a test is built with: gcc defines a macro for each, clang before 20 has features
- * instead. Under a sanitizer tests do less, and some things not at all: ThreadSanitizer does not
- * follow a fork of a process with threads, and AddressSanitizer does not give out again at once
- * what was freed.
+ * The sanitizer that a test is built with: gcc defines a macro for each, clang before 20 has
+ * features instead. Under a sanitizer tests do less, and some things not at all: ThreadSanitizer
+ * does not support a fork of a process with threads, and AddressSanitizer does not reuse freed
+ * memory at once.
  */
 #ifndef TESTS_SANITIZER_H
 #define TESTS_SANITIZER_H

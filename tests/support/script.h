@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A provider that follows a script, for tests of the core: what each path answers for each device,
- * and a record of what it was asked. With it a fixture: a library with the vendors of the test, a
- * domain, and memory of two devices.
+ * A provider that follows a script, for tests of the core: the result of each path for each device,
+ * and a record of the calls. With it a fixture: a library with the tests' vendors, a domain, and
+ * memory of two devices.
  */
 #ifndef TESTS_SCRIPT_H
 #define TESTS_SCRIPT_H
@@ -24,17 +24,17 @@ struct script_call {
     enum hmreg_iface iface;
     int device;
     struct hmreg_dmabuf dmabuf; /* fd -1: none */
-    char first;                 /* the region's first byte, as the provider sees it */
+    char first;                 /* the region's first byte as the provider reads it */
     void *context;
 };
 
 struct script {
-    int can[HMREG_PATH_COUNT][2];    /* what can() answers for this device */
+    int can[HMREG_PATH_COUNT][2];    /* the result of can() for this device */
     int refuse[HMREG_PATH_COUNT][2]; /* reg refuses the path with it */
     int fail[HMREG_PATH_COUNT];      /* reg fails with it... */
-    int times;                       /* ...so often; -1: always */
-    int dereg;                       /* what dereg answers... */
-    size_t dereg_index;              /* ...about the region of this registration, from 1; 0: all */
+    int times;                       /* for so many calls; -1: all */
+    int dereg;                       /* the result of dereg... */
+    size_t dereg_index;              /* ...for the region of this registration, from 1; 0: all */
     uint64_t given_key;              /* not 0: the key regions get, whatever was requested */
     struct script_call calls[SCRIPT_CALLS];
     unsigned count, live, destroys;
@@ -51,12 +51,12 @@ struct script_fixture {
     char *memory[2]; /* FIXTURE_BYTES of each of cuda's devices, full of 'a' and 'b' */
 };
 
-/* Vendors and script as new. caps, config: NULL for the usual. */
+/* Resets vendors and script, and opens. caps, config: NULL for the usual. */
 void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
                  const struct hmreg_domain_config *config);
 void script_close(struct script_fixture *fixture);
 
-/* With all rights and key 5. */
+/* Registers with all rights and key 5. */
 int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr);
 
 /* The registration fails, changes nothing and leaves nothing. */

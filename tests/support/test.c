@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See test.h. Each case runs as a cmocka group of its own, so that its result is known exactly:
- * failed (cmocka counted it), passed (it came back), skipped (neither).
- *
- * cmocka leaves a failed case by longjmp(3), with its libraries open, its locks held and its
- * listeners on a stack that the next case overwrites: cases after it would crash, or wait for ever.
- * So the program replaces itself after a failure (exec) and goes on with the next case; what is
- * counted so far is handed on in the environment.
+ * failed (cmocka counted it), passed (it returned), skipped (neither). cmocka leaves a failed case
+ * by longjmp(3), with its libraries open, its locks held and its listeners on a stack that the next
+ * case overwrites: later cases would crash, or hang. So the program replaces itself after a failure
+ * (exec) and continues with the next case; the environment passes the counts on.
  */
 #include "tests/support/test.h"
 
@@ -19,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RESUME "HMREG_TEST_RESUME" /* the case to go on with, and what those before it came to */
+#define RESUME "HMREG_TEST_RESUME" /* the next case, and the earlier cases' results */
 
 extern char **environ;
 
@@ -101,8 +99,8 @@ unsigned long test_times(unsigned long usual)
     return usual < part ? 1 : usual / part;
 }
 
-/* The count once it is no more than before. Threads of a server or of a fabric close a connection
- * when they learn that the other side did, which may be a moment later; a leak stays. */
+/* Counts again while there are more descriptors than before. Threads of a server or of a fabric may
+ * close a connection a moment after the other side did; a leak stays. */
 static int settled_fds(int before)
 {
     const struct timespec moment = {.tv_nsec = 10000000};
@@ -155,7 +153,7 @@ static enum outcome run_case(const struct test_case *test)
     return returned ? PASSED : SKIPPED;
 }
 
-/* The environment and the arguments this program was started with: a case may have changed them. */
+/* The initial environment and arguments: a case may have changed them. */
 static struct {
     char arguments[65536];
     char *argv[256];
@@ -178,7 +176,7 @@ static void remember_start(void)
             started.env[count++] = *variable;
 }
 
-/* Goes on with the case `next` as a program that nothing has happened to. */
+/* Continues with the case `next` in a fresh program. */
 static void start_anew(size_t next, const unsigned results[3])
 {
     static char resume[128];
@@ -200,17 +198,17 @@ static size_t first_case(unsigned results[3])
     if (resume && sscanf(resume, "%zu %u %u %u", &first, &results[PASSED], &results[FAILED],
                          &results[SKIPPED]) != 4)
         first = 0;
-    unsetenv(RESUME); /* test programs that a case starts begin with their first */
+    unsetenv(RESUME); /* or test programs that a case starts would resume too */
     return first;
 }
 
-/* Runs case i, in this process and, if it fails, those after it in the next. */
+/* Runs case i in this process; after a failure, the cases after it in the next process. */
 static void run_counted(const struct test_case *cases, size_t count, size_t *i, unsigned results[3])
 {
     pid_t self = getpid();
     enum outcome outcome = run_case(&cases[*i]);
 
-    /* A case's child that has failed or was skipped: the case goes on in its parent. */
+    /* A case's child that has failed or was skipped: the case continues in its parent. */
     if (getpid() != self)
         _exit(outcome == SKIPPED ? 77 : 1);
     results[outcome]++;
@@ -225,7 +223,7 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t count
     unsigned results[3] = {0};
 
     remember_start();
-    /* Lazily opened descriptors of libc and sanitizers come before the first count. */
+    /* Opens the descriptors that libc and sanitizers open on first use, before the first count. */
     (void)test_count_fds();
     for (size_t i = first_case(results); i < count; i++)
         if (argc <= 1 || strstr(cases[i].name, argv[1]))

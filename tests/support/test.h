@@ -45,25 +45,24 @@ int test_main(int argc, char **argv, const struct test_case *cases, size_t count
 /* Ends the test as skipped and says why. With HMREG_TEST_NO_SKIP=1 it fails instead. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Before anything is begun: skips a test that forks while it has threads where ThreadSanitizer
- * watches, which does not follow that. */
+/* Skips under ThreadSanitizer, which does not support forks of a process with threads. Call it
+ * first. */
 void test_forks_with_threads(void);
-/* The same where those threads allocate and so does the child: for AddressSanitizer, too, whose
- * allocator keeps its locks in the child. */
+/* The same if those threads and the child allocate: under AddressSanitizer too, whose allocator
+ * keeps its locks in the child. */
 void test_forks_while_threads_allocate(void);
 
-/* Skips a test that forks with the library open where forks do not wipe the memory that
- * MADV_WIPEONFORK names: an emulator (QEMU's user mode before 8.0 or so) says that they do. */
+/* Skips a test that forks with the library open if a fork does not wipe the memory that
+ * MADV_WIPEONFORK names: an emulator (QEMU's user mode before 8.0 or so) ignores it. */
 void test_forks_wipe(void);
 
-/* How often a random test does what it usually does so many times: with HMREG_TEST_PART=10 a tenth.
- */
+/* The number of repetitions of a random test: with HMREG_TEST_PART=10 a tenth. */
 unsigned long test_times(unsigned long usual);
 
-/* Descriptors this process has open. */
+/* The number of descriptors that this process has open. */
 int test_count_fds(void);
 
-/* 0, or the last error's sentence in the failure. */
+/* Expects 0; a failure shows the last error's sentence. */
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
         int test_rc_ = (call);                                                                     \
@@ -72,7 +71,7 @@ int test_count_fds(void);
             fail_msg("%s = %d: %s", #call, test_rc_, hmreg_last_error()->text);                    \
     } while (0)
 
-/* The call fails with this code and says something that contains `words`. */
+/* The call fails with this code and a text that contains `words`. */
 #define assert_fails(call, expected, words)                                                        \
     do {                                                                                           \
         int test_rc_ = (call);                                                                     \

@@ -18,7 +18,7 @@
 
 struct vendor vendors[HMREG_IFACE_COUNT];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* claims and counts, while in use */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for claims and counts */
 static uint64_t last_identity;
 
 static struct vendor *of(struct hmem *self)

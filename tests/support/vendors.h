@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Vendors made in the test, for tests of the core: a hmem_vendors table with the real system and
- * three that answer as they are told. Linked with hmreg_internal: an archive gives its own table
- * only where nobody else has defined one.
- *
- * The fakes of tests/gpu stand for a vendor's runtime; these stand for a vendor's file in hmem/.
- * Several threads may ask; claims are made, renewed and freed by one at a time.
+ * The tests' own vendors, for tests of the core: a hmem_vendors table with the real system and
+ * three with controlled results. Linked with hmreg_internal: an archive's table is used only if no
+ * other object defines one. The fakes of tests/gpu replace a vendor's runtime; these replace a
+ * vendor's file in hmem/. Several threads may query; claims are made, renewed and freed by one at a
+ * time.
  */
 #ifndef TESTS_VENDORS_H
 #define TESTS_VENDORS_H
@@ -19,13 +18,13 @@ struct vendor_claim {
     uint64_t addr;
     size_t len;
     struct hmem_range range;
-    int fd;       /* what export hands out a copy of; -1: none */
-    char *view;   /* its bytes, for copies and for the test to look at; NULL: at addr */
-    bool goes_on; /* a segment: a range may go on in the claim that begins at its end */
+    int fd;       /* export duplicates this; -1: none */
+    char *view;   /* its bytes, for copies and for tests; NULL: at addr */
+    bool goes_on; /* a segment: a range may continue in the claim that begins at its end */
 };
 
 struct vendor {
-    int open_code; /* what open, resolve, ... answer instead of working; 0: they work */
+    int open_code; /* the result of open, resolve, ...; 0: success */
     int resolve_code;
     int identity_code;
     int export_code;
@@ -33,39 +32,39 @@ struct vendor {
     int alloc_code;
     int free_code;
     bool silent;     /* fails without recording an error, against the contract */
-    bool dmabuf;     /* its devices say they export */
-    bool one_by_one; /* no descriptor is for several segments: -EXDEV */
+    bool dmabuf;     /* its devices report export */
+    bool one_by_one; /* no descriptor covers several segments: -EXDEV */
     int devices;
-    void (*on_open)(void); /* called inside open; NULL: nothing */
-    /* Called before each question about an address, with nothing locked: here threads meet, and
-     * memory is freed at the worst moment. NULL: nothing. */
+    void (*on_open)(void); /* called inside open; NULL: none */
+    /* Called before each query of an address, with no lock held: here threads meet, and memory is
+     * freed at the worst moment. NULL: none. */
     void (*hook)(const char *call, uint64_t addr, size_t len);
-    unsigned opens, closes, resolves, identities, exports, copies; /* calls so far */
+    unsigned opens, closes, resolves, identities, exports, copies; /* number of calls */
     struct vendor_claim claims[VENDOR_CLAIMS];
     unsigned count;
 };
 
 extern struct vendor vendors[HMREG_IFACE_COUNT]; /* SYSTEM's is not used */
 
-/* All vendors as new: present, two devices each, nothing claimed. */
+/* Resets all vendors: present, two devices each, nothing claimed. */
 void vendors_reset(void);
 
-/* Makes a vendor know a range, which the test may have from anywhere. */
+/* Claims a range of any memory for a vendor. */
 struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len,
                                   enum hmreg_mem_kind kind, int device);
 
-/* The range was freed and allocated anew at the same address: it has another identity. */
+/* The range was freed and allocated again at the same address: it gets another identity. */
 void vendor_renew(struct vendor_claim *claim);
 
-/* The claim that begins at addr is no more: the vendor does not know it. Pointers to the vendor's
- * claims are stale then. */
+/* Ends the claim that begins at addr: the vendor does not know it any more. Invalidates pointers to
+ * the vendor's claims. */
 void vendor_unclaim(enum hmreg_iface iface, const void *addr);
 
-/* Memory of a device: the CPU faults on it, copies reach it, a descriptor stands for it. MANAGED
- * and HOST_PINNED memory the CPU can touch. Given back by vendor_memory_free(). */
+/* Memory of a device: the CPU faults on it, copies reach it, a descriptor names it. MANAGED and
+ * HOST_PINNED memory the CPU can access. Freed by vendor_memory_free(). */
 void *vendor_memory(enum hmreg_iface iface, int device, enum hmreg_mem_kind kind, size_t len);
 void vendor_memory_free(void *addr);
-/* The bytes of vendor_memory(), behind the vendor's back. */
+/* The bytes of vendor_memory(), read past the vendor. */
 char *vendor_view(const void *addr);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A libcuda.so.1 without a GPU: start, errors, devices, contexts. As strict as the driver:
- * nothing works before cuInit or in a forked child, each thread has its own stack of contexts,
- * a context that is destroyed takes its memory along.
+ * A libcuda.so.1 without a GPU: start, errors, devices, contexts. As strict as the driver: nothing
+ * works before cuInit or in a forked child, each thread has its own stack of contexts, destroying a
+ * context frees its memory.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -23,7 +23,7 @@ static struct {
     unsigned retains;
 } primary[MAX_DEVICES];
 
-static _Thread_local bool in_host_function; /* where CUDA permits no call */
+static _Thread_local bool in_host_function; /* CUDA permits no call there */
 static _Thread_local struct cuda_context *stack[STACK_DEPTH];
 static _Thread_local unsigned depth;
 
@@ -425,7 +425,7 @@ unsigned cuDevicePrimaryCtxRelease_v2(int device)
     return CUDA_OK;
 }
 
-/* The context stays who it is for those who hold it; what was in it is gone. */
+/* The context stays valid for its holders; its memory is freed. */
 unsigned cuDevicePrimaryCtxReset_v2(int device)
 {
     ENTER();
@@ -450,7 +450,7 @@ static void *run_host_function(void *arg)
     return NULL;
 }
 
-/* On a thread of the driver's, before it returns: no later than the real one promises. */
+/* Calls it on a thread of the driver, and waits: the real driver may be later. */
 unsigned cuLaunchHostFunc(struct cuda_stream *stream, void (*function)(void *), void *arg)
 {
     struct host_function run = {function, arg};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The part of the CUDA driver API that only applications call: what the fake has and tests use
- * beyond hmem/cuda/cuda_api.h. In our own words, like that, and compared with the vendor's header
- * by the same test.
+ * The part of the CUDA driver API that only applications call: provided by the fake and used by
+ * tests, beyond hmem/cuda/cuda_api.h. Written from the documentation, like that file, and compared
+ * with the vendor's header by the same test.
  */
 #ifndef TESTS_FAKE_CUDA_ENTRIES_H
 #define TESTS_FAKE_CUDA_ENTRIES_H

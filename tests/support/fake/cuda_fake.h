@@ -31,12 +31,12 @@
 CUDA_ENTRIES(CUDA_DECLARE, CUDA_DECLARE)
 CUDA_TEST_ENTRIES(CUDA_DECLARE)
 
-/* For tests: contexts alive, of both sorts; reservations and physical allocations alive. */
+/* For tests: the number of contexts of both kinds; of reservations and physical allocations. */
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_contexts(void);
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_virtual(void);
 
-/* Every entry point but the few that work always begins so: counted, asked to fail, not before
- * cuInit, not in a forked child; then under the lock until it returns. */
+/* Every entry point but the few that always work begins so: counts the call, fails it on request,
+ * before cuInit and in a forked child; then holds the lock until it returns. */
 #define ENTER()                                                                                    \
     do {                                                                                           \
         long code_ = fake_cuda_enter(__func__);                                                    \
@@ -54,10 +54,10 @@ void fake_cuda_leave(int *locked);
 struct cuda_context {
     struct cuda_context *next;
     int device;
-    bool alive; /* a destroyed context is kept, so that its late users get an answer */
+    bool alive; /* a destroyed context is kept, so that late calls return an error */
 };
 
-/* The calling thread's context if it is good, else the result to return. */
+/* The calling thread's context if it is valid, else the result to return. */
 unsigned fake_cuda_context(struct cuda_context **out);
 bool fake_cuda_device(int device);
 
@@ -76,7 +76,7 @@ struct cuda_pool {
     struct cuda_pool *next;
     int device;
     unsigned handle_types;
-    bool ended; /* destroyed; it goes with its last allocation */
+    bool ended; /* destroyed; freed with its last allocation */
 };
 
 struct memory {
@@ -93,11 +93,11 @@ struct memory {
 
 /* The memory that contains the device or the host address. */
 struct memory *fake_cuda_memory(uint64_t addr);
-/* The memory, of any sort, whose host pages contain [addr, addr+len). */
+/* The memory, of any kind, whose host pages contain [addr, addr+len). */
 struct memory *fake_cuda_pages(uint64_t addr, size_t len);
-/* What a destroyed context takes with it. */
+/* Frees the memory of a destroyed context. */
 void fake_cuda_lose(struct cuda_context *context);
-/* Finishes the copy that is under way. */
+/* Finishes the copy in progress. */
 void fake_cuda_arrive(void);
 uint64_t fake_cuda_id(void);
 /* New memory of the current context's device, or of a pool's. */
@@ -106,7 +106,7 @@ unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t s
 struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint64_t host,
                                       size_t len, struct cuda_context *context);
 void fake_cuda_leave_memory(struct memory *gone);
-/* Has the pool memory left? */
+/* Does the pool have allocations left? */
 bool fake_cuda_pool_used(const struct cuda_pool *pool);
 bool fake_cuda_exports(int device);
 
@@ -119,10 +119,10 @@ struct physical {
     uint64_t id;
     unsigned holds; /* cuMemCreate and cuMemRetainAllocationHandle */
     unsigned mappings;
-    bool exported;      /* a descriptor was given out: its bytes cannot move any more */
-    unsigned long file; /* the joined file it is in, 0: its own */
+    bool exported;      /* a descriptor was exported: its bytes cannot move any more */
+    unsigned long file; /* the joined file that contains it, 0: its own */
     size_t file_offset;
-    unsigned file_pieces; /* so many were joined there */
+    unsigned file_pieces; /* number of pieces joined there */
 };
 
 struct mapping {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The fake libcuda.so.1: allocations of every sort, host memory that is registered, copies.
- * Registered and write-combined host memory has one address for the CPU and another for
- * devices, which faults under the CPU. Copies are done only here: device memory faults under
- * memcpy.
+ * The fake libcuda.so.1: allocations of every kind, registered host memory, copies. Registered and
+ * write-combined host memory has one address for the CPU and another for devices, which faults
+ * under the CPU. Only these copies reach device memory: it faults under memcpy.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -34,7 +33,7 @@ struct memory *fake_cuda_memory(uint64_t addr)
     return m;
 }
 
-/* Neighbours in a page may be of several sorts; cuMemAlloc's are the ones to export. */
+/* Neighbours in a page may be of several kinds; cuMemAlloc's can be exported. */
 struct memory *fake_cuda_pages(uint64_t addr, size_t len)
 {
     uint64_t mask = ~(uint64_t)(fake_page() - 1);
@@ -49,7 +48,7 @@ struct memory *fake_cuda_pages(uint64_t addr, size_t len)
     return found;
 }
 
-/* ---- making and ending ------------------------------------------------------------------ */
+/* ---- creating and freeing --------------------------------------------------------------- */
 
 struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint64_t host,
                                       size_t len, struct cuda_context *context)
@@ -155,7 +154,7 @@ unsigned cuMemAlloc_v2(unsigned long long *addr, size_t size)
     return result;
 }
 
-/* Rows begin where the hardware reads them at once. */
+/* The pitch aligns rows for the hardware. */
 unsigned cuMemAllocPitch_v2(unsigned long long *addr, size_t *pitch, size_t width, size_t height,
                             unsigned element)
 {
@@ -175,7 +174,7 @@ unsigned cuMemAllocPitch_v2(unsigned long long *addr, size_t *pitch, size_t widt
     return CUDA_OK;
 }
 
-/* Memory of a pool too, then at once. */
+/* Frees memory of a pool too, immediately. */
 unsigned cuMemFree_v2(unsigned long long addr)
 {
     ENTER();
@@ -259,7 +258,7 @@ unsigned cuMemHostRegister_v2(void *addr, size_t size, unsigned flags)
     device = fake_reserve(context->device, size + fake_page(), 0);
     if (!device)
         return CUDA_OUT_OF_MEMORY;
-    /* Both addresses have the same place in their page. */
+    /* Both addresses have the same offset in their page. */
     fake_cuda_enter_memory(MEMORY_REGISTERED, device + host % fake_page(), host, size, context);
     return CUDA_OK;
 }
@@ -295,7 +294,7 @@ unsigned cuMemHostGetDevicePointer_v2(unsigned long long *device, void *host, un
 
 /* ---- entry points: copies --------------------------------------------------------------- */
 
-/* A device's address of host memory, to the CPU's. */
+/* Translates a device's address of host memory to the CPU's. */
 static uint64_t translate(uint64_t addr)
 {
     struct memory *m = fake_cuda_memory(addr);
@@ -319,7 +318,7 @@ static bool may_access(uint64_t addr, size_t size)
 
 static struct {
     uint64_t dst, src;
-    size_t size; /* 0: none is late */
+    size_t size; /* 0: no copy is pending */
 } late;
 
 void fake_cuda_arrive(void)
@@ -329,8 +328,8 @@ void fake_cuda_arrive(void)
     late.size = 0;
 }
 
-/* A copy between device memories returns before its bytes have arrived: they do at the next
- * call that waits. */
+/* A copy between device memories returns before its bytes have arrived: the next call that waits
+ * moves them. */
 static unsigned copy_late(uint64_t dst, uint64_t src, size_t size)
 {
     late.dst = dst;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The fake libcuda.so.1: what is said about pointers. The single query refuses what it does not
- * know, the batch query answers it with zeroes; some attributes are refused in a batch, one
- * needs a context; RANGE_* describe the reservation of virtual memory, MAPPING_* the piece that
- * is mapped; of a pool's memory they may describe the pool. cuMemGetAddressRange needs a current
- * context. The dmabuf export refuses what is not whole host pages, not all there, or not device
- * memory of its own.
+ * The fake libcuda.so.1: pointer queries. The single query refuses unknown addresses, the batch
+ * query answers them with zeroes; some attributes are refused in a batch, one needs a context;
+ * RANGE_* describe the reservation of virtual memory, MAPPING_* the mapped piece; of a pool's
+ * memory they may describe the pool. cuMemGetAddressRange needs a current context. The dmabuf
+ * export refuses what is not whole host pages, not completely mapped, or not device memory of its
+ * own.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -78,7 +78,7 @@ static struct view view_virtual(const struct reservation *r, const struct mappin
     return view;
 }
 
-/* The range attributes of pool memory describe what the pool holds around it. */
+/* The range attributes of pool memory describe the surrounding block of the pool. */
 static void widen_to_pool(struct view *view)
 {
     const uint64_t chunk = 2 << 20;
@@ -275,7 +275,7 @@ unsigned cuMemGetAddressRange_v2(unsigned long long *base, size_t *size, unsigne
 
 #if FAKE_CUDA_VERSION >= 11070
 
-/* The pages that memory in one piece has to itself, or shares with its neighbours. */
+/* The pages that an allocation has alone, or shares with its neighbours. */
 static unsigned export_plain(const struct memory *m, uint64_t addr, size_t size, int *fd)
 {
     struct fake_alloc *made = fake_find(m->addr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The fake libcuda.so.1: memory of stream-ordered pools, and memory imported from another process
- * by IPC. A pool's memory belongs to no context; some pools can be shared by a descriptor, which
- * is for other CUDA processes and is no dmabuf. IPC names memory of cuMemAlloc only, and only to
- * other processes: the handle says where this simulation finds its file there.
+ * by IPC. A pool's memory belongs to no context; some pools can be shared by a descriptor, which is
+ * for other CUDA processes and is no dmabuf. IPC names memory of cuMemAlloc only, and only to other
+ * processes: the handle contains where this simulation finds its file there.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -50,7 +50,7 @@ unsigned cuMemPoolCreate(struct cuda_pool **pool, const struct cuda_pool_prop *p
     return CUDA_OK;
 }
 
-/* The pools that were destroyed and have no memory left. */
+/* Frees destroyed pools without allocations. */
 static void collect(void)
 {
     struct cuda_pool **link = &pools;
@@ -86,7 +86,7 @@ unsigned cuMemPoolDestroy(struct cuda_pool *pool)
     return CUDA_OK;
 }
 
-/* A file, as the real one's is of the driver's own sort. */
+/* A plain file, as the real descriptor is of a kind private to the driver. */
 unsigned cuMemPoolExportToShareableHandle(void *handle, struct cuda_pool *pool, unsigned type,
                                           unsigned long long flags)
 {
@@ -134,7 +134,7 @@ unsigned cuMemAllocFromPoolAsync(unsigned long long *addr, size_t size, struct c
 
 /* ---- IPC -------------------------------------------------------------------------------- */
 
-/* What is in a struct cuda_ipc. */
+/* The contents of a struct cuda_ipc. */
 struct ipc {
     pid_t process;
     int fd;
@@ -178,7 +178,7 @@ static int foreign_file(const struct ipc *ipc)
     return fd;
 }
 
-/* A block of this process that is the other's file, which it closes. */
+/* Maps the other process's file as a block of this process, which closes it. */
 static struct fake_block *import_block(const struct ipc *ipc, int fd)
 {
     size_t before = ipc->start % fake_page();
@@ -208,7 +208,7 @@ static unsigned import(const struct ipc *ipc, struct cuda_context *context, uint
     struct fake_block *block;
     uint64_t at;
 
-    if (fd < 0) /* the owner is gone; or a container forbids it */
+    if (fd < 0) /* the owner has ended; or a container forbids it */
         return errno == EPERM || errno == ENOSYS ? CUDA_NOT_SUPPORTED : CUDA_OUT_OF_MEMORY;
     block = import_block(ipc, fd);
     at = block ? fake_reserve(ipc->device, before + ipc->len, 0) : 0;

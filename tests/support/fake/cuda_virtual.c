@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The fake libcuda.so.1: virtual memory management. A reservation has addresses, a physical
- * allocation has bytes, a mapping joins them; the memory lives until its last handle and its
- * last mapping are gone. All mappings of a reservation have the reservation's buffer id, so
- * that only MEMORY_BLOCK_ID distinguishes one physical allocation from the next.
- *
- * A descriptor begins with the range it was made for. One of several allocations needs their
- * bytes in one file: they are moved there at the first export, which works while no other
- * descriptor that is still good names them. The fake says so on stderr where it cannot follow
- * the real driver.
+ * allocation has bytes, a mapping joins them; the memory is freed with its last handle and its last
+ * mapping. All mappings of a reservation have the reservation's buffer id, so that only
+ * MEMORY_BLOCK_ID distinguishes physical allocations. A descriptor begins with the range that it
+ * was exported for. One of several allocations needs their bytes in one file: the first export
+ * moves them there, which works while no other valid descriptor names them. The fake reports on
+ * stderr where it cannot follow the real driver.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -53,7 +51,7 @@ struct reservation *fake_cuda_reservation(uint64_t addr)
     return r;
 }
 
-/* Handles are the addresses of our own records, looked up before they are believed. */
+/* Handles are the addresses of our records, looked up before use. */
 static struct physical *physical_of(unsigned long long handle)
 {
     struct physical *p = physicals;
@@ -229,7 +227,7 @@ unsigned cuMemExportToShareableHandle(void *shared, unsigned long long handle, u
     return CUDA_OK;
 }
 
-/* Another hold of the memory that the descriptor stands for. */
+/* Another handle of the memory that the descriptor names. */
 unsigned cuMemImportFromShareableHandle(unsigned long long *handle, void *shared, unsigned type)
 {
     struct physical *p = physicals;
@@ -275,7 +273,7 @@ unsigned cuMemMap(unsigned long long addr, size_t size, size_t offset, unsigned 
     return CUDA_OK;
 }
 
-/* The CPU sees the memory at the device's address of it, or nothing there. */
+/* Maps the memory at its device address for the CPU, or removes that mapping. */
 static void let_cpu_in(struct mapping *m, bool in)
 {
     const struct fake_block *block = m->physical->block;
@@ -387,7 +385,8 @@ struct run {
     size_t len;
 };
 
-/* The allocations under a range that begins with one, is mapped throughout and of one make. */
+/* The allocations under a range that begins with one, is mapped throughout and has the same
+ * properties. */
 static unsigned run_of(uint64_t addr, size_t len, struct run *out)
 {
     *out = (struct run){0};
@@ -408,7 +407,7 @@ static unsigned run_of(uint64_t addr, size_t len, struct run *out)
     return CUDA_OK;
 }
 
-/* Do the pieces follow each other from the beginning of one file? */
+/* Are the pieces consecutive from the beginning of one file? */
 static bool is_joined(const struct run *run)
 {
     size_t offset = 0;
@@ -421,7 +420,7 @@ static bool is_joined(const struct run *run)
     return run->count == 1 || run->pieces[0]->file;
 }
 
-/* A descriptor names the piece and is good: none of the pieces joined with it is gone. */
+/* Does a valid descriptor name the piece: are all the pieces joined with it mapped? */
 static bool is_named(const struct physical *piece)
 {
     unsigned alive = 0;

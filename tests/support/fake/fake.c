@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fake.h. Everything is under one recursive lock: a fake is for truth, not for speed.
+ * See fake.h. One recursive lock protects everything: a fake need not be fast.
  */
 #include "tests/support/fake/fake.h"
 
@@ -30,12 +30,12 @@ struct call {
     char name[80];
     unsigned long count;
     long code;
-    int skip, times; /* times 0: no failure asked for */
+    int skip, times; /* times 0: no failure requested */
 };
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct arena arenas[MAX_DEVICES + 1]; /* the last: host and managed of no device */
+static struct arena arenas[MAX_DEVICES + 1]; /* the last: host and managed memory of no device */
 static struct fake_block *blocks;            /* ordered by address */
 static struct fake_alloc *allocs;
 static uint64_t last_id;
@@ -223,7 +223,7 @@ static struct arena *arena_of(int device, enum fake_kind kind)
     return arena;
 }
 
-/* The lowest gap of the arena that fits; *link is where the block goes in the ordered list. */
+/* Finds the lowest gap of the arena that fits; *link is the block's place in the ordered list. */
 static uint64_t find_gap(const struct arena *arena, size_t len, size_t align,
                          struct fake_block ***link)
 {
@@ -261,8 +261,8 @@ static void show_nothing(uint64_t addr, size_t len)
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* What the kernel knows of a device's address: peer memory finds the dmabuf under it, and the
- * CPU still faults. */
+/* Maps the dmabuf without access at the device's address: peer memory finds it there, and the CPU
+ * faults. */
 static void show(uint64_t addr, size_t len, const struct fake_block *block, size_t skip)
 {
     size_t before = skip % fake_page();
@@ -314,7 +314,7 @@ static bool fill_device(struct fake_block *block)
     return true;
 }
 
-/* Address space without memory, entered in the ordered list. */
+/* Reserves addresses without memory, entered in the ordered list. */
 static struct fake_block *block_place(int device, enum fake_kind kind, size_t len, size_t align)
 {
     struct arena *arena = arena_of(device, kind);
@@ -432,7 +432,7 @@ static bool is_free(uint64_t addr, size_t len)
     return true;
 }
 
-/* A place for a small allocation in a shared page. */
+/* Finds room for a small allocation in a shared page. */
 static struct fake_block *share(int device, enum fake_kind kind, size_t len, size_t align,
                                 uint64_t *addr)
 {
@@ -450,7 +450,7 @@ static struct fake_block *share(int device, enum fake_kind kind, size_t len, siz
     return NULL;
 }
 
-/* Enters an allocation of a block, which it then holds. */
+/* Creates an allocation of a block, to which it holds a reference. */
 static struct fake_alloc *enter(struct fake_block *block, uint64_t addr, size_t len, size_t skip)
 {
     struct fake_alloc *made = calloc(1, sizeof(*made));
@@ -537,7 +537,7 @@ struct fake_alloc *fake_find(uint64_t addr)
     return found;
 }
 
-/* Where the bytes of a simulated address are, and how many follow in the same block. */
+/* Translates a simulated address to its bytes, and how many follow in the same block. */
 static char *bytes_at(uint64_t addr, size_t *follow)
 {
     struct fake_alloc *a = fake_find(addr);
@@ -556,7 +556,7 @@ static bool in_arena(uint64_t addr)
     return false;
 }
 
-/* Memory of the CPU is read and written by the kernel, so that a bad address is an answer. */
+/* The kernel reads and writes CPU memory, so that a bad address is an error. */
 static int copy_piece(uint64_t dst, uint64_t src, size_t len, char *to, char *from)
 {
     struct iovec local = {to ? to : from, len};

@@ -26,7 +26,7 @@ enum fake_kind { FAKE_DEVICE, FAKE_HOST, FAKE_MANAGED };
 
 struct fake_block {
     struct fake_block *next;
-    uint64_t addr; /* where it is mapped for its owner, 0: nowhere of its own (fake_map) */
+    uint64_t addr; /* its owner's mapping, 0: none (fake_map) */
     size_t len;    /* whole pages */
     int fd;        /* the descriptor that stands for the dmabuf; -1: none (CPU memory,
                       reservations) */
@@ -45,13 +45,13 @@ struct fake_alloc {
     int device;
     enum fake_kind kind;
     struct fake_block *block;
-    size_t skip;  /* where its bytes begin in the block */
-    uint64_t tag; /* the vendor's own: context, pool, flags */
+    size_t skip;  /* the offset of its bytes in the block */
+    uint64_t tag; /* private to the vendor: context, pool, flags */
 };
 
-/* Allocates; NULL when the arena of the device is full. HOST and MANAGED are CPU accessible;
- * align: a power of two, 0 for 512. Arena sizes: HMREG_FAKE_MEMORY bytes a device (16 GiB of
- * address space by default; pages come when used). */
+/* Allocates; NULL if the arena of the device is full. HOST and MANAGED are CPU accessible; align: a
+ * power of two, 0 for 512. Arena sizes: HMREG_FAKE_MEMORY bytes a device (16 GiB of address space
+ * by default; pages are populated when used). */
 struct fake_alloc *fake_alloc(int device, enum fake_kind kind, size_t len, size_t align);
 /* Frees the allocation that begins at addr; false if none does. */
 bool fake_free(uint64_t addr);
@@ -61,36 +61,36 @@ struct fake_alloc *fake_find(uint64_t addr);
 void fake_lock(void); /* recursive */
 void fake_unlock(void);
 
-/* Virtual memory management, where addresses and memory are had apart and then joined:
- * physical memory that no address names yet, held once; the last hold frees it... */
+/* Virtual memory management, with separate addresses and memory: physical memory without an
+ * address, with one reference; the last reference frees it... */
 struct fake_block *fake_block_new(int device, size_t len);
 void fake_block_hold(struct fake_block *block);
 void fake_block_put(struct fake_block *block);
-/* ...addresses of a device without memory, given back like any allocation's by their base (0:
- * none left)... */
+/* ...addresses of a device without memory, freed like any allocation's by their base (0: none
+ * left)... */
 uint64_t fake_reserve(int device, size_t len, size_t align);
 bool fake_unreserve(uint64_t addr);
-/* ...and an allocation that is a piece of a block, seen at an address of a reservation: found,
- * copied and freed like any other. It holds the block. */
+/* ...and an allocation that is a piece of a block, mapped at an address of a reservation: found,
+ * copied and freed like any other. It holds a reference to the block. */
 struct fake_alloc *fake_map(uint64_t addr, size_t len, struct fake_block *block, size_t skip);
 
-/* The block has another fd and bytes, which begin at start of it. Under fake_lock(). */
+/* Replaces the block's fd and bytes, which begin at start of the new fd. Under fake_lock(). */
 void fake_block_moved(struct fake_block *block, size_t start);
-/* A device's block becomes pages of the host, which the kernel can pin. Under fake_lock(). False:
- * no memory, and it stays what it was. */
+/* Replaces a device's block by pages of the host, which the kernel can pin. Under fake_lock().
+ * False: no memory; the block is unchanged. */
 bool fake_block_to_host(struct fake_block *block);
 
-/* Copies as a device's engine does: either side may be device memory of this fake or memory of
- * the CPU. 0, or -1 if a byte of either side is neither (nothing crashes). */
+/* Copies as a device's engine does: either side may be device memory of this fake or memory of the
+ * CPU. 0, or -1 if a byte of either side is neither (nothing crashes). */
 int fake_copy(uint64_t dst, uint64_t src, size_t len);
 
 /* A new descriptor for a block, close-on-exec: a dup of its fd. -1 with errno. */
 int fake_block_dup(const struct fake_block *block);
-/* A new file of len zero bytes of the sort that stands for dmabufs. -1 with errno. */
+/* A new file of len zero bytes of the kind that stands for dmabufs. -1 with errno. */
 int fake_file(size_t len);
 
 bool fake_is_strict(void);
-bool fake_is_dmabuf(void); /* real ones: the kernel has a simulated GPU */
+bool fake_is_dmabuf(void); /* real dmabufs: the kernel has a simulated GPU */
 size_t fake_page(void);
 
 /* Every entry point of a fake begins with
@@ -110,11 +110,11 @@ long fake_env(const char *name, long otherwise);
 struct fake_control {
     /* After `skip` more calls, fail `times` times (-1: for ever) with the vendor's code. */
     void (*fail)(const char *call, long code, int skip, int times);
-    void (*reset)(void);                      /* forget all requests and counts */
-    unsigned long (*calls)(const char *call); /* how often it was called since reset */
-    unsigned long (*allocations)(void);       /* live ones */
+    void (*reset)(void);                      /* cancels all requests and counts */
+    unsigned long (*calls)(const char *call); /* number of calls since reset */
+    unsigned long (*allocations)(void);       /* existing ones */
     bool (*strict)(void);
-    /* A look at device memory's bytes behind the runtime's back, to verify; NULL: not ours. */
+    /* Device memory's bytes, read past the runtime, to verify; NULL: not ours. */
     unsigned char *(*peek)(uint64_t addr);
 };
 const struct fake_control *hmreg_fake_control(void);

@@ -3,10 +3,10 @@
  * A stand-in for libhsakmt.so.1, AMD's library between its runtime and the kernel's driver: with it
  * the real libhsa-runtime64 starts on a machine without /dev/kfd. It shows one CPU node and, with
  * HMREG_FAKE_KMT_GPUS=n, n GPUs (gfx90a). Memory of a GPU is a memfd whose addresses fault when the
- * CPU touches them; it is allocated, mapped, asked about and exported as a dmabuf. Queues do not
+ * CPU touches them; it can be allocated, mapped, queried and exported as a dmabuf. Queues do not
  * exist, so nothing runs on such a GPU and nothing is copied by it.
  *
- * HMREG_FAKE_KMT_OPEN_FAILS: the kernel's driver cannot be opened, as long as it is set.
+ * HMREG_FAKE_KMT_OPEN_FAILS: the kernel's driver cannot be opened while it is set.
  *
  * It also stands in for the entry points of libdrm_amdgpu that the runtime calls, which the dynamic
  * linker finds here first. Calls that no test needs answer HSAKMT_STATUS_NOT_SUPPORTED
@@ -44,7 +44,7 @@ HSAKMT_STATUS hsaKmtCloseKFD(void)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* 1.15 is what runtime 6.1 wants for its virtual memory calls. */
+/* Runtime 6.1 requires 1.15 for its virtual memory calls. */
 HSAKMT_STATUS hsaKmtGetVersion(HsaVersionInfo *version)
 {
     *version =
@@ -110,7 +110,7 @@ static void describe_gpu(HSAuint32 node, HsaNodeProperties *gpu)
 #endif
 }
 
-/* Only what an older runtime's struct has may be written: it is the beginning of the newer one. */
+/* Write only the fields of an older runtime's struct: they begin the newer one. */
 HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *properties)
 {
     if (node > gpu_count())
@@ -165,7 +165,7 @@ HSAKMT_STATUS hsaKmtGetXNACKMode(HSAint32 *enabled)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* What a GPU would run is accepted: it never runs. */
+/* Programs for a GPU are accepted and never run. */
 HSAKMT_STATUS hsaKmtSetTrapHandler(HSAuint32 node, void *code, HSAuint64 code_len, void *data,
                                    HSAuint64 data_len)
 {
@@ -178,11 +178,11 @@ HSAKMT_STATUS hsaKmtSetMemoryPolicy(HSAuint32 node, HSAuint32 policy, HSAuint32 
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* ---- events: all waiters look again whenever one is set ------------------------------------ */
+/* ---- events: setting one wakes all waiters ------------------------------------------------- */
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t events_set = PTHREAD_COND_INITIALIZER;
-static HSAuint32 events; /* made so far */
+static HSAuint32 events; /* number created */
 
 HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *descriptor, bool manual, bool set,
                                 HsaEvent **out)
@@ -213,7 +213,7 @@ HSAKMT_STATUS hsaKmtSetEvent(HsaEvent *event)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* The runtime looks at its signals whenever a wait ends, so a wait may end early. */
+/* A wait may end early, since the runtime then checks its signals. */
 static HSAKMT_STATUS wait_a_little(void)
 {
     struct timespec until;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the stand-in for libhsakmt share, and the entry points that are younger than
+ * Shared by the files of the stand-in for libhsakmt; and the entry points that are newer than
  * Debian 12's hsakmt.h (5.2.3). Where the header has them too, the two must agree.
  */
 #ifndef TESTS_HSAKMT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Memory of the stand-in for libhsakmt: a list of what was allocated, reserved and locked. Memory
- * of a GPU is a memfd, which stands for its dmabuf.
+ * Memory of the stand-in for libhsakmt: a list of allocated, reserved and locked memory. Memory of
+ * a GPU is a memfd, which stands for its dmabuf.
  */
 #include "tests/support/fake/hsakmt.h"
 
@@ -28,7 +28,7 @@ struct memory {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory *first;
 
-/* Under the lock. */
+/* Called with the lock held. */
 static struct memory *find(const void *addr)
 {
     for (struct memory *memory = first; memory; memory = memory->next)
@@ -51,7 +51,7 @@ static HSAKMT_STATUS enter(struct memory like)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* Takes the memory at addr out of the list; NULL: none begins there. */
+/* Removes the memory at addr from the list; NULL: none begins there. */
 static struct memory *leave(const void *addr)
 {
     struct memory *gone = NULL;
@@ -79,8 +79,8 @@ static int memory_file(uint64_t len)
     return fd;
 }
 
-/* The CPU reaches its own memory and what says HostAccess. A reservation, and memory without an
- * address, are addresses alone. */
+/* The CPU can access its own memory and memory with HostAccess. A reservation, and memory without
+ * an address, are addresses only. */
 static void *map(const struct memory *memory)
 {
     bool only_address = memory->flags.Value & (KMT_NO_ADDRESS | KMT_ONLY_ADDRESS);
@@ -149,7 +149,7 @@ HSAKMT_STATUS hsaKmtDeregisterMemory(void *addr)
     return memory ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
 }
 
-/* ---- mapping and asking ------------------------------------------------------------------- */
+/* ---- mapping and querying ----------------------------------------------------------------- */
 
 static HSAKMT_STATUS map_to(void *addr, HSAuint64 count, const HSAuint32 *nodes)
 {
@@ -252,13 +252,13 @@ HSAKMT_STATUS hsaKmtGetAMDGPUDeviceHandle(HSAuint32 node, void **handle)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* The caller initializes none of it, and has use for the clock's frequency only. */
+/* The caller initializes none of it, and uses the clock's frequency only. */
 int amdgpu_query_gpu_info(void *device, void *info)
 {
     return 0;
 }
 
-/* The runtime hands it back to drmCommandWriteRead(), and to mmap() for the CPU's access. */
+/* The runtime passes it to drmCommandWriteRead(), and to mmap() for the CPU's access. */
 int amdgpu_device_get_fd(void *device)
 {
     return 0;
@@ -300,7 +300,7 @@ int amdgpu_bo_free(struct kmt_bo *bo)
     return 0;
 }
 
-/* DRM_AMDGPU_GEM_MMAP alone: where in the device's descriptor the CPU would find it. */
+/* DRM_AMDGPU_GEM_MMAP only: the offset in the device's descriptor for the CPU's mapping. */
 int drmCommandWriteRead(int fd, unsigned long command, void *data, unsigned long size)
 {
     memset(data, 0, size);

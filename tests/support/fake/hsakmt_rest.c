@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The entry points of libhsakmt that the runtimes 5.2 and 6.1 want to find and no test calls. Each
- * is another name of one function; a caller that gives it arguments loses them.
+ * The entry points of libhsakmt that the runtimes 5.2 and 6.1 look up and no test calls. Each is an
+ * alias of one function, which ignores arguments.
  */
 #include <hsakmttypes.h>
 

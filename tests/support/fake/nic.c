@@ -131,7 +131,7 @@ EXPORTED const char *ibv_get_device_name(struct ibv_device *device)
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-/* Where len bytes at addr of the region with this key are; NULL: no such key or range. */
+/* Translates len bytes at addr of the region with this key; NULL: no such key or range. */
 static char *reach(uint32_t key, uint64_t addr, size_t len)
 {
     const struct region *region = key && key <= MOST_REGIONS ? regions[key - 1] : NULL;
@@ -148,7 +148,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 
     if (is("crash"))
-        raise(SIGKILL); /* some libraries catch others */
+        raise(SIGKILL); /* some libraries catch other signals */
     while (is("hang"))
         pause();
     completed = (struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_SUCCESS};

@@ -47,7 +47,7 @@ unsigned gpu_count(void)
 
 /* ---- the runtime --------------------------------------------------------------------- */
 
-/* The order is hostile: what cannot be allocated from comes first. */
+/* Unfavourable order: agents without allocations come first. */
 static void make_agents(void)
 {
     for (unsigned i = 0; i <= MAX_GPUS; i++) {
@@ -159,7 +159,7 @@ hsa_status_t hsa_iterate_agents(hsa_status_t (*callback)(hsa_agent_t agent, void
     return status;
 }
 
-/* All 64 bytes are the runtime's to write. */
+/* The runtime writes all 64 bytes. */
 static hsa_status_t write_name(void *value, const char *name)
 {
     memset(value, 0, 64);

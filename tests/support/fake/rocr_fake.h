@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the files of the simulated HSA runtime share: agents, pools, and the books of all memory
- * that hsa_amd_pointer_info knows. Everything here is used under fake_lock().
+ * Shared by the files of the simulated HSA runtime: agents, pools, and the list of all memory that
+ * hsa_amd_pointer_info knows. Everything here is used under fake_lock().
  */
 #ifndef TESTS_ROCR_FAKE_H
 #define TESTS_ROCR_FAKE_H
@@ -38,18 +38,18 @@ struct notifier {
     void *data;
 };
 
-/* Whatever pointer_info knows. */
+/* Memory that pointer_info knows. */
 struct memory {
     struct memory *next;
     unsigned type; /* hsa_amd_pointer_type_t */
     uint64_t base; /* for agents */
-    uint64_t host; /* for the CPU; LOCKED only: elsewhere than base */
+    uint64_t host; /* for the CPU; differs from base for LOCKED only */
     size_t len;
     const struct agent *owner;
     unsigned access;   /* bits of the agents that may access it */
     uint32_t flags;    /* the pool's */
     bool registered;   /* RESERVED_ADDR */
-    uint64_t reserved; /* the address space below it, 0: none of its own */
+    uint64_t reserved; /* the reservation below it, 0: none of its own */
     struct notifier *notifiers;
 };
 
@@ -99,16 +99,16 @@ static inline bool contains(uint64_t base, size_t len, uint64_t addr)
     return addr >= base && addr - base < len;
 }
 
-/* Of an id the application gave, NULL: none of ours. */
+/* The agent with an id that the application passed, NULL: none. */
 const struct agent *agent_of(hsa_agent_t id);
 const struct pool *pool_of(hsa_amd_memory_pool_t id);
 unsigned access_bits(uint32_t count, const hsa_agent_t *list);
 bool has_large_bar(void);
 
-/* What is at an address; the mapped before the reserved that it lies in. */
+/* The memory at an address; mapped memory rather than its reservation. */
 struct memory *memory_at(uint64_t addr);
 struct memory *memory_from(uint64_t base, unsigned type);
-/* Enters it in the books; NULL: no memory. */
+/* Adds it to the list; NULL: no memory. */
 struct memory *note(struct memory what);
 void unlink_memory(const struct memory *gone);
 

@@ -11,10 +11,10 @@
 
 struct memory *memories;
 
-/* A test's own code, run when a callback is asked for: what another thread may do just then. */
+/* A test's function, called when a callback is registered: what another thread might do then. */
 __attribute__((visibility("default"))) void (*hmreg_fake_hsa_on_register)(void *ptr);
 
-/* ---- the books ----------------------------------------------------------------------- */
+/* ---- the list of memory -------------------------------------------------------------- */
 
 struct memory *memory_at(uint64_t addr)
 {
@@ -58,7 +58,7 @@ void unlink_memory(const struct memory *gone)
 
 /* ---- allocation ---------------------------------------------------------------------- */
 
-/* With a large BAR the CPU has a window on device memory. */
+/* With a large BAR the CPU can access device memory. */
 static void open_window(const struct fake_block *block)
 {
     if (block->fd >= 0 && has_large_bar())
@@ -116,7 +116,7 @@ static void notify(struct notifier *notifiers)
     }
 }
 
-/* Off the books first, then the callbacks, and only then the address is free for others. */
+/* Removes it from the list, then calls the callbacks, then frees the address for reuse. */
 hsa_status_t hsa_amd_memory_pool_free(void *ptr)
 {
     struct memory *memory;
@@ -156,7 +156,7 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t count, const hsa_agent_t *list
     return memory ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ALLOCATION;
 }
 
-/* Only what the runtime allocated itself can be watched. */
+/* Callbacks exist only for memory that the runtime allocated. */
 hsa_status_t hsa_amd_register_deallocation_callback(void *ptr,
                                                     hsa_amd_deallocation_callback_t callback,
                                                     void *data)
@@ -210,7 +210,7 @@ hsa_status_t hsa_amd_deregister_deallocation_callback(void *ptr,
     return status;
 }
 
-/* ---- what is at an address ----------------------------------------------------------- */
+/* ---- pointer queries ----------------------------------------------------------------- */
 
 /* Newer runtimes write `registered` into the padding of the older struct. */
 #define REGISTERED_AT 52
@@ -284,11 +284,11 @@ hsa_status_t hsa_amd_pointer_info(const void *ptr, hsa_amd_pointer_info_t *info,
 
 /* ---- copies -------------------------------------------------------------------------- */
 
-/* A side as the real runtime takes it: memory of an agent if all of the range is in what it
- * knows, else memory of the CPU, to be locked for the copy. */
+/* One side of a copy, as the real runtime treats it: memory of an agent if the list has all of the
+ * range, else memory of the CPU, which it locks for the copy. */
 struct side {
     uint64_t addr;
-    uint64_t host; /* where locked memory is for the CPU */
+    uint64_t host; /* the CPU's address of locked memory */
     const struct agent *agent;
     bool mapped;
     unsigned access;
@@ -313,7 +313,7 @@ static bool look_at(uint64_t addr, size_t len, struct side *out)
     return true;
 }
 
-/* Only a GPU finds locked memory at the GPUs' address of it. */
+/* Only a GPU can use the GPUs' address of locked memory. */
 static uint64_t place_of(const struct side *side, const struct side *other)
 {
     return side->host && other->agent->index ? side->host : side->addr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The simulated HSA runtime's memory that is shared: locked, imported, exported, mapped.
+ * The simulated HSA runtime's shared memory: locked, imported, exported, mapped.
  */
 #include "tests/support/fake/rocr_fake.h"
 
@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- memory that came from elsewhere ------------------------------------------------- */
+/* ---- imported and locked memory ------------------------------------------------------ */
 
-/* GPUs see locked memory at addresses of their own. */
+/* GPUs access locked memory at different addresses. */
 hsa_status_t hsa_amd_memory_lock(void *host_ptr, size_t size, hsa_agent_t *list, int count,
                                  void **agent_ptr)
 {
@@ -134,7 +134,7 @@ hsa_status_t hsa_amd_ipc_memory_detach(void *mapped)
     return give_back_import(address(mapped), ROCR_POINTER_IPC);
 }
 
-/* The allocation that a descriptor stands for. */
+/* The allocation that a descriptor names. */
 static struct fake_alloc *alloc_of(int fd)
 {
     struct stat wanted, have;
@@ -234,7 +234,7 @@ hsa_status_t hsa_amd_portable_export_dmabuf_v2(const void *ptr, size_t size, int
     return hsa_amd_portable_export_dmabuf(ptr, size, fd, offset);
 }
 
-/* As close(2) does, it releases the descriptor even when it reports an error. */
+/* Like close(2), it releases the descriptor even if it reports an error. */
 hsa_status_t hsa_amd_portable_close_dmabuf(int fd)
 {
     long code = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The simulated HSA runtime's virtual memory. Physical memory is a handle, here its block; it is
- * mapped from its beginning, reached by no agent before access is set, and lives until its last
- * handle and mapping are gone. A handle is retained at the start of a mapping only.
+ * mapped from its beginning, no agent has access before it is set, and it is freed with its last
+ * handle and mapping. A handle is retained at the start of a mapping only.
  */
 #include "tests/support/fake/rocr_fake.h"
 
@@ -116,7 +116,7 @@ hsa_status_t hsa_amd_vmem_retain_alloc_handle(hsa_amd_vmem_alloc_handle_t *handl
     return memory ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ALLOCATION;
 }
 
-/* The descriptor is of the physical memory, whole; closing it is the caller's. */
+/* The descriptor covers the physical memory completely; the caller closes it. */
 hsa_status_t hsa_amd_vmem_export_shareable_handle(int *fd, hsa_amd_vmem_alloc_handle_t handle,
                                                   uint64_t flags)
 {
@@ -147,7 +147,7 @@ static bool is_reserved(uint64_t addr, size_t len)
            addr + len <= reserved->base + reserved->len && !overlaps(addr, len);
 }
 
-/* in_offset is not looked at: the memory shows from its beginning. */
+/* in_offset is ignored: the mapping shows the memory from its beginning. */
 hsa_status_t hsa_amd_vmem_map(void *va, size_t size, size_t in_offset,
                               hsa_amd_vmem_alloc_handle_t handle, uint64_t flags)
 {
@@ -167,7 +167,7 @@ hsa_status_t hsa_amd_vmem_map(void *va, size_t size, size_t in_offset,
     return made ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }
 
-/* The CPU sees memory of the host at the address, or nothing. */
+/* Maps memory of the host at the address for the CPU, or nothing. */
 static void let_cpu_in(const struct memory *memory, bool in)
 {
     const struct fake_block *block = fake_find(memory->base)->block;

@@ -101,8 +101,8 @@ bool fake_ze_device_is_live(ze_device_handle_t device)
     return false;
 }
 
-/* How many of `available` an array asked for with *count receives, by the rule of all of Level
- * Zero's lists: 0 asks for the number, more than there are is lowered. */
+/* The number of entries that an array of *count receives, by the rule of all of Level Zero's lists:
+ * 0 queries the number, a larger one is lowered to `available`. */
 static uint32_t listed(uint32_t available, uint32_t *count)
 {
     if (*count == 0 || *count > available)
@@ -309,9 +309,9 @@ static ze_result_t device_get_pci(ze_device_handle_t device, ze_pci_ext_properti
     return ZE_RESULT_SUCCESS;
 }
 
-/* ---- the tables the loader asks for ------------------------------------------------------ */
+/* ---- the tables that the loader requests ------------------------------------------------- */
 
-/* A table with the entry points we have; the loader answers for the others. */
+/* A table with the entry points that exist here; the loader answers for the others. */
 #define TABLE(function, type, ...)                                                                 \
     ZE_DLLEXPORT ze_result_t ZE_APICALL function(ze_api_version_t version, type *table)            \
     {                                                                                              \
@@ -371,7 +371,7 @@ TABLE(zeGetVirtualMemProcAddrTable, ze_virtual_mem_dditable_t,
                           SET(pfnGetAccessAttribute, "zeVirtualMemGetAccessAttribute",
                               fake_zeVirtualMemGetAccessAttribute))
 
-/* The loader refuses a driver that lacks one of the 53, so the rest exist and are left empty. */
+/* The loader refuses a driver that lacks one of the 53, so the others exist and are empty. */
 TABLE(zeGetCommandQueueProcAddrTable, ze_command_queue_dditable_t)
 TABLE(zeGetDeviceExpProcAddrTable, ze_device_exp_dditable_t)
 TABLE(zeGetEventExpProcAddrTable, ze_event_exp_dditable_t)

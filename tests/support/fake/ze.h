@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the parts of the simulated Level Zero driver share: ze.c has the driver, its devices and the
- * tables the loader asks for; ze_memory.c contexts, memory and command lists; ze_virtual.c virtual
- * memory.
- * Everything is under fake_lock().
+ * Shared by the parts of the simulated Level Zero driver: ze.c has the driver, its devices and the
+ * tables that the loader requests; ze_memory.c contexts, memory and command lists; ze_virtual.c
+ * virtual memory. Everything is under fake_lock().
  */
 #ifndef TESTS_FAKE_ZE_H
 #define TESTS_FAKE_ZE_H
@@ -20,13 +19,13 @@
 #define FAKE_ZE_MAX_DEVICES 8
 #define FAKE_ZE_MAX_TILES   4
 
-/* Handles are opaque to the loader and to applications; these are what ours point at. */
+/* Handles are opaque to the loader and to applications; ours point at these. */
 struct _ze_device_handle_t {
     int index;
     int tile; /* -1: the whole device */
 };
 
-/* First line of every entry point: count the call, fail if asked to, refuse before zeInit. */
+/* First line of every entry point: counts the call, fails on request, refuses before zeInit. */
 #define ENTRY(name)                                                                                \
     do {                                                                                           \
         long code_ = 0;                                                                            \
@@ -43,10 +42,10 @@ bool fake_ze_device_is_live(ze_device_handle_t device);
 bool fake_ze_has(const char *name); /* an entry point or extension not named as missing */
 int fake_ze_tiles(void);
 
-/* What memory lies in, a buffer object of the kernel's. */
+/* The object that contains memory, as a buffer object of the kernel. */
 struct object {
     struct object *next;
-    struct fake_block *blocks[FAKE_ZE_MAX_TILES]; /* one a handle; the first is exported */
+    struct fake_block *blocks[FAKE_ZE_MAX_TILES]; /* one per handle; the first is exported */
     uint64_t addr;
     size_t len;
     uint64_t id;
@@ -66,12 +65,12 @@ struct memory {
     ze_device_handle_t device;
     ze_context_handle_t context;
     bool exportable;
-    bool mapped; /* virtual memory: ended by being unmapped */
+    bool mapped; /* virtual memory: freed by unmapping */
     struct object *object;
 };
 
 bool fake_ze_context_is_live(ze_context_handle_t context);
-/* Enters an object, and memory in it. The object goes with its last memory. */
+/* Adds an object, and memory in it. The object is freed with its last memory. */
 struct object *fake_ze_object(const struct object *object);
 void fake_ze_object_put(struct object *object);
 struct memory *fake_ze_memory(struct object *object, uint64_t addr, size_t len,

@@ -5,15 +5,15 @@
  * Memory lies in objects, as a GPU's buffer objects: an object has the descriptor. An allocation
  * has an object of its own, or (HMREG_FAKE_ZE_POOL) is a piece of a pool's object, as small ones
  * are in Intel's driver: pieces begin 512 bytes into the pool, at multiples of 512, and the
- * interface does not report where in the object they lie. Memory of a device of several tiles
- * (HMREG_FAKE_ZE_TILES) has one object a tile, side by side.
+ * interface does not report their offset in the object. Memory of a device of several tiles
+ * (HMREG_FAKE_ZE_TILES) has one object per tile, side by side.
  */
 #include "tests/support/fake/ze.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Younger than Debian's header. */
+/* Newer than Debian's header. */
 #define STYPE_SUB_ALLOCATIONS   0x0002000D
 #define ERROR_ADDRESS_NOT_FOUND ((ze_result_t)0x78000021)
 struct sub_allocation {
@@ -43,7 +43,7 @@ static struct _ze_context_handle_t *contexts;
 static struct _ze_command_list_handle_t *lists;
 static struct object *objects;
 static struct memory *memories;
-static uint64_t last_piece = 1ull << 40; /* ids of pieces, apart from the engine's */
+static uint64_t last_piece = 1ull << 40; /* ids of pieces, distinct from the engine's */
 
 bool fake_ze_context_is_live(ze_context_handle_t context)
 {
@@ -129,7 +129,7 @@ static bool has_tiles(ze_device_handle_t device)
     return device->tile < 0 && fake_ze_tiles() > 1;
 }
 
-/* Addresses in one piece, memory in as many as the device has tiles. */
+/* Contiguous addresses, with one piece of memory for each of the device's tiles. */
 static struct object *tiled_new(ze_device_handle_t device, size_t len)
 {
     unsigned handles = (unsigned)fake_ze_tiles();
@@ -218,7 +218,7 @@ static bool piece_is_free(uint64_t addr, size_t len)
     return true;
 }
 
-/* A piece of a pool of the device, of an older pool if it has room. */
+/* Takes a piece of a pool of the device, an older pool's if it has room. */
 static struct memory *piece_new(ze_device_handle_t device, size_t len, size_t pool_len,
                                 ze_context_handle_t context)
 {
@@ -563,7 +563,8 @@ static bool list_is_live(ze_command_list_handle_t list)
     return live;
 }
 
-/* Memory of another device, or of a context this one does not see, is out of the list's reach. */
+/* A command list cannot reach memory of another device, or of a context that this one does not see.
+ */
 static bool reaches(ze_command_list_handle_t list, uint64_t addr, size_t size)
 {
     struct memory *memory = fake_ze_memory_at(addr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The simulated Level Zero driver's virtual memory. Each mapping is an allocation of its own, with
- * an id that is new at each mapping; the object behind it is the physical memory, whole, which may
- * be longer than what of it is mapped. Physical memory of a device is mapped at one place at most,
- * and only a reservation says that two mappings belong together.
+ * a new id; the object behind it is the physical memory, whole, which may be longer than its mapped
+ * part. Physical memory of a device is mapped once at most, and only a reservation connects two
+ * mappings.
  */
 #include "tests/support/fake/ze.h"
 
@@ -60,7 +60,7 @@ ze_result_t fake_zeVirtualMemReserve(ze_context_handle_t context, const void *st
     return made ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* The reservation that has all of the range. */
+/* The reservation that contains all of the range. */
 static struct reservation *reserved(uint64_t addr, size_t size)
 {
     struct reservation *r = reservations;
@@ -80,7 +80,7 @@ static void unmap_all(const struct reservation *r)
     }
 }
 
-/* Mappings go with it. */
+/* Frees its mappings too. */
 ze_result_t fake_zeVirtualMemFree(ze_context_handle_t context, const void *ptr, size_t size)
 {
     struct reservation **link = &reservations, *gone;
