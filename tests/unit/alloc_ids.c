@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Allocation ids: found while their notice has not come, never after, whatever
- * the address is used for next.
+ * Allocation ids: look-ups find one until its notice arrives, and never after, whatever the address
+ * is used for next.
  */
 #include "hmem/alloc_ids.h"
 #include "tests/support/test.h"
@@ -20,7 +20,7 @@ static void revoke(void *arg, uint64_t base)
         (*count)++;
 }
 
-/* What a vendor does for an allocation whose notice the runtime accepted. */
+/* A vendor's calls for an allocation whose notice the runtime accepted. */
 static uint64_t number(struct alloc_ids *table, uint64_t base, size_t len, struct alloc_id **slot)
 {
     *slot = alloc_ids_draw(table, base, len);
@@ -191,8 +191,8 @@ static void forget__live_ones__withdrawn_and_gone(void **state)
 
 struct shared {
     struct alloc_ids table;
-    uint64_t steady;        /* the number of an allocation that stays */
-    _Atomic uint64_t ended; /* numbers up to this one are over, but for the steady one */
+    uint64_t steady;        /* the id of a long-lived allocation */
+    _Atomic uint64_t ended; /* ids up to this one have ended, except the steady one */
     _Atomic bool stop;
 };
 
@@ -213,8 +213,8 @@ static void *read_all(void *arg)
     return (void *)wrong;
 }
 
-/* Sixty-four addresses are freed and used again all the time: a reader that began after an end
- * was known never gets the number of before. */
+/* Sixty-four addresses are freed and reused all the time: a reader that began after an end was
+ * known never gets the old id. */
 static void find__beside_a_writer__never_an_ended_number(void **state)
 {
     static struct shared shared = {.table = ALLOC_IDS_INITIALIZER};

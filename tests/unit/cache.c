@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a cached registration is: which request is served by what, limits and their order, the
- * books, and the door. The application is the monitor here, so that nothing depends on a kernel.
+ * The cache's behaviour: which requests a cached region serves, limits and the order of eviction,
+ * counters, and argument checks. The application is the monitor here, so that nothing depends on a
+ * kernel.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -30,7 +31,7 @@ static void invalidate(const struct fixture *fixture, const void *addr, size_t l
     assert_ok(hmreg_invalidate(fixture->lib, addr, len));
 }
 
-/* ---- what is served by what ------------------------------------------------------------- */
+/* ---- which region serves a request ------------------------------------------------------ */
 
 static void get__same_again__same_region(void **state)
 {
@@ -200,20 +201,20 @@ static void limit__one_region_more__what_was_not_used_goes(void **state)
 
     open_fixture(&fixture, 0, 3, 0);
     touch(&fixture, 3);
-    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1); /* used again */
-    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4); /* passes 0, evicts 1 */
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1); /* a hit */
+    assert_int_equal(fixture_key(&fixture, memory[3], LEN), 4); /* spares 0, evicts 1 */
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 5); /* it was the one; now 3 goes */
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 5); /* it was evicted; this evicts 3 */
     assert_int_equal(fixture_stats(&fixture).evictions, 2);
     assert_int_equal(fixture_stats(&fixture).regions, 3);
-    assert_int_equal(atomic_load(&counter.most), 4); /* the fourth evicts when it is registered */
+    assert_int_equal(atomic_load(&counter.most), 4); /* the fourth evicts after it is registered */
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
     assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
     fixture_close(&fixture);
 }
 
-/* However many come that are used once. */
+/* Any number of regions used once does not evict it. */
 static void limit__used_since_eviction_passed_it__stays(void **state)
 {
     struct fixture fixture;
@@ -229,7 +230,7 @@ static void limit__used_since_eviction_passed_it__stays(void **state)
     fixture_close(&fixture);
 }
 
-/* Used twice, and then no more. */
+/* Used twice, then not during a whole turn of the clock. */
 static void limit__not_used_for_a_turn__goes(void **state)
 {
     struct fixture fixture;
@@ -245,7 +246,7 @@ static void limit__not_used_for_a_turn__goes(void **state)
     fixture_close(&fixture);
 }
 
-/* What eviction cannot help evicts nothing, neither one region for one nor all for one. */
+/* An error that eviction cannot cure evicts nothing, neither one region nor all. */
 static void limit__registration_fails_for_good__nothing_is_evicted(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -273,7 +274,7 @@ static void limit__of_bytes__holds_exactly(void **state)
     open_fixture(&fixture, 0, 0, 4 * LEN);
     touch(&fixture, 4);
     assert_int_equal(fixture_stats(&fixture).evictions, 0);
-    fixture_key(&fixture, memory[10], LEN + 1); /* two of them go */
+    fixture_key(&fixture, memory[10], LEN + 1); /* evicts two of them */
     assert_int_equal(fixture_stats(&fixture).evictions, 2);
     assert_int_equal(fixture_stats(&fixture).bytes, 3 * LEN + 1);
     assert_int_equal(fixture_key(&fixture, memory[2], LEN), 3);
@@ -336,7 +337,7 @@ static void limit__none__nothing_is_evicted(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- forgetting ------------------------------------------------------------------------- */
+/* ---- invalidation and flush ------------------------------------------------------------- */
 
 static void invalidate__each_region_that_touches_it__and_no_other(void **state)
 {
@@ -419,7 +420,7 @@ static void flush__idle_regions_go__held_ones_stay(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- busy below ------------------------------------------------------------------------- */
+/* ---- deregistration that fails with EBUSY ----------------------------------------------- */
 
 static void be_busy(int times)
 {
@@ -435,7 +436,7 @@ static void put__deregistration_busy__a_zombie_until_a_later_call(void **state)
     be_busy(2);
     fixture_key(&fixture, memory[0], LEN);
     assert_int_equal(fixture_stats(&fixture).zombies, 1);
-    hmreg_mr_put(fixture_get(&fixture, memory[1], LEN)); /* busy once more, then not */
+    hmreg_mr_put(fixture_get(&fixture, memory[1], LEN)); /* EBUSY once more, then success */
     assert_int_equal(fixture_stats(&fixture).zombies, 0);
     assert_int_equal(atomic_load(&counter.regions), 0);
     fixture_close(&fixture);
@@ -520,7 +521,7 @@ static void put__deregistration_fails_for_good__the_region_is_gone(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- ends ------------------------------------------------------------------------------- */
+/* ---- close ------------------------------------------------------------------------------ */
 
 static void close__regions_held__ebusy_and_nothing_changed(void **state)
 {
@@ -604,7 +605,7 @@ static void fork__the_child_deregisters_nothing(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- the door --------------------------------------------------------------------------- */
+/* ---- argument checks -------------------------------------------------------------------- */
 
 static void get__wrong_arguments__refused_before_the_fabric(void **state)
 {
@@ -653,7 +654,7 @@ static void get__success__leaves_the_last_error(void **state)
     atomic_store(&counter.dereg_code, -EIO);
     atomic_store(&counter.dereg_times, 1);
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    fixture_key(&fixture, memory[1], LEN); /* the other is evicted, and that fails */
+    fixture_key(&fixture, memory[1], LEN); /* evicts the other, whose deregistration fails */
     assert_int_equal(atomic_load(&counter.deregs), 1);
     assert_int_equal(hmreg_last_error()->code, -EINVAL);
     fixture_close(&fixture);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a cache asks the kernel for, counted: a miss asks to watch its memory and what is mapped
- * there, and nothing else where nothing had to be waited for; neighbours that end together are
- * unwatched together. Linked so that ioctl() comes through here.
+ * Counts the cache's system calls: a miss asks the kernel to watch its memory and what is mapped
+ * there, and makes no further call if it did not wait; neighbours that end together are unwatched
+ * together. The test interposes ioctl().
  */
 #include "tests/support/cache_fixture.h"
 
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #define PAGES 64
-#define TURN  16 /* entries that are unwatched together */
+#define TURN  16 /* entries unwatched together */
 
 static atomic_uint settles, watches, unwatches;
 
@@ -93,7 +93,8 @@ static void flush__neighbours__unwatched_together(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture);
-    for (int round = 0; round < 2; round++) { /* the second takes the entries the other way round */
+    for (int round = 0; round < 2;
+         round++) { /* the second uses the entries in the opposite order */
         remember_each(&fixture, memory, PAGES);
         unwatches = 0;
         assert_ok(hmreg_domain_flush(fixture.domain));
@@ -101,12 +102,12 @@ static void flush__neighbours__unwatched_together(void **state)
     }
     munmap(memory, len);
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
-    assert_int_equal(info.events, 0); /* none of it was watched any more */
+    assert_int_equal(info.events, 0); /* none of it was still watched */
     fixture_close(&fixture);
 }
 
-/* The kernel walks the pages of what is unwatched. A large mapping is not unwatched at once, lest a
- * program pay that for each region that it forgets there. */
+/* The kernel walks the pages that it unwatches. A large mapping is not unwatched at once, since the
+ * program would pay for that with each region that it invalidates there. */
 static void flush__large_mapping__unwatched_when_tidied(void **state)
 {
     size_t pages = (40u << 20) / fixture_page();

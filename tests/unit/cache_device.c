@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Device memory in the cache: told apart by its identity, which is taken before registering,
- * compared after, and asked again at every hit.
+ * Device memory in the cache, distinguished by its identity, which is read before registering,
+ * compared afterwards, and read again at every hit.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -23,7 +23,7 @@ static void open_fixture(struct fixture *fixture, const struct hmreg_domain_conf
     fixture_open(fixture, HMREG_MONITOR_IMPORT, config);
 }
 
-/* Device memory somewhere; its bytes are of no interest here. */
+/* Device memory at some address; its bytes do not matter here. */
 static struct vendor_claim *claim(int device, enum hmreg_mem_kind kind)
 {
     static char place[VENDOR_CLAIMS][LEN] __attribute__((aligned(LEN)));
@@ -58,7 +58,7 @@ static void get__same_identity__same_region(void **state)
     fixture_close(&fixture);
 }
 
-/* The mark of what must be asked at each hit is no right. */
+/* The flag of regions that a hit must validate is not an access right. */
 static void get__rights_that_look_like_the_mark__refused(void **state)
 {
     struct vendor_claim *memory;
@@ -206,7 +206,7 @@ static void get__managed_memory__cached_by_identity(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- what cannot be validated ----------------------------------------------------------- */
+/* ---- memory that cannot be validated ---------------------------------------------------- */
 
 static void get__device_or_managed_without_identity__not_cached(void **state)
 {
@@ -227,7 +227,7 @@ static void get__device_or_managed_without_identity__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- pinned host memory, which may be the monitor's ------------------------------------- */
+/* ---- pinned host memory, which the monitor may watch ------------------------------------ */
 
 static void get__pinned_without_identity__watched_like_any_host_memory(void **state)
 {
@@ -245,8 +245,8 @@ static void get__pinned_without_identity__watched_like_any_host_memory(void **st
     fixture_close(&fixture);
 }
 
-/* A runtime may say which device pinned it; the pages are the host's all the same. What it was not
- * told of (memory unmapped before it is unpinned) it goes on knowing by the old identity. */
+/* Even if the runtime reports which device pinned it, the pages are the host's. The runtime does
+ * not notice memory unmapped before it is unpinned, and reports the old identity. */
 static void get__pinned_for_a_device__unmapped_and_mapped_anew__not_the_old_region(void **state)
 {
     const uint64_t identities[] = {0, 77};
@@ -283,7 +283,7 @@ static void get__pinned_without_identity__no_monitor__not_cached(void **state)
     fixture_close(&fixture);
 }
 
-/* Its address at the device may come to mean other host memory, and no event tells. */
+/* Its address at the device may later mean other host memory, and no event reports that. */
 static void get__pinned_by_its_address_at_the_device__not_cached(void **state)
 {
     static char host[LEN];
@@ -409,13 +409,13 @@ static void get__freed_whenever_it_is_registered__uncached_in_the_end(void **sta
     mr = get_claimed(&fixture, to_renew);
     renewals = 0;
     assert_false(fixture_is_cached(mr));
-    assert_int_equal(atomic_load(&counter.regs), 3); /* two tries, and the one that is served */
+    assert_int_equal(atomic_load(&counter.regs), 3); /* two attempts, and the one that succeeds */
     hmreg_mr_put(mr);
     assert_int_equal(atomic_load(&counter.regions), 0);
     fixture_close(&fixture);
 }
 
-/* ---- many times ------------------------------------------------------------------------- */
+/* ---- repetition ------------------------------------------------------------------------- */
 
 static void reuse__ten_thousand_times__never_a_stale_hit(void **state)
 {

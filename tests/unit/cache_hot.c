@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What threads remember of the caches, and their pins: tables that grow, entries that are used
- * again, threads that end, domains beyond what a thread has at hand, kernels without membarrier(2).
+ * Thread caches and pins: tables that grow, entries that are reused, threads that end, domains
+ * without a slot in the thread, kernels without membarrier(2).
  */
 #include "tests/support/cache_fixture.h"
 
@@ -42,8 +42,8 @@ static void on_a_thread(void *(*body)(void *), void *arg)
 
 /* ---- barriers --------------------------------------------------------------------------- */
 
-static _Thread_local unsigned barriers; /* the test's thread's: the reaper has its own */
-static atomic_bool refused;             /* by a sandbox */
+static _Thread_local unsigned barriers; /* the test thread's only: the reaper has its own */
+static atomic_bool refused;             /* as a sandbox does */
 static _Thread_local bool is_test;
 static atomic_bool reaper_is_slow, reaper_waits; /* in its barrier */
 
@@ -66,7 +66,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     return __real_syscall(number, a, b, c, d, e, f);
 }
 
-/* Whatever takes away what threads remember; what they do not remember needs none. */
+/* Everything that removes entries of thread caches needs a barrier; entries in none do not. */
 static void barrier__before_pins_are_added_up__once_for_many(void **state)
 {
     struct fixture fixture;
@@ -77,13 +77,13 @@ static void barrier__before_pins_are_added_up__once_for_many(void **state)
     for (unsigned i = 0; i < 32; i++)
         fixture_key(&fixture, memory[i], LEN);
     barriers = 0;
-    fixture_key(&fixture, memory[32], LEN); /* cools some of the others */
+    fixture_key(&fixture, memory[32], LEN); /* evicts */
     assert_int_equal(barriers, 1);
     for (unsigned i = 33; i < 36; i++)
         fixture_key(&fixture, memory[i], LEN);
     assert_int_equal(barriers, 1);
     assert_ok(hmreg_invalidate(fixture.lib, memory[20], LEN));
-    assert_int_equal(barriers, 1); /* who notifies may not be held up */
+    assert_int_equal(barriers, 1); /* the caller must not be held up */
     fixture_key(&fixture, memory[21], LEN);
     assert_in_range(barriers, 1, 2);
     assert_ok(hmreg_domain_flush(fixture.domain));
@@ -92,7 +92,7 @@ static void barrier__before_pins_are_added_up__once_for_many(void **state)
     fixture_close(&fixture);
 }
 
-/* What the reaper has in hand at that moment is counted, too. */
+/* Statistics include entries that the reaper has in hand. */
 static void stats__the_reaper_examines_a_held_region__a_zombie(void **state)
 {
     struct hmreg_mr *held;
@@ -103,7 +103,7 @@ static void stats__the_reaper_examines_a_held_region__a_zombie(void **state)
         test_skip("this system has no membarrier(2)");
     is_test = true;
     held = fixture_get(&fixture, memory[0], LEN);
-    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN)); /* a hit: pinned in the thread's cell */
+    hmreg_mr_put(fixture_get(&fixture, memory[0], LEN)); /* a hit: pinned in the thread's slot */
     atomic_store(&reaper_is_slow, true);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     while (!atomic_load(&reaper_waits))
@@ -135,9 +135,9 @@ static void assert_waits(const struct fixture *fixture)
     assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
-/* No call makes threads pass a fence any more, and hits that began before pass none: only after a
- * while it is certain what they have pinned. A domain that is opened then has hits that fence,
- * which makes the others no safer. */
+/* No call fences the other threads any more, and hits that began before do not fence: their pins
+ * are certain only after a delay. Hits of a domain opened later fence, which does not help the
+ * others. */
 static void barrier__refused_after_opening__waits_until_stores_are_visible(void **state)
 {
     struct fixture fixture, later;
@@ -186,7 +186,7 @@ static uint64_t hits_by_table(const struct fixture *fixture)
     return atomic_load(tcache->view.hits);
 }
 
-/* A table does not know what was asked for, only by which entry it was served. */
+/* A table is indexed by the entry that served a request, not by the request. */
 static void table__many_requests_of_one_region__all_remembered(void **state)
 {
     struct fixture fixture;
@@ -218,7 +218,7 @@ static void table__regions_come_and_go__as_large_as_those_that_stay(void **state
     fixture_close(&fixture);
 }
 
-/* The number of the first is the second's now. */
+/* the first's number is the second's now */
 static void entry__used_again__not_served_for_what_it_was(void **state)
 {
     struct fixture fixture;
@@ -244,7 +244,7 @@ static void slot__other_rights_and_lengths_at_one_address__each_its_region(void 
             mr = NULL;
             assert_ok(
                 hmreg_mr_get(fixture.domain, memory[0], i < 3 ? LEN : 2 * LEN, rights[i % 3], &mr));
-            /* The longer ones serve for the shorter, once they are there. */
+            /* Longer registrations serve shorter requests, once they exist. */
             assert_true(hmreg_mr_key(mr) == i + 1 || (round && hmreg_mr_key(mr) == i % 3 + 4));
             hmreg_mr_put(mr);
         }
@@ -271,12 +271,12 @@ static void get__wrong_arguments_where_a_slot_is__refused_all_the_same(void **st
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE, NULL), -EINVAL,
                  "mr is NULL");
     assert_null(mr);
-    assert_ok(hmreg_domain_flush(fixture.domain)); /* nothing of that has pinned it */
+    assert_ok(hmreg_domain_flush(fixture.domain)); /* no failed get has pinned it */
     assert_int_equal(atomic_load(&counter.regions), 0);
     fixture_close(&fixture);
 }
 
-/* Bits that a slot compares with an entry's sequence are no rights either. */
+/* Bits that a slot compares with an entry's sequence are not access rights either. */
 static void get__rights_that_look_like_a_sequence__refused(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -289,7 +289,7 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
     hmreg_mr_put(mr);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     assert_ok(hmreg_domain_flush(fixture.domain));
-    remembered ^= atomic_load(&mr->sequence); /* what it is now, without a region */
+    remembered ^= atomic_load(&mr->sequence); /* the current one, without a region */
     mr = NULL;
     assert_true(remembered);
     assert_fails(
@@ -303,7 +303,7 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
 
 #define FULL 32
 
-/* Another thread may still remember what it was the first time round. */
+/* Another thread may still remember its first use. */
 static void sequence__all_used_while_it_lives__not_remembered_again(void **state)
 {
     struct hmreg_mr *worn;
@@ -317,10 +317,10 @@ static void sequence__all_used_while_it_lives__not_remembered_again(void **state
                  ~(THREAD_CACHE_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
     for (unsigned i = 2; i < FULL; i++)
         fixture_key(&fixture, memory[i], LEN);
-    fixture_key(&fixture, memory[FULL], LEN); /* 0 goes, 1 leaves the threads' tables */
+    fixture_key(&fixture, memory[FULL], LEN); /* evicts 0, removes 1 from the threads' tables */
     assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* it serves all the same */
+        assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* it still serves */
     assert_int_equal(atomic_load(&worn->sequence) & ~PUT_UNCHECKED, 0);
     assert_ok(hmreg_domain_flush(fixture.domain));
     for (unsigned i = 0; i < FULL; i++) {
@@ -457,7 +457,7 @@ static void refuse_membarrier(void)
         _exit(77);
 }
 
-/* 0, or the step that went wrong. */
+/* 0, or the step that failed. */
 static int without_membarrier(void)
 {
     struct fixture fixture;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Limits that change while the caches are in use, for each cache and for all together; and what a
- * hit makes sure of, as the domain was told.
+ * Limits that change while the caches are in use, for each cache and for all together; and the
+ * validation of a hit, as configured for the domain.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -55,7 +55,7 @@ static void set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay(void **
     held[1] = fixture_get(&fixture, memory[1], LEN);
     assert_ok(hmreg_domain_set_limits(fixture.domain, 4, HMREG_LIMIT_NONE));
     assert_int_equal(atomic_load(&counter.regions), 4);
-    assert_int_equal(fixture_key(&fixture, memory[9], LEN), 10); /* the last used stay */
+    assert_int_equal(fixture_key(&fixture, memory[9], LEN), 10); /* the most recent ones stay */
     assert_int_equal(fixture_key(&fixture, memory[8], LEN), 9);
     assert_ok(hmreg_domain_query(fixture.domain, &info));
     assert_int_equal(info.max_regions, 4);
@@ -88,7 +88,7 @@ static void set_limits__raised__more_is_remembered(void **state)
 
 #define THOUSANDS 3000
 
-/* Regions of a page each, up to the limit of bytes, then one of all of it. */
+/* Regions of a page each, up to the limit of bytes, then one of the whole limit. */
 static struct hmreg_mr *take_place_of_thousands(struct fixture *fixture, char *place,
                                                 bool one_is_held)
 {
@@ -136,9 +136,10 @@ static void limit__one_of_thousands_is_held__none_goes_in_vain(void **state)
 }
 
 #define HELD                                                                                       \
-    (sizeof(places) / sizeof(places[0])) /* more than one hold of the cache's lock looks at */
+    (sizeof(places) / sizeof(places[0])) /* more than the cache examines in one hold of its lock   \
+                                          */
 
-/* With all room in use: by regions that are held. */
+/* Fills the cache with pinned regions. */
 static void hold_all(const struct fixture *fixture, struct hmreg_mr **held)
 {
     for (unsigned i = 0; i < HELD; i++)
@@ -238,15 +239,16 @@ static void set_limits__of_all__own_ones_go_first_then_other_domains(void **stat
     touch(&fixture, 0, 4);
     get_in(other, memory[10]);
     get_in(other, memory[11]);
-    get_in(other, memory[12]); /* its own 10 goes */
+    get_in(other, memory[12]); /* evicts its own 10 */
     assert_int_equal(regions(&fixture), 4);
     assert_int_equal(regions_of(other), 2);
     assert_ok(hmreg_domain_flush(other));
     touch(&fixture, 4, 2);
-    get_in(other, memory[13]); /* one of the fixture's goes: the least recently used */
+    get_in(other, memory[13]); /* evicts the least recently used of the fixture's */
     assert_int_equal(regions(&fixture), 5);
     assert_int_equal(regions_of(other), 1);
-    assert_int_equal(atomic_load(&counter.regions), 7); /* of its own domain's calls, the next */
+    assert_int_equal(atomic_load(&counter.regions),
+                     7); /* deregistered by the next call of its own domain */
     assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
     assert_int_equal(atomic_load(&counter.regions), 6);
     assert_int_equal(atomic_load(&counter.most), 7);
@@ -254,7 +256,7 @@ static void set_limits__of_all__own_ones_go_first_then_other_domains(void **stat
     fixture_close(&fixture);
 }
 
-/* What never fits takes nobody's place, though its own cache is full as well. */
+/* A registration that never fits evicts nothing, even if its own cache is full. */
 static void set_limits__of_all__a_range_beyond_them_evicts_nothing(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 4};
@@ -272,11 +274,11 @@ static void set_limits__of_all__a_range_beyond_them_evicts_nothing(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- whose thread deregisters ----------------------------------------------------------- */
+/* ---- the deregistering thread ----------------------------------------------------------- */
 
 #define KEYS 64
 
-/* Each domain has a thread of its own, as FI_THREAD_DOMAIN demands. */
+/* Each domain has a thread of its own, as FI_THREAD_DOMAIN requires. */
 static pthread_t registrars[KEYS]; /* by key */
 static atomic_uint strayed;        /* deregistrations by another thread than the registrar */
 
@@ -297,14 +299,14 @@ static void watch_threads(void)
     counter.dereg_hook = compare_registrar;
 }
 
-/* The domain that the main thread does not drive. */
+/* A domain that another thread than the main one drives. */
 struct driver {
     struct hmreg *lib;
     struct hmreg_domain *domain;
     sem_t go_on, done;
 };
 
-/* Needs room for four at once, so that what others have must go. */
+/* Needs room for four at once, which evicts regions of other domains. */
 static void *drive(void *arg)
 {
     struct driver *driver = arg;
@@ -347,7 +349,7 @@ static void get__evicts_another_domains__its_own_thread_deregisters(void **state
     assert_int_equal(regions(&fixture), 0);
     assert_int_equal(regions_of(driver.domain), 4);
     assert_int_equal(atomic_load(&counter.deregs), 0);
-    touch(&fixture, 4, 1); /* evicts of the driver's, and deregisters its own */
+    touch(&fixture, 4, 1); /* evicts the driver's, and deregisters its own */
     assert_int_equal(atomic_load(&counter.deregs), 4);
     assert_int_equal(regions_of(driver.domain), 3);
     sem_post(&driver.go_on);
@@ -377,7 +379,7 @@ static void set_limits__of_all__no_domains_fabric_is_called(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- one closes while another evicts there ---------------------------------------------- */
+/* ---- a domain closes while another evicts from it --------------------------------------- */
 
 static sem_t visiting, leave;
 static atomic_bool stay;
@@ -385,7 +387,7 @@ static atomic_bool stay;
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 
-/* A visitor holds no lock while it waits for the barrier. */
+/* The evicting thread holds no lock while it waits for the barrier. */
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (number == SYS_membarrier && atomic_exchange(&stay, false)) {
@@ -435,7 +437,7 @@ static void close__another_domain_evicts_there__waits_for_it(void **state)
     sem_wait(&visiting);
     assert_int_equal(pthread_create(&closing, NULL, close_it, &closer), 0);
     for (int i = 0; i < 200 && !atomic_load(&closer.done); i++)
-        usleep(1000); /* time to go wrong in; what is right needs none */
+        usleep(1000); /* time for an error to occur; a correct run needs none */
     assert_false(atomic_load(&closer.done));
     sem_post(&leave);
     pthread_join(getter, NULL);
@@ -486,7 +488,7 @@ static void set_limits__of_all_in_the_environment__hold(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- the door --------------------------------------------------------------------------- */
+/* ---- argument checks -------------------------------------------------------------------- */
 
 static void set_limits__wrong_arguments__einval(void **state)
 {
@@ -523,7 +525,7 @@ static void set_limits__in_a_forked_child__eperm(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- what a hit makes sure of ----------------------------------------------------------- */
+/* ---- validation of a hit ---------------------------------------------------------------- */
 
 static unsigned asked_by_five_hits(enum hmreg_check check)
 {
@@ -542,7 +544,8 @@ static unsigned asked_by_five_hits(enum hmreg_check check)
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 2);
     fixture_close(&fixture);
-    return vendors[HMREG_IFACE_CUDA].identities - before - 1; /* the last registration asks, too */
+    return vendors[HMREG_IFACE_CUDA].identities - before -
+           1; /* the last registration reads it, too */
 }
 
 static void check__device_memory__asked_at_each_hit_or_never(void **state)

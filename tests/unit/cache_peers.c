@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Mistakes that other registration caches have made, one test each; docs/cache.md has the list,
- * with those that are tested elsewhere.
+ * Mistakes of other registration caches, one test each; docs/cache.md has the list, with those that
+ * are tested elsewhere.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -36,7 +36,7 @@ static uint64_t key_for(const struct fixture *fixture, void *addr, size_t len, u
     return key;
 }
 
-/* The key of the cache left out what the region was registered for. */
+/* The cache's key did not include the access rights. */
 static void key_without_rights__other_rights__another_region(void **state)
 {
     static const uint64_t rights[] = {HMREG_REMOTE_READ, HMREG_REMOTE_WRITE, HMREG_ACCESS_REMOTE,
@@ -69,7 +69,7 @@ static void key_rounded_to_pages__two_buffers_in_one_page__two_regions(void **st
     fixture_close(&fixture);
 }
 
-/* The range's end was computed without a look at the overflow. */
+/* The range's end was computed without a check for overflow. */
 static void range_that_wraps__einval(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -124,12 +124,13 @@ static void exceed(enum hmreg_monitor monitor, uint32_t flags, bool device)
         assert_in_range(fixture_stats(&fixture).bytes, 0, 5 * LEN);
     }
     assert_int_equal(fixture_stats(&fixture).evictions, 35);
-    assert_int_equal(atomic_load(&counter.most), 6); /* one is registered before one goes */
+    assert_int_equal(atomic_load(&counter.most),
+                     6); /* the new one is registered before one is evicted */
     fixture_close(&fixture);
     munmap(host, 40 * fixture_page());
 }
 
-/* Eviction was left out in one mode, where the limit then meant nothing. */
+/* One mode did not evict, and so ignored the limit. */
 static void limit_ignored_in_a_mode__every_mode__it_holds(void **state)
 {
     exceed(HMREG_MONITOR_IMPORT, 0, false);
@@ -139,7 +140,7 @@ static void limit_ignored_in_a_mode__every_mode__it_holds(void **state)
     exceed(HMREG_MONITOR_USERFAULTFD, 0, false);
 }
 
-/* A registration that had failed was tried twice again by each later get. */
+/* Each later get retried a failed registration twice. */
 static void failure_retried__each_later_get__one_try(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -162,7 +163,7 @@ static void fail_device_0(const struct provider_request *request)
     atomic_store(&counter.reg_times, request->iface == HMREG_IFACE_CUDA && request->device == 0);
 }
 
-/* One device's failure changed what was tried for all, for the process's life. */
+/* One device's failure disabled a path for all devices, until the process ended. */
 static void failure_remembered__one_device_fails__the_other_and_the_next_time(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -181,7 +182,7 @@ static void failure_remembered__one_device_fails__the_other_and_the_next_time(vo
     fixture_close(&fixture);
 }
 
-/* A check that answered a negative error number was taken for true. */
+/* A caller took the negative error number of a check for true. */
 static void error_taken_for_yes__the_vendor_fails__no_hit(void **state)
 {
     static const int codes[] = {-EIO, -ERANGE, -ENODEV, -HMEM_NOT_MINE, -1};
@@ -216,7 +217,7 @@ static void pinned_after_free__later_calls__deregister(void **state)
     assert_int_equal(fixture_stats(&fixture).regions, 1);
     for (int i = 0; i < 100000 && atomic_load(&counter.regions) > 1; i++)
         fixture_key(&fixture, kept,
-                    LEN); /* eight a call, once the reaper has found out that they are dead */
+                    LEN); /* eight per call, once the reaper has found that they are dead */
     assert_int_equal(atomic_load(&counter.regions), 1);
     fixture_close(&fixture);
     munmap(kept, fixture_page());

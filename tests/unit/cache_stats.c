@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a cache counts besides hits and misses: causes of evictions, failures, high-water marks,
- * the time registrations take; of a domain and of each cache.
+ * The cache's counters besides hits and misses: causes of evictions, failures, high-water marks,
+ * durations of registrations; of a domain and of each cache.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -45,7 +45,7 @@ static struct hmreg_stats stats_of(const struct fixture *fixture, enum hmreg_ifa
     return stats;
 }
 
-/* One that nobody else sees. */
+/* Counters on no stats page. */
 static void open_counters(struct cache_stats *counters)
 {
     static struct stats_page none;
@@ -75,7 +75,8 @@ static void evictions__each_cause__counted_by_itself(void **state)
     touch(&fixture, 8);
     for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         fail_reg(codes[i], 1);
-        fixture_key(&fixture, memory[8 + i], LEN); /* one goes for the limit, one for the code */
+        fixture_key(&fixture, memory[8 + i],
+                    LEN); /* one is evicted for the limit, one for the code */
         fixture_key(&fixture, memory[20 + i], LEN);
     }
     stats = fixture_stats(&fixture);
@@ -101,7 +102,7 @@ static void failures__for_good__counted_once_whatever_was_tried(void **state)
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -ENOMEM);
     assert_int_equal(fixture_stats(&fixture).failures, 2);
     assert_int_equal(fixture_stats(&fixture).evicted_memory, 3);
-    fail_reg(-ENOMEM, 1); /* nothing to evict; then something */
+    fail_reg(-ENOMEM, 1); /* nothing to evict; then one region */
     assert_int_equal(hmreg_mr_get(fixture.domain, memory[9], LEN, HMREG_SEND, &mr), -ENOMEM);
     touch(&fixture, 1);
     fail_reg(-ENOMEM, 1);
@@ -142,7 +143,7 @@ static void cache_stats__each_cache__its_own_and_the_domain_the_sum(void **state
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 1).hits, 1);
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_CUDA, 0).misses, 0);
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, -1).misses,
-                     1); /* whatever device pinned it */
+                     1); /* whichever device pinned it */
     assert_int_equal(stats_of(&fixture, HMREG_IFACE_ZE, 0).misses, 0);
     assert_int_equal(fixture_stats(&fixture).misses, 12);
     assert_int_equal(fixture_stats(&fixture).regions_max, 12);

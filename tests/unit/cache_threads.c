@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Threads that meet in the cache: they are held and let go where it matters, so nothing here
- * depends on time.
+ * Threads that meet in the cache: hooks hold and release them at the critical places, so nothing
+ * here depends on time.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -30,7 +30,7 @@ struct getter {
     pthread_t thread;
     struct hmreg_mr *mr;
     int rc;
-    int vendor_code; /* of its own error */
+    int vendor_code; /* as a vendor's error has */
 };
 
 static void *get_it(void *arg)
@@ -55,7 +55,7 @@ static void finish(struct getter *getter)
     hmreg_mr_put(getter->mr);
 }
 
-/* ---- registrations that are held up ----------------------------------------------------- */
+/* ---- registrations that hooks hold ------------------------------------------------------ */
 
 static sem_t reached, go_on;
 static atomic_int stops;
@@ -79,7 +79,7 @@ static void open_fixture(struct fixture *fixture, enum hmreg_monitor monitor,
     counter.reg_hook = stop_here;
 }
 
-/* Until so many threads wait for another's registration. */
+/* Waits until so many threads wait for another's registration. */
 static void await_waiting(const struct fixture *fixture, unsigned threads)
 {
     while (fixture_stats(fixture).waiting != threads)
@@ -132,7 +132,7 @@ static void get__first_of_four_fails__the_others_register_for_themselves(void **
     assert_int_equal(getters[0].rc, -EINVAL);
     for (int i = 1; i < THREADS; i++)
         assert_int_equal(getters[i].rc, 0);
-    assert_int_equal(atomic_load(&counter.regs), 2); /* one of them, for all */
+    assert_int_equal(atomic_load(&counter.regs), 2); /* one of the others, for all of them */
     fixture_close(&fixture);
 }
 
@@ -169,7 +169,7 @@ static void get__another_range_while_one_registers__does_not_wait(void **state)
     start(&slow, &fixture, memory[0], LEN);
     sem_wait(&reached);
     assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2);
-    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* a hit neither */
+    assert_int_equal(fixture_key(&fixture, memory[1], LEN), 2); /* nor a hit */
     sem_post(&go_on);
     finish(&slow);
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
@@ -286,7 +286,7 @@ static void invalidate__at_each_registration__uncached_in_the_end(void **state)
 
 /* ---- limits while others register ------------------------------------------------------- */
 
-/* Takes the only room there is while another thread registers. */
+/* Takes the remaining room while another thread registers. */
 static void take_room_meanwhile(bool hold, uint64_t evictions, uint64_t uncached)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
@@ -317,7 +317,7 @@ static void limit__reached_while_one_registers__counted_when_it_is_published(voi
     take_room_meanwhile(true, 0, 1);
 }
 
-/* Two wait for one registration, which finds no room. They do not wait for each other's. */
+/* Two threads wait for one registration, which finds no room. They do not wait for each other's. */
 static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
@@ -334,7 +334,7 @@ static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **sta
     start(&getters[2], &fixture, memory[0], LEN);
     await_waiting(&fixture, 2);
     sem_post(&go_on);
-    sem_wait(&reached); /* one of the two is held up in its registration */
+    sem_wait(&reached); /* one of the two is held in its registration */
     while (atomic_load(&counter.regs) < 4)
         sched_yield();
     sem_post(&go_on);
@@ -346,7 +346,7 @@ static void limit__no_room_for_what_others_wait_for__each_has_its_own(void **sta
     fixture_close(&fixture);
 }
 
-/* Gets that came back. Relaxed, so that ThreadSanitizer takes nothing for ordered by it. */
+/* Completed gets. Relaxed, so that ThreadSanitizer sees no order by it. */
 static atomic_int returned;
 
 static void *get_and_count(void *arg)
@@ -362,7 +362,7 @@ static void await_the_others(uint64_t key)
         sched_yield();
 }
 
-/* They look at the region while its registrar still deregisters what had to go for it. */
+/* They read the region while its registrar still deregisters the evicted one. */
 static void limit__others_wait_for_what_evicts__served_before_that_is_deregistered(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
@@ -396,7 +396,7 @@ static void limit__others_wait_for_what_evicts__served_before_that_is_deregister
 
 static struct fixture *inner;
 
-/* The fabric, or an allocator's hook below it, may call the library again. */
+/* The fabric, or an allocator's hook below it, may call the library. */
 static void get_within(uint64_t key)
 {
     counter.dereg_hook = NULL;
@@ -437,7 +437,7 @@ static void get__identity_calls_the_library__no_deadlock(void **state)
     claim = vendor_claim(HMREG_IFACE_CUDA, memory[4], LEN, HMREG_MEM_DEVICE, 0);
     assert_int_equal(fixture_key(&fixture, memory[4], LEN), 1);
     vendors[HMREG_IFACE_CUDA].hook = call_within;
-    fixture_key(&fixture, memory[4], LEN); /* it was valid when it was asked for */
+    fixture_key(&fixture, memory[4], LEN); /* it was valid at the call */
     assert_null(vendors[HMREG_IFACE_CUDA].hook);
     assert_int_equal(fixture_key(&fixture, memory[4], LEN), 3);
     assert_non_null(claim);

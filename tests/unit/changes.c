@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The queue of changes: what its readers get when producers overtake them, stop in the middle of a
+ * The queue of changes: its readers' results when producers overtake them, stop in the middle of a
  * push, or die there. The source is included, so that a test can be a producer that has not
  * finished.
  */
@@ -105,7 +105,7 @@ static void next__more_than_a_ring_behind__all_memory_once(void **state)
     assert_none(&reader);
 }
 
-/* ---- producers that have not finished --------------------------------------------------- */
+/* ---- unfinished pushes ------------------------------------------------------------------ */
 
 static uint64_t begin_push(void)
 {
@@ -153,7 +153,7 @@ static void next__more_unfinished_than_a_reader_remembers__all_memory(void **sta
         finish_push(unfinished[i], i);
 }
 
-/* It goes on when its slot has been another's for long: it must not write there. */
+/* A producer continues after another has used its slot: it must not write there. */
 static void push__a_ring_late__spoils_no_other_and_all_memory(void **state)
 {
     struct change_reader reader;
@@ -170,7 +170,7 @@ static void push__a_ring_late__spoils_no_other_and_all_memory(void **state)
     assert_none(&reader);
 }
 
-/* A child of vfork(2) that was killed in a hook. */
+/* A child of vfork(2) was killed inside a hook. */
 static void push__slot_is_being_written_for_ever__all_memory_each_time(void **state)
 {
     struct change_reader reader;
@@ -193,7 +193,7 @@ static void push__slot_is_being_written_for_ever__all_memory_each_time(void **st
     atomic_store(&slot->sequence, 2 * ticket + 2);
 }
 
-/* ---- at the same time ------------------------------------------------------------------- */
+/* ---- concurrency ------------------------------------------------------------------------ */
 
 enum { PRODUCERS = 3, PUSHES = 100000 };
 
@@ -206,7 +206,7 @@ static void *push_many(void *arg)
     return NULL;
 }
 
-/* Counts what a reader gets from each producer: never twice, never half of two. */
+/* Counts a reader's changes from each producer: never one twice, never half of two. */
 static void next__beside_producers__each_change_once_or_all_memory(void **state)
 {
     static bool seen[PRODUCERS][PUSHES + 1];

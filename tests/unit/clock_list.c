@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The clock list: its order, beside a plain queue; and how often a cache that evicts by it hits,
- * beside exact LRU, on traces that programs are like. The traces are the same in each run.
+ * The clock list: its order, compared with a plain queue; and the hit rate of a cache that evicts
+ * by it, compared with exact LRU, on traces of typical programs. The traces are the same in each
+ * run.
  */
 #include "core/cache/clock_list.h"
 #include "tests/support/test.h"
@@ -79,7 +80,7 @@ static void put_in(uint32_t at, uint32_t number)
     queue[at] = number;
 }
 
-/* The entry at the hand takes the place of one that goes. */
+/* The entry at the hand fills the place of a removed one. */
 static void remove_both(uint32_t number)
 {
     uint32_t at = find(number);
@@ -122,7 +123,7 @@ static void list__any_order_of_calls__as_a_queue(void **unused)
             assert_int_equal(clock_ahead(&list, at), queue[at]);
         }
     }
-    assert_true(list.size > 1023); /* it has grown, with the hand anywhere */
+    assert_true(list.size > 1023); /* it has grown, with the hand at any place */
     close_list();
 }
 
@@ -182,7 +183,7 @@ static unsigned hits_by_clock(void)
     return hits;
 }
 
-/* By the time of the last use, and a stack of entries in that order. */
+/* Exact LRU, by a list ordered by last use. */
 static unsigned hits_by_lru(void)
 {
     static uint32_t before[ENTRIES], after[ENTRIES]; /* 0: the list's ends */
@@ -214,7 +215,7 @@ static unsigned hits_by_lru(void)
     return hits;
 }
 
-/* Numbers with a probability of 1 / rank, from `first` on. */
+/* Zipf: numbers with a probability of 1 / rank, from `first` on. */
 static uint32_t zipf(uint32_t first, uint32_t range)
 {
     double chance = (below(1u << 30) + 0.5) / (1u << 30);
@@ -254,7 +255,7 @@ static void clock__traces_of_gets__hits_as_often_as_lru(void **unused)
     expect_hits("buffers of a moving window", 0.99);
 }
 
-/* Whatever the order of gets within it. */
+/* For any order of gets. */
 static void clock__working_set_equals_the_limit__never_misses_again(void **unused)
 {
     state = 88172645463325252u;

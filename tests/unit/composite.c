@@ -12,7 +12,7 @@
 
 #define MANY 70
 
-/* Device memory in segments, a page each, at addresses that follow each other. */
+/* Device memory in segments of a page each, at consecutive addresses. */
 struct fixture {
     struct script_fixture script;
     struct vendor_claim *claims[MANY];
@@ -57,7 +57,7 @@ static int reg(struct fixture *fixture, struct hmreg_mr **mr)
                       mr);
 }
 
-/* ---- split, and how --------------------------------------------------------------------- */
+/* ---- split registrations ---------------------------------------------------------------- */
 
 static void check_call(const struct fixture *fixture, unsigned call, unsigned piece)
 {
@@ -103,7 +103,7 @@ static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **
     assert_int_equal(info.path, HMREG_PATH_DMABUF);
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_null(hmreg_mr_desc(mr));
-    assert_ok(hmreg_explain(mr, &why)); /* why it is no region of one */
+    assert_ok(hmreg_explain(mr, &why)); /* why one registration does not suffice */
     assert_int_equal(why.path, HMREG_PATH_DMABUF);
     assert_int_equal(why.refused, 3);
     assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
@@ -127,7 +127,7 @@ static void range__one_descriptor_for_the_whole__one_registration(void **state)
     close_fixture(&fixture);
 }
 
-/* A path that takes the whole comes before pieces. */
+/* A path that takes the whole range is preferred to pieces. */
 static void range__another_path_takes_the_whole__one_registration(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -156,7 +156,7 @@ static void range__pieces_on_two_devices__each_as_its_own(void **state)
     close_fixture(&fixture);
 }
 
-/* ---- not split -------------------------------------------------------------------------- */
+/* ---- registrations that are not split --------------------------------------------------- */
 
 static void range__refused_for_another_reason__not_split(void **state)
 {
@@ -203,7 +203,7 @@ static void range__more_segments_than_a_region_has__eopnotsupp(void **state)
     close_fixture(&fixture);
 }
 
-/* A device whose memory lies on several tiles: asked about one byte it still has several. */
+/* A device whose memory lies on several tiles: a query of one byte still reports several. */
 static void range__segments_that_have_no_borders__refused(void **state)
 {
     struct hmreg_mr *mr;
@@ -233,19 +233,19 @@ static void regsgl__a_segment_that_would_split__refused(void **state)
     close_fixture(&fixture);
 }
 
-/* ---- memory that changes ---------------------------------------------------------------- */
+/* ---- changing memory -------------------------------------------------------------------- */
 
 static struct fixture *changing;
 static unsigned countdown;
 
-/* The last segment is gone at the next question but `countdown`. */
+/* The last segment is freed at the `countdown`-th query from now. */
 static void lose_last(const char *call, uint64_t addr, size_t len)
 {
     if (countdown && !--countdown)
         changing->claims[changing->count - 2]->goes_on = false;
 }
 
-/* Between any two questions: no region of a part, and nothing left. */
+/* Between any two queries: the call registers no part, and leaks nothing. */
 static void range__changes_while_it_is_split__no_part_of_it(void **state)
 {
     struct hmreg_mr *mr;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Several copies of the library in one process, each loaded late, as plugins bring theirs: the
- * dynamic linker has little room for thread-local data of the static kind, and each copy takes
- * some.
+ * Several copies of the library in one process, each loaded late, as plugins load theirs: the
+ * dynamic linker has little room for static thread-local data, and each copy takes some.
  */
 #include "tests/support/test.h"
 
@@ -45,7 +44,7 @@ static void *load_copy(unsigned number)
     return library;
 }
 
-/* Each has its own last error. */
+/* Each copy has its own last error. */
 static void fail_in(void *library)
 {
     int (*close_lib)(struct hmreg *) = (int (*)(struct hmreg *))dlsym(library, "hmreg_close");

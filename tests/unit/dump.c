@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a dump of a domain's caches shows, and that nothing is locked while it does.
+ * The contents of a dump of a domain's caches, which calls the visitor without a lock.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -25,7 +25,7 @@ static void open_fixture(struct fixture *fixture, uint64_t max_regions)
     fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
 }
 
-/* ---- what was shown --------------------------------------------------------------------- */
+/* ---- checks of a dump ------------------------------------------------------------------- */
 
 #define MOST 256
 
@@ -125,7 +125,7 @@ static void dump__unused__until_a_hit_and_after_eviction_passed_it(void **state)
     assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
     fixture_key(&fixture, memory[0], LEN); /* a hit */
     assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 0);
-    fixture_key(&fixture, memory[4], LEN); /* passes the first, evicts the second */
+    fixture_key(&fixture, memory[4], LEN); /* spares the first, evicts the second */
     assert_int_equal(entry_at(dump(&fixture), memory[0])->unused, 1);
     assert_int_equal(dump(&fixture)->count, 4);
     assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
@@ -198,7 +198,7 @@ static void visit__ends_it__its_result_comes_back(void **state)
 
 static struct fixture *visited;
 
-/* Everything there is to call, on the caches that are being shown. */
+/* Calls every function on the caches that are being dumped. */
 static int use_the_library(const struct hmreg_entry_info *entry, void *context)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
@@ -209,7 +209,7 @@ static int use_the_library(const struct hmreg_entry_info *entry, void *context)
     assert_ok(hmreg_invalidate(visited->lib, (void *)(uintptr_t)entry->addr, 1));
     if (++*count % 10 == 0)
         assert_ok(hmreg_domain_flush(visited->domain));
-    return *count == 60; /* what it gets may come after the last, again and again */
+    return *count == 60; /* the entries that it gets may come after the last one, again and again */
 }
 
 static void visit__calls_the_library__no_deadlock(void **state)
@@ -245,7 +245,7 @@ static void visit__null__lines_on_stderr(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- while it is registered ------------------------------------------------------------- */
+/* ---- during a registration -------------------------------------------------------------- */
 
 static sem_t reached, go_on;
 
@@ -284,7 +284,7 @@ static void dump__during_a_registration__pending(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- while everything changes ----------------------------------------------------------- */
+/* ---- during changes --------------------------------------------------------------------- */
 
 static atomic_bool stop;
 

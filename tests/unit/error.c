@@ -80,7 +80,7 @@ static void guard__failure_that_is_the_callers__stays(void **state)
     assert_string_equal(hmreg_last_error()->text, "theirs");
 }
 
-/* The inner one is overwritten before and after the outer one has been. */
+/* The inner error is overwritten before and after the outer one. */
 static void guard__inside_another__each_has_its_own_before(void **state)
 {
     struct hmreg_error_guard outer, inner;
@@ -113,7 +113,7 @@ static void guard__error_put_back_inside__is_an_error_too(void **state)
     assert_string_equal(hmreg_last_error()->text, "ours");
 }
 
-/* In the destructor of another key, before or after the error's own. */
+/* In another key's destructor, before or after the error's own. */
 static void fail_at_exit(void *arg)
 {
     hmreg_fail(-EIO, "at exit");

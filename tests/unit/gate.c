@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Gates come and go while a producer of changes walks them, which waits for no thread: each gate
- * that hears it and is there before it begins is marked, and a mark that comes too late goes with
- * the next drain.
+ * Gates open and close while a producer of changes walks them, which waits for no thread: it marks
+ * each gate that has its source and was open before the walk, and the next drain discards a late
+ * mark.
  */
 #include "core/base/process.h"
 #include "core/monitor/gate.h"
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MANY 100 /* more than a page has */
+#define MANY 100 /* more than fit in a page */
 
 static unsigned state_of(const struct gate *gate)
 {
@@ -92,7 +92,7 @@ static void mark_pending__a_notice__only_gates_of_its_library(void **state)
     gate_close(others);
 }
 
-/* A gate may have become another domain's between the two. */
+/* Another domain may have reused the gate between the two. */
 static void reading__gate_opened_anew_meanwhile__is_not_left_reading(void **state)
 {
     struct gate *gate = gate_open(), *hooked = open_hooked();
@@ -109,7 +109,7 @@ static void reading__gate_opened_anew_meanwhile__is_not_left_reading(void **stat
     gate_close(hooked);
 }
 
-/* ---- at the same time ------------------------------------------------------------------- */
+/* ---- concurrency ------------------------------------------------------------------------ */
 
 static atomic_bool enough;
 
@@ -120,7 +120,7 @@ static void *mark_all_the_time(void *arg)
     return NULL;
 }
 
-/* What is open is reached, whoever comes and goes beside it. */
+/* A producer reaches each open gate, while others open and close. */
 static void *come_and_go(void *arg)
 {
     for (int i = 0; i < 20000; i++) {
@@ -160,7 +160,7 @@ static void mark_pending__while_others_come_and_go__reaches_what_stays(void **st
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
-/* A domain of the parent's must not come to life again with one of the child's. */
+/* A parent's domain must not become active again with one of the child's. */
 static int childs_part(const struct gate *parents)
 {
     struct gate *own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Memory that a signal handler changes while its thread holds locks of the library, or is about to:
- * what notices the change takes none, so nothing hangs, and no hit anywhere is stale. Run with each
+ * A signal handler changes memory while its thread holds locks of the library, or is about to:
+ * noticing the change takes no lock, so nothing hangs, and no hit anywhere is stale. Run with each
  * monitor that notices by itself: see fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
@@ -31,10 +31,10 @@ static void close_domain(const struct fixture *fixture)
 
 static struct {
     char *memory;
-    unsigned changes, inside; /* how often the handler changed it; and inside a lock */
+    unsigned changes, inside; /* changes by the handler; inside a lock */
 } inner;
 
-/* Locks that this thread holds, or is about to take or has just given back. */
+/* Locks that this thread holds, is about to take or has just released. */
 static _Thread_local unsigned locks;
 
 static void change_in_handler(int signal_number)
@@ -57,7 +57,7 @@ static void handle_signals(void (*handler)(int))
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 }
 
-/* On a thread that holds the lock of the domain's caches. */
+/* Raises the signal with the lock of the domain's caches held. */
 static void change_inside(const struct fixture *fixture)
 {
     handle_signals(change_in_handler);
@@ -93,7 +93,7 @@ static void await(sem_t *semaphore)
         ;
 }
 
-/* Its hits take the fast path until the memory is changed on another thread. */
+/* Its hits take the fast path until another thread changes the memory. */
 static void hit__of_another_thread_after_a_change_inside_a_lock__registered_anew(void **state)
 {
     struct asker asker;
@@ -120,8 +120,8 @@ static void hit__of_another_thread_after_a_change_inside_a_lock__registered_anew
     fixture_close(&fixture);
 }
 
-/* Each domain has a gate of its own and reads the queue on its own; where the application tells,
- * what others notice does not count. */
+/* Each domain has a gate and reads the queue on its own; if the application reports changes, the
+ * domain ignores other sources. */
 static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(void **state)
 {
     struct fixture one, two, other, told;
@@ -151,8 +151,7 @@ static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(vo
     fixture_close(&one);
 }
 
-/* A domain that was closed with changes pending leaves its gate to the next, which has no part in
- * them. */
+/* A domain closed with pending changes leaves its gate to the next, to which they do not apply. */
 static void domain_open__where_one_was_closed_with_changes_pending__has_hits(void **state)
 {
     struct fixture fixture;
@@ -169,7 +168,7 @@ static void domain_open__where_one_was_closed_with_changes_pending__has_hits(voi
     fixture_close(&fixture);
 }
 
-/* ---- domains that come and go while a thread is in a hook ------------------------------- */
+/* ---- domains opened and closed while a thread is in a hook ------------------------------ */
 
 struct comer {
     struct fixture fixture;
@@ -187,7 +186,7 @@ static void *open_and_get(void *arg)
     return NULL;
 }
 
-/* A hook is about to push its change; a domain is opened on another thread, and closed. */
+/* A hook is about to push its change; another thread opens and closes a domain. */
 static void domain_open_and_close__while_a_thread_is_in_a_hook__both_end(void **state)
 {
     char *held = fixture_map(1);
@@ -203,7 +202,7 @@ static void domain_open_and_close__while_a_thread_is_in_a_hook__both_end(void **
     fixture_key(&fixture, comer.memory, 10);
     hook_holder_start(&holder, held);
     assert_int_equal(pthread_create(&comes, NULL, open_and_get, &comer), 0);
-    assert_int_equal(fixture_key(&fixture, comer.memory, 10), 2); /* hits go on */
+    assert_int_equal(fixture_key(&fixture, comer.memory, 10), 2); /* hits continue */
     hook_holder_go_on(&holder);
     pthread_join(comes, NULL);
     hook_holder_end(&holder);
@@ -213,10 +212,10 @@ static void domain_open_and_close__while_a_thread_is_in_a_hook__both_end(void **
     fixture_close(&fixture);
 }
 
-/* ---- a handler beside each step of each lock -------------------------------------------- */
+/* ---- a handler at each step of each lock ------------------------------------------------ */
 
-/* The test is linked so that calls of the library's to lock and unlock come here: before and after
- * each, on the test's thread, is a moment; at one of them the handler changes the memory. */
+/* The test interposes the library's lock and unlock calls: before and after each, on the test's
+ * thread, is a moment; the handler changes the memory at one of them. */
 static struct {
     bool counting;
     unsigned count, at; /* moments */
@@ -257,7 +256,7 @@ static struct {
     unsigned seen;
 } watch;
 
-/* What the handler changed must be known, and nothing else be lost in the end. */
+/* The handler's change must be known, and nothing else be lost in the end. */
 static void check_all(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -319,7 +318,7 @@ static void open_watched(void)
     check_all();
 }
 
-/* Again and again, with the change at the next moment each time, until there is none left. */
+/* Repeats the call with the change at the next moment each time, until there is none left. */
 static unsigned do_with_changes(void (*deed)(char *), char *other)
 {
     unsigned at = 0;
@@ -358,17 +357,17 @@ static void handler__changes_memory_beside_each_lock__no_hit_is_stale(void **sta
     fixture_close(&watch.fixtures[0]);
 }
 
-/* ---- at the same time on another thread ------------------------------------------------- */
+/* ---- a concurrent change on another thread ---------------------------------------------- */
 
 static struct {
     const struct fixture *fixture;
-    _Atomic uint64_t begun;      /* the generation that is on its way */
-    _Atomic uint64_t generation; /* of inner.memory, which says it too, in its first bytes */
+    _Atomic uint64_t begun;      /* the generation being written */
+    _Atomic uint64_t generation; /* of inner.memory, also in its first bytes */
     atomic_bool enough;
     unsigned hits, stale;
 } race;
 
-/* New pages at the same place, at once. */
+/* Replaces the pages at the same address, at once. */
 static void renew_in_handler(int signal_number)
 {
     int before = errno;
@@ -383,9 +382,9 @@ static void renew_in_handler(int signal_number)
     errno = before;
 }
 
-/* A get that runs while the pages are exchanged is its caller's mistake, and may register the old
- * ones after the hook and before the kernel: what it remembered is forgotten, and nothing judged.
- * Any other serves a region that was registered when the memory was as new as it is. */
+/* A get while the pages are replaced is the caller's mistake, and may register the old ones between
+ * hook and kernel: the test discards its result. Any other get must return a region registered when
+ * the memory was as new as it is. */
 static void *hit_and_compare(void *arg)
 {
     while (!atomic_load(&race.enough)) {
@@ -429,8 +428,7 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
     atomic_store(&race.enough, false);
     race.hits = race.stale = 0;
     handle_signals(renew_in_handler);
-    assert_ok(
-        hmreg_domain_flush(watch.fixtures[0].domain)); /* what was seen before it was looked at */
+    assert_ok(hmreg_domain_flush(watch.fixtures[0].domain)); /* discards earlier entries */
     assert_int_equal(pthread_create(&thread, NULL, hit_and_compare, NULL), 0);
     for (unsigned i = 0; i < RENEWALS; i++) {
         moments.at = i % 32;
@@ -454,9 +452,9 @@ static void hit__while_handlers_inside_locks_renew_the_memory__never_stale(void 
 
 #if defined(__x86_64__)
 
-/* ---- what a hit costs ------------------------------------------------------------------- */
+/* ---- cost of a hit ---------------------------------------------------------------------- */
 
-/* The next stop of a traced child: true at a trap in its code, false at a step. */
+/* Waits for the next stop of a traced child: true at a trap in its code, false at a step. */
 static bool at_trap(pid_t child)
 {
     siginfo_t info = {.si_code = 0};
@@ -512,8 +510,8 @@ static unsigned count_hit(enum hmreg_monitor monitor)
     return count;
 }
 
-/* Beside a hit that believes what it was told by the kernel, or, where that may not be had, by the
- * application: neither asks anybody. */
+/* Compared with a hit that relies on received events or, if the kernel reports none, on the
+ * application: neither calls the kernel. */
 static void hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobody(void **state)
 {
     enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;

@@ -10,7 +10,7 @@
 #define NODES 200
 #define SPAN  1000
 
-/* Nodes are numbered from here. */
+/* The index of the first node. */
 #define FIRST STABLE_ARRAY_FIRST
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,7 +49,7 @@ static int by_address(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-/* What the model finds, in order. */
+/* The intervals that the model finds, in order. */
 static unsigned model(uint64_t latest_start, uint64_t earliest_end, struct itree_node **out)
 {
     unsigned count = 0;
@@ -184,8 +184,8 @@ static void ascending_insertions__stays_shallow(void **state)
     assert_in_range(height_of(100000, 1), 17, 80); /* log2 is 17; a list would be 100000 */
 }
 
-/* Fibonacci numbers and their like, with which a multiplication by the golden ratio alone degrades.
- */
+/* Fibonacci numbers and similar ones, for which a multiplication by the golden ratio alone is a bad
+ * hash. */
 static void any_stride__stays_shallow(void **state)
 {
     static const uint32_t strides[] = {3, 89, 233, 377, 987, 1597, 2583, 4181, 5741};

@@ -67,7 +67,7 @@ static void take_any__one_byte__all_256_then_enokey(void **state)
     keys_destroy(&keys);
 }
 
-/* Whichever single key is free, it is found, whatever was given and taken before. */
+/* The allocator finds any single free key, whatever was allocated and freed before. */
 static void take_any__one_free_key_anywhere__is_found(void **state)
 {
     uint64_t key = 0;
@@ -85,7 +85,7 @@ static void take_any__one_free_key_anywhere__is_found(void **state)
     keys_destroy(&keys);
 }
 
-/* Many long-lived keys in a row are no reason to fail when the count comes round. */
+/* Many long-lived keys in a row must not cause a failure when the counter wraps around. */
 static void take_any__behind_a_long_row_of_keys__is_found(void **state)
 {
     uint64_t key = 0;

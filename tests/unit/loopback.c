@@ -82,10 +82,11 @@ static void rma__local_mode_without_desc__inval(void **state)
     close_fixture(&fixture);
 }
 
-/* The child has a library of its own and only the token. */
+/* The child has its own library, and of the parent only the token. */
 static int peer_process(const void *token, size_t size)
 {
-    /* No monitor, which would be a thread: ThreadSanitizer forbids those in a forked child. */
+    /* No monitor, which would be a thread: ThreadSanitizer does not support those in a forked
+     * child. */
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
     char big[200000], byte = 'y';
     struct hmreg_domain *domain;
@@ -98,7 +99,8 @@ static int peer_process(const void *token, size_t size)
         return 1;
     if (hmreg_remote_open(domain, token, size, &remote))
         return 2;
-    if (hmreg_last_error()->code == -EPERM) /* what the parent's domain in our memory answers */
+    if (hmreg_last_error()->code ==
+        -EPERM) /* the parent's domain answers so in our copy of the memory */
         return 9;
     if (hmreg_remote_addr(remote, 3, sizeof(big), &addr, &key) ||
         hmreg_loopback_write(remote, big, sizeof(big), NULL, addr, key))
@@ -133,7 +135,7 @@ static void rma__from_another_process(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_true(WIFEXITED(status));
-    /* Closing is what orders our look after the peer's writes for all who watch threads. */
+    /* For ThreadSanitizer the close orders these reads after the peer's writes. */
     assert_ok(hmreg_mr_close(fixture.mr));
     fixture.mr = NULL;
     assert_int_equal(fixture.memory[2], 0);

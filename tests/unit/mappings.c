@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The mappings that the library adds to a program, which the kernel counts (vm.max_map_count):
- * hooks split none of libc's, pages that are wiped at fork are one, and a domain has few.
- * differential_memory has the sum, under every monitor; here are the parts of it.
+ * The mappings that the library adds to a program, which the kernel limits (vm.max_map_count):
+ * hooks split none of libc's, pages that are wiped at fork share one, and a domain has few.
+ * differential_memory checks the sum, under every monitor; here are its parts.
  */
 #include "tests/support/test.h"
 
@@ -49,7 +49,7 @@ static void open_hooks(void)
     assert_ok(rc);
 }
 
-/* Before anything else has hooked in this process: what was split once stays so. */
+/* Before other hooks of this process: a split mapping stays split. */
 static void hooks__first__split_no_mapping_of_code(void **state)
 {
     int before = mappings_with_sites();
@@ -68,14 +68,14 @@ static void copy_code(uint8_t *out)
     memcpy(out + CODE, (const void *)(uintptr_t)madvise, CODE);
 }
 
-/* The list of mappings cannot be read, so whole ones are not known. */
+/* Without the list of mappings the hooks cannot find whole ones. */
 static void hooks__no_descriptor_is_free__code_is_changed_and_restored(void **state)
 {
     uint8_t before[2 * CODE], during[2 * CODE], after[2 * CODE];
     struct rlimit limit, none;
     int opened;
 
-    open_hooks(); /* with descriptors it can be done */
+    open_hooks(); /* possible with descriptors */
     memhooks_close();
     copy_code(before);
     assert_ok(getrlimit(RLIMIT_NOFILE, &limit));
@@ -103,7 +103,7 @@ static void pages__of_a_process__lie_together(void **state)
     assert_ptr_equal(second, first + sysconf(_SC_PAGESIZE));
 }
 
-/* So does the table of the first hooks, which is wiped, too. */
+/* The table of the first hooks, which is wiped, is there too. */
 static void hooks__first__table_lies_with_the_pages(void **state)
 {
     char *page;
@@ -114,7 +114,7 @@ static void hooks__first__table_lies_with_the_pages(void **state)
     assert_ptr_equal(hook_state_get(), page + sysconf(_SC_PAGESIZE));
 }
 
-/* More than lie together: each is a page still. */
+/* More than share a mapping: each is still a wiped page. */
 static void pages__very_many__each_is_wiped(void **state)
 {
     enum { PAGES = 40 };
@@ -145,8 +145,8 @@ static void pages__very_many__each_is_wiped(void **state)
 
 /* ---- libraries and domains -------------------------------------------------------------- */
 
-#define A_DOMAIN 2 /* entries in use, and those to come */
-/* A page of counters, the pages that are wiped, the reaper's stack and its guard. */
+#define A_DOMAIN 2 /* the used entries, and the reserved ones */
+/* The stats page, the wiped pages, the reaper's stack and its guard. */
 #define A_LIBRARY 4
 
 static char memory[1 << 16];
@@ -162,7 +162,7 @@ static struct hmreg_domain *open_domain(struct hmreg *lib)
     return domain;
 }
 
-/* more: than with no monitor at all, for the first library of a process. */
+/* more: for the first library of a process, compared with no monitor. */
 static void expect_mappings(enum hmreg_monitor monitor, int more)
 {
     struct hmreg_config config = {
@@ -192,13 +192,13 @@ static void import__domains__two_mappings_each(void **state)
     expect_mappings(HMREG_MONITOR_IMPORT, 0);
 }
 
-/* The page that ends the thread, and the thread's stack, are one. */
+/* The page that stops the thread and the thread's stack share a mapping. */
 static void userfaultfd__domains__two_mappings_each_and_one(void **state)
 {
     expect_mappings(HMREG_MONITOR_USERFAULTFD, 1);
 }
 
-/* Those that are the first in the process come first. */
+/* Cases that need to be the first in the process come first. */
 TEST_MAIN(TEST(userfaultfd__domains__two_mappings_each_and_one),
           TEST(hooks__first__table_lies_with_the_pages),
           TEST(hooks__first__split_no_mapping_of_code),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hooks in libc's code: what they leave as it was (code, registers, errno, forks), what they cost
- * memory that nobody watches, where they run (inside hooks, signal handlers, vfork). What only
- * they hear is in memhooks_heard.c; that every ordinary way to lose a page is heard, in monitor.c.
+ * Hooks in libc's code: what they preserve (code, registers, errno, forks), what they cost for
+ * unwatched memory, where they run (inside hooks, signal handlers, vfork). memhooks_heard.c tests
+ * the changes that only hooks report; monitor.c that every ordinary way to lose a page is reported.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
@@ -54,7 +54,7 @@ static void copy_code(uint8_t *out)
     memcpy(out + 2 * CODE, (const void *)(uintptr_t)syscall, CODE);
 }
 
-/* Mappings that may be both written and run. */
+/* Mappings that are writable and executable. */
 static int writable_code(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -131,7 +131,7 @@ static void open__several__hooked_until_the_last_closes(void **state)
     fixture_close(&fixture);
 }
 
-/* Granules are counted modulo 128 GiB: what is told of another place ends nothing. */
+/* Granules are counted modulo 128 GiB: a change at a congruent address ends nothing. */
 static void munmap__of_memory_that_shares_a_granule__told_and_nothing_ends(void **state)
 {
     size_t len = fixture_page();
@@ -165,9 +165,9 @@ static void monitor_query__says_what_serves(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- where it cannot be done ------------------------------------------------------------ */
+/* ---- where hooks are impossible --------------------------------------------------------- */
 
-/* From now on no page of this process can be made runnable. */
+/* Forbids this process to make pages executable from now on. */
 static int forbid_code(void)
 {
     struct sock_filter code[] = {
@@ -215,7 +215,7 @@ static void open__code_may_not_be_changed__opnotsupp_and_all_as_before(void **st
 
 #if defined(__x86_64__)
 
-/* Uses up every register that a hook may. */
+/* Changes every register that a hook may change. */
 static void spoil_registers(void)
 {
     __asm__ volatile("vzeroall\n\tfninit" ::
@@ -232,7 +232,7 @@ static long madvise_keeping(void *addr, size_t len, const uint64_t in[8], uint64
     long advice = MADV_DONTNEED, result;
 
     __asm__ volatile("movq %%rsp, %%r12\n\t"
-                     "subq $256, %%rsp\n\t" /* a red zone */
+                     "subq $256, %%rsp\n\t" /* red zone */
                      "andq $-16, %%rsp\n\t"
                      "vmovdqu (%%rbx), %%ymm0\n\t"
                      "vmovdqu 32(%%rbx), %%ymm15\n\t"
@@ -261,7 +261,7 @@ static bool can_spoil(void)
     "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",     \
         "x17", "x30"
 
-/* Uses up every register that a hook may. */
+/* Changes every register that a hook may change. */
 static void spoil_registers(void)
 {
     __asm__ volatile(".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17\n\t"
@@ -349,7 +349,7 @@ static void madvise__of_a_tagged_address__told(void **state)
     fixture_open_hooked(&fixture);
     assert_int_equal(fixture_key(&fixture, memory, 10), 1);
     assert_int_equal(madvise(tagged, fixture_page(), MADV_DONTNEED), 0);
-    /* That the kernel drops the pages is not the point: emulators do not. */
+    /* Whether the kernel drops the pages does not matter: emulators do not. */
     assert_int_equal(fixture_key(&fixture, memory, 10), 2);
     munmap(memory, fixture_page());
     fixture_close(&fixture);
@@ -375,11 +375,11 @@ static void munmap__of_nothing__errno_is_the_kernels(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- what it costs memory that nobody watches ------------------------------------------- */
+/* ---- cost for unwatched memory ---------------------------------------------------------- */
 
 #if defined(__x86_64__)
 
-/* Between two traps: one call of each, of memory that is not there. */
+/* Between two traps: one call of each function, for unmapped memory. */
 static void call_between_traps(char *nothing, int which)
 {
     __asm__ volatile("int3");
@@ -396,7 +396,7 @@ static void call_between_traps(char *nothing, int which)
     __asm__ volatile("int3");
 }
 
-/* The next stop of a traced child: 1 at a trap in its code, 0 at a step. */
+/* Waits for the next stop of a traced child: 1 at a trap in its code, 0 at a step. */
 static bool at_trap(pid_t child)
 {
     siginfo_t info = {.si_code = 0};
@@ -415,7 +415,7 @@ static pid_t fork_traced(char *nothing, int which)
     if (child == 0) {
         if (ptrace(PTRACE_TRACEME, 0, 0, 0))
             _exit(77);
-        call_between_traps(nothing, which); /* binds what is bound late */
+        call_between_traps(nothing, which); /* resolves lazily bound symbols */
         call_between_traps(nothing, which);
         _exit(0);
     }
@@ -453,8 +453,8 @@ static void unwatched(int which, const char *name, unsigned limit)
         test_skip("a sanitizer's own calls would be counted");
     before = count_instructions(nothing, which);
     fixture_open_hooked(&fixture);
-    fixture_key(&fixture, memory, 10); /* something is watched, elsewhere */
-    /* A child's hooks are the same code, and its table is empty. */
+    fixture_key(&fixture, memory, 10); /* some other memory is watched */
+    /* A child's hooks are the same code with an empty table. */
     after = count_instructions(nothing, which);
     print_message("%s: %u instructions, %u with hooks\n", name, before, after);
     assert_in_range(after, before + 1, before + limit);
@@ -486,7 +486,7 @@ static struct {
     bool done;
 } inner;
 
-/* As a signal handler might that interrupts a hook. */
+/* Like a signal handler that interrupts a hook. */
 static void unmap_inner(void)
 {
     if (!inner.done) {
@@ -640,7 +640,7 @@ static void fork__child_has_none_of_the_parents_hooks(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- code changed while it runs --------------------------------------------------------- */
+/* ---- code changed while threads run it -------------------------------------------------- */
 
 static atomic_bool enough;
 

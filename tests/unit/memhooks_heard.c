@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What only hooks in libc's code hear: changes of which the kernel's events do not tell, or not on
- * every kernel. What hooks leave as it was is in memhooks.c.
+ * Changes that only hooks in libc's code report, because the kernel's events do not, or not on
+ * every kernel. memhooks.c tests what hooks preserve.
  */
 #include "tests/support/cache_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a thread knows of mappings, so that its misses do not ask the kernel: how long it holds. A
- * change that is made past libc shows whether the kernel was asked.
+ * What a thread remembers of mappings, so that its misses need no system call: how long it stays
+ * valid. A change past libc shows whether the library asked the kernel.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -45,7 +45,7 @@ static char *page_of(const struct known *known, unsigned number)
     return known->memory + number * fixture_page();
 }
 
-/* Another thing than private memory takes the place of a page. */
+/* Replaces a page by memory that is not private. */
 static void map_file(const struct known *known, unsigned number)
 {
     void *at = page_of(known, number);
@@ -55,7 +55,7 @@ static void map_file(const struct known *known, unsigned number)
         at);
 }
 
-/* The same, of which no hook hears. */
+/* The same past the hooks. */
 static void map_file_past_libc(const struct known *known, unsigned number)
 {
 #if HOOK_COUNTS_CALLS
@@ -116,7 +116,7 @@ static void get__after_any_munmap__kernel_asked(void **state)
     close_known(&known);
 }
 
-/* As if a thread stood between its hook and the kernel. */
+/* Like a thread between its hook and the kernel. */
 static void get__while_a_call_is_under_way__nothing_known_of_it(void **state)
 {
     struct known known;
@@ -153,7 +153,7 @@ static void calls__each_kind__counted_when_they_begin_and_are_over(void **state)
     assert_int_equal(atomic_load(&hooks->ended), before + 3);
     assert_int_equal(munmap(memory + page, 2 * page), 0);
     assert_int_equal(atomic_load(&hooks->ended), before + 4);
-    assert_int_equal(munmap(memory + 1, page), -1); /* one that fails is over, too */
+    assert_int_equal(munmap(memory + 1, page), -1); /* a failed one ends too */
     assert_int_equal(atomic_load(&hooks->ended), before + 5);
     assert_int_equal(atomic_load(&hooks->begun), before + 5);
     close_known(&known);

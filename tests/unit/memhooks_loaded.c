@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hooks and libraries that come and go: a second copy of hmreg in the process, a copy that is
- * unloaded while other threads are in the hooked code, a library's own memory that dlclose(3)
- * unmaps past libc, and the end of the program with everything open.
+ * Hooks and libraries that are loaded and unloaded: a second copy of hmreg in the process, a copy
+ * that is unloaded while other threads are in the hooked code, a library's own memory that
+ * dlclose(3) unmaps past libc, and the end of the program with everything open.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/plugin.h"
@@ -108,7 +108,7 @@ static void two_copies__first_closes_first__each_hears_all(void **state)
     two_copies(true);
 }
 
-/* The kernel lets one of two userfaultfds watch a page. */
+/* The kernel lets only one userfaultfd watch a page. */
 static void two_copies__same_memory__one_caches_it_and_both_are_right(void **state)
 {
     char *memory = fixture_map(1);
@@ -204,7 +204,7 @@ static void dlclose__of_a_library_whose_memory_is_cached__registered_anew(void *
     fixture_close(&fixture);
 }
 
-/* ---- the end ---------------------------------------------------------------------------- */
+/* ---- program exit ----------------------------------------------------------------------- */
 
 static char *at_the_end;
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Others that hook libc in the same process: UCX, where it is installed, and a library of the
- * tests' that puts its jumps over the same bytes. Loaded before hmreg is opened, after it, and
- * still there when it is closed. What they have done to libc stays, so each test is in a process of
- * its own.
+ * Other libraries that hook libc in the same process: UCX, if it is installed, and a library of the
+ * tests that writes its jumps over the same bytes. Loaded before hmreg is opened, after it, and
+ * still there when it is closed. Their changes of libc stay, so each test has a process of its own.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/patch.h"
@@ -33,7 +32,7 @@ enum { ABSENT = 77, NO_HOOKS = 78 };
         }                                                                                          \
     } while (0)
 
-/* Pages of ours that were writable and executable at once; libc's, which others run meanwhile, are
+/* Our pages that are writable and executable at once; other threads execute libc's, so those are
  * changed past libc. */
 static unsigned writable_code;
 
@@ -72,7 +71,7 @@ static void load(const char *file)
     uint8_t before[PATCH_SIZE];
 
     memcpy(before, (void *)munmap, sizeof(before));
-    /* Global: UCX's parts find each other so. */
+    /* Global, since UCX's parts find each other by that. */
     if (!dlopen(file, RTLD_NOW | RTLD_GLOBAL) || !memcmp(before, (void *)munmap, sizeof(before)))
         _exit(ABSENT);
 }
@@ -94,7 +93,7 @@ static void closed(struct fixture *fixture)
     MUST(hmreg_close(fixture->lib) == 0);
 }
 
-/* Where hooks are not to be had at all there is nothing to test. */
+/* If hooks are impossible here there is nothing to test. */
 static struct fixture opened_first(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
@@ -123,7 +122,7 @@ static void lose_by_mmap(char *memory)
     MUST(mmap(memory, LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory);
 }
 
-/* To where the kernel likes: UCX's mremap does not hand on a place that is asked for. */
+/* Moves to where the kernel chooses: UCX's mremap does not pass a requested address on. */
 static void lose_by_mremap(char *memory)
 {
     char *in_the_way = fixture_map(1);
@@ -155,7 +154,7 @@ static void lose_heap(const struct fixture *fixture)
     uint64_t before = invalidations(fixture);
     char *top;
 
-    free(malloc(100000)); /* nobody else need move it meanwhile */
+    free(malloc(100000)); /* trims now, so that no other call does meanwhile */
     top = sbrk((intptr_t)LEN);
     if (top == (char *)-1) {
         fprintf(stderr, "the heap cannot grow here (%s): brk is not tried\n", strerror(errno));
@@ -176,7 +175,7 @@ static void lose_in_every_way(const struct fixture *fixture)
     lose_heap(fixture);
 }
 
-/* ---- before us, after us, longer than us ------------------------------------------------ */
+/* ---- hooks before ours, after ours, kept longer than ours ------------------------------- */
 
 static void load_then_open(const char *file)
 {
@@ -202,7 +201,7 @@ static void open_then_load(const char *file)
     MUST(fixture_key(&fixture, memory, LEN) == 1);
     load(file);
     MUST(fixture_key(&fixture, memory, LEN) == 1);
-    munmap(memory, LEN); /* theirs, and by syscall(2) ours */
+    munmap(memory, LEN); /* their hook, which calls ours by syscall(2) */
     MUST(invalidations(&fixture) == 1);
     MUST(fixture_map_at(memory, LEN / fixture_page()) == memory);
     MUST(fixture_key(&fixture, memory, LEN) != 1);
@@ -211,7 +210,7 @@ static void open_then_load(const char *file)
     MUST(writable_code == 0);
 }
 
-/* Theirs are over ours: what is there is not ours to restore. */
+/* Their jumps are over ours: the library must not restore the code. */
 static void close_under_theirs(const char *file)
 {
     struct fixture fixture = opened_first();
@@ -230,7 +229,7 @@ static void close_under_theirs(const char *file)
     closed(&fixture);
 }
 
-/* What they put back is what they found. */
+/* They restore the code that they found. */
 static void theirs_go(const char *file)
 {
     void (*undo)(void);
@@ -278,7 +277,7 @@ static void jump_to_nowhere(const char *file)
     MUST(strstr(hmreg_last_error()->text, "no file"));
 }
 
-/* The same, while we are open: what cannot be heard is not cached. */
+/* The same while the library is open: it does not cache memory whose changes it cannot detect. */
 static void jump_to_nowhere_later(const char *file)
 {
     struct fixture fixture = opened_first();

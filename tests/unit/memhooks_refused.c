@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A program that stands before libc: its shmdt() enters the kernel itself, and not in the form that
- * can be hooked. Such a function would be missed in silence.
+ * A program whose own shmdt() precedes libc's: it enters the kernel itself, and not in the form
+ * that can be hooked. The library must not miss such a function silently.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -51,7 +51,7 @@ static void open__a_function_that_cannot_be_hooked__opnotsupp_and_which(void **s
     setenv("FI_MR_CACHE_MONITOR", "memhooks", 1);
     assert_fails(hmreg_open(&config, &lib), -EOPNOTSUPP, "memhooks");
     unsetenv("FI_MR_CACHE_MONITOR");
-    assert_ok(hmreg_open(&config, &lib)); /* nobody who does not ask for them is kept out */
+    assert_ok(hmreg_open(&config, &lib)); /* refused only if the config requests hooks */
     assert_ok(hmreg_close(lib));
 }
 
@@ -78,9 +78,9 @@ static void get__default_and_libc_cannot_be_hooked__userfaultfd_and_why(void **s
     fixture_close(&fixture);
 }
 
-/* ---- where nothing tells ---------------------------------------------------------------- */
+/* ---- without a monitor ------------------------------------------------------------------ */
 
-/* What a program leaves on stderr that gets host memory twice. */
+/* The stderr of a program that gets host memory twice. */
 static int without_any_monitor(char *memory)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Each place in this machine's libc and dynamic linker that enters the kernel to change mappings is
- * a site, or one of the exceptions below, of which each says why nothing is lost. A newer libc that
- * enters the kernel elsewhere fails here, before it goes unheard.
+ * a hook site, or one of the exceptions below, each with the reason why nothing is missed. A newer
+ * libc with another place fails here.
  */
 #include "tests/support/test.h"
 
@@ -44,7 +44,7 @@ static bool is_site(const uint8_t *at)
 }
 
 /* posix_madvise(3) never drops pages: POSIX_MADV_DONTNEED does nothing in glibc. The dynamic linker
- * maps files into what it has reserved itself, and its own heap only grows; it unmaps by munmap. */
+ * maps files into its own reservations, and its own heap only grows; it unmaps by munmap. */
 static bool is_exception(const char *file, const char *function, long number)
 {
     return strcmp(function, "posix_madvise") == 0 ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hooks in a program that is linked statically, libc included: the program's own copy of libc is
- * what is hooked. Without cmocka, which is a shared library. Exits 0, 1 or 77 as all tests do.
+ * Hooks in a program that is linked statically, libc included: they hook the program's own copy of
+ * libc. Without cmocka, which is a shared library. Exits 0, 1 or 77 as all tests do.
  */
 #include <errno.h>
 #include <hmreg/hmreg.h>
@@ -41,7 +41,7 @@ static void get(char *memory)
     hmreg_mr_put(mr);
 }
 
-/* The memory is cached, and is not any more after the change. */
+/* The memory is cached, and no longer after the change. */
 static void lose(int how)
 {
     char *top = sbrk(0), *memory;
@@ -81,7 +81,7 @@ int main(void)
     lose(SYS_madvise);
     lose(SYS_brk);
     lose(-1);
-    /* More: what shares their 2 MiB. */
+    /* Also changes of memory in the same 2 MiB. */
     must(hmreg_monitor_query(lib, &info) == 0 && info.calls >= 4, "hooks have told all four");
     must(hmreg_domain_close(domain) == 0 && hmreg_close(lib) == 0, "close");
     printf("4 ways to lose memory were heard\n");

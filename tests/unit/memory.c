@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BIG (700u << 10) /* more than one piece of a copy between vendors, and no whole number */
+#define BIG (700u << 10) /* more than one piece of a copy, and no multiple of a piece */
 
 static struct hmreg *open_lib(void)
 {
@@ -31,7 +31,7 @@ static void fill(char *bytes, size_t len, unsigned seed)
 
 /* ---- copy ------------------------------------------------------------------------------- */
 
-/* Bytes behind and before the copied ones stay. */
+/* Bytes before and after the copied ones do not change. */
 static void check_copy(struct hmreg *lib, char *to, char *to_view, char *from, char *from_view)
 {
     static char before[BIG];
@@ -126,7 +126,7 @@ static void copy__host_memory_that_is_not_there_or_not_permitted__efault(void **
     assert_ok(hmreg_close(lib));
 }
 
-/* Mapped, readable, writable, and nothing there: a load or store would end the program. */
+/* Mapped, readable, writable, and beyond the file's end: a load or store would raise SIGBUS. */
 static void copy__a_file_that_ends_before_its_mapping__efault(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -149,7 +149,8 @@ static void copy__a_file_that_ends_before_its_mapping__efault(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-/* As the mapping of a device's memory: loads and stores work, the kernel pins no page of it. */
+/* Like the mapping of a device's memory: loads and stores work, but the kernel cannot pin its
+ * pages. */
 static void copy__memory_that_the_kernel_does_not_pin__copied(void **state)
 {
     int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
@@ -326,7 +327,7 @@ static void free__twice_or_never_allocated__inval(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-/* What could not be freed is still there, and can be freed again. */
+/* Memory that could not be freed stays allocated, and can be freed later. */
 static void free__vendors_call_fails__its_error_and_a_second_chance(void **state)
 {
     struct hmreg *lib = open_lib();
@@ -341,7 +342,7 @@ static void free__vendors_call_fails__its_error_and_a_second_chance(void **state
     assert_ok(hmreg_close(lib));
 }
 
-/* code: with which the vendor says that the memory is no more. */
+/* code: the vendor's error for memory that does not exist. */
 static void free_gone(int code)
 {
     struct hmreg *lib = open_lib();
@@ -349,7 +350,7 @@ static void free_gone(int code)
 
     assert_ok(hmreg_mem_alloc(lib, HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096, &memory));
     vendors[HMREG_IFACE_CUDA].free_code = code;
-    vendor_memory_free(memory); /* by the runtime */
+    vendor_memory_free(memory); /* as the runtime does */
     assert_fails(hmreg_mem_free(lib, memory), code, "free of cuda failed");
     assert_fails(hmreg_mem_free(lib, memory), -EINVAL, "freed already");
     assert_ok(hmreg_close(lib));

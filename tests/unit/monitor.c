@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Host memory that changes under the cache: every way to lose a page, and what is not watched
- * because its changes would go unnoticed. A stale hit would give the key of the earlier
+ * Host memory that changes under the cache: every way to lose a page, and memory that is not cached
+ * because its changes would go unnoticed. A stale hit would return the key of the earlier
  * registration. Run with each monitor that notices by itself: see fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
@@ -113,11 +113,12 @@ static void munmap__by_syscall__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-/* The kernel takes whole pages, wherever in the last one the length ends. */
+/* The kernel rounds the length up to whole pages. */
 static void call__ends_within_a_page__all_of_it_is_told(void **state)
 {
     size_t page = fixture_page();
-    char *memory = fixture_map(2), *end = memory + 2 * page - 64; /* what is registered */
+    char *memory = fixture_map(2),
+         *end = memory + 2 * page - 64; /* the end of the registered range */
     struct fixture fixture;
 
     open_fixture(&fixture);
@@ -270,7 +271,7 @@ static void brk__heap_shrinks_and_grows__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-/* tcmalloc keeps what is freed until it is asked. */
+/* tcmalloc keeps freed memory until a program calls this. */
 static void give_freed_memory_back(void)
 {
     void (*release)(void) =
@@ -280,7 +281,7 @@ static void give_freed_memory_back(void)
         release();
 }
 
-/* malloc() at an address that was freed; NULL: it gives others. jemalloc chooses one of 64 places
+/* malloc() at an address that was freed; NULL: it returns others. jemalloc chooses one of 64 places
  * in a page by chance. */
 static char *malloc_at(uintptr_t at, size_t len)
 {
@@ -322,8 +323,8 @@ static void free__large_block_allocated_again__registered_anew(void **state)
     fixture_close(&fixture);
 }
 
-/* The heap's top goes back to the kernel with malloc's own lock held: a monitor that allocates
- * would wait for it, and malloc for the monitor. */
+/* malloc returns the heap's top to the kernel with its own lock held: a monitor that allocates
+ * would deadlock. */
 static void malloc_trim__watched_heap__no_deadlock(void **state)
 {
     char *blocks[64];
@@ -412,7 +413,7 @@ static void munmap__region_in_use__ends_with_its_last_put(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- what is not cached ----------------------------------------------------------------- */
+/* ---- memory that is not cached ---------------------------------------------------------- */
 
 static void assert_cached(const struct fixture *fixture, const void *addr, size_t len, bool cached)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The default monitor: chosen when host memory is to be cached for the first time, and not before.
- * This program's libc can be hooked; one whose cannot is in memhooks_refused.c.
+ * The default monitor, which is chosen when host memory is first to be cached, and not before. This
+ * program's libc can be hooked; memhooks_refused.c has one that cannot.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -77,7 +77,7 @@ static void open__default__nothing_is_hooked_before_a_get(void **state)
     assert_memory_equal(before, after, CODE);
 }
 
-/* Domains that were opened before the choice hear as those do that are opened after it. */
+/* Domains opened before the choice notice changes like those opened after it. */
 static void get__first_of_host_memory__every_domain_hears_from_then_on(void **state)
 {
     struct fixture fixtures[3];
@@ -99,7 +99,7 @@ static void get__first_of_host_memory__every_domain_hears_from_then_on(void **st
     fixture_close(&fixtures[0]);
 }
 
-/* Neither has anything to do with the host's memory. */
+/* Neither call concerns host memory. */
 static void get__of_device_memory_or_without_a_cache__chooses_nothing(void **state)
 {
     struct hmreg_domain_config none = {.size = sizeof(none), .flags = HMREG_DOMAIN_NO_CACHE};
@@ -119,7 +119,7 @@ static void get__of_device_memory_or_without_a_cache__chooses_nothing(void **sta
     fixture_close(&fixture);
 }
 
-/* ---- several at once -------------------------------------------------------------------- */
+/* ---- several libraries ------------------------------------------------------------------ */
 
 enum { THREADS = 4 };
 
@@ -171,7 +171,7 @@ static void get__first_on_several_threads_at_once__one_chooses_and_each_is_told(
 
 /* ---- sandboxes -------------------------------------------------------------------------- */
 
-/* A profile that kills who asks for userfaultfd. */
+/* A profile that kills a process that calls userfaultfd. */
 static int where_the_call_kills(char *memory)
 {
     struct fixture fixture;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The monitor's userfaultfd as a descriptor among others: how it is opened where filters forbid
- * the system call, and what comes of it when the program closes it, or when a child has it that was
- * made without fork handlers.
+ * The monitor's userfaultfd as a descriptor: how it is opened if filters forbid the system call,
+ * and what happens if the program closes it, or if a child made without fork handlers inherits it.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -30,7 +29,7 @@ static void open_fixture(struct fixture *fixture, const struct hmreg_domain_conf
     fixture_open(fixture, HMREG_MONITOR_USERFAULTFD, config);
 }
 
-/* A domain whose hits ask nobody. */
+/* A domain whose hits make no system call. */
 static void open_trusting(struct fixture *fixture)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
@@ -62,7 +61,7 @@ static bool has_file(void)
     return fd >= 0;
 }
 
-/* Opened under a filter, in a child. OPENED, or what uffd_open() answers. */
+/* Opens it under a filter, in a child. OPENED, or the result of uffd_open(). */
 static int open_filtered(uint32_t call, uint32_t file, bool by_name)
 {
     pid_t child = fork();
@@ -98,7 +97,7 @@ static void open__filter_kills__not_called_unless_by_name(void **state)
     assert_int_equal(open_filtered(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW, false), permitted);
     assert_int_equal(open_filtered(SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ERRNO | EPERM, false),
                      -EPERM);
-    /* A filter that lets the call pass cannot be told from one that kills. */
+    /* A filter that permits the call looks like one that kills, so the result is the same. */
     assert_int_equal(open_filtered(SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, false), -EPERM);
 }
 
@@ -165,10 +164,10 @@ static void descriptor__closed_by_the_program__noticed_at_the_next_miss(void **s
     munmap(memory, page);
     munmap(other, page);
     fixture_close(&fixture);
-    assert_int_equal(close(fd), 0); /* it was left alone */
+    assert_int_equal(close(fd), 0); /* the library has not closed it */
 }
 
-/* No call of ours after it, until memory changes. */
+/* No call of the library follows until memory changes. */
 static void descriptor__closed_by_the_program__noticed_at_the_next_change(void **state)
 {
     size_t page = fixture_page();
@@ -181,7 +180,7 @@ static void descriptor__closed_by_the_program__noticed_at_the_next_change(void *
     assert_int_equal(fixture_key(&fixture, changed, page), 2);
     assert_int_equal(close(find_userfaultfd()), 0);
     munmap(changed, page);
-    do { /* the thread says so, when it runs */
+    do { /* the thread reports it when it runs */
         fixture_key(&fixture, memory, page);
         assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     } while (stats.regions);
@@ -224,13 +223,13 @@ static void child__without_handlers__watches_for_itself(void **state)
         _exit(childs_part());
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    munmap(memory, fixture_page()); /* would sleep for ever without the thread that reads */
+    munmap(memory, fixture_page()); /* would hang without the thread that reads */
     assert_int_equal(fixture_stats(&fixture).invalidations, 1);
     fixture_close(&fixture);
 }
 
-/* The child's descriptor keeps the userfaultfd alive, whose thread is gone: nothing may be watched
- * by it any more. */
+/* The child's descriptor keeps the userfaultfd alive without its thread: it must watch nothing any
+ * more. */
 static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(void **state)
 {
     size_t page = fixture_page(), pages = ((size_t)4 << 20) / page;
@@ -259,7 +258,7 @@ static void child__has_the_descriptor__parents_memory_is_its_own_after_closing(v
 
 /* ---- the monitor's own memory --------------------------------------------------------------- */
 
-/* The only mapping that is watched when no region is: the monitor's own. */
+/* The monitor's own mapping: the only watched one without a region. */
 static char *monitors_own(char **out_end)
 {
     uint64_t start = 0, end = 0;
@@ -283,8 +282,8 @@ static char *monitors_own(char **out_end)
     return (char *)(uintptr_t)start;
 }
 
-/* Makes the highest hole that the monitor's own memory fits into, up to a page that may be mapped
- * anew: the kernel takes it for that. */
+/* Makes a hole that just fits the monitor's own memory, the highest one, below a page that can be
+ * mapped again: the kernel places that memory there. */
 static char *make_hole(size_t size)
 {
     char *area = mmap(NULL, size + fixture_page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -294,8 +293,8 @@ static char *make_hole(size_t size)
     return area + size;
 }
 
-/* It looks like what has grown beside a region's memory; were it left, its thread could not be told
- * to end. */
+/* The monitor's page is adjacent to a region's memory. Were it unwatched with it, the library could
+ * not stop the thread. */
 static void close__after_memory_beside_the_monitors_was_watched_and_left__returns(void **state)
 {
     char *memory = make_hole(((size_t)128 << 10) + fixture_page());

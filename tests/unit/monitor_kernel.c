@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the kernel's events bring with them: the moment between a change and the word of it, and
- * what watching costs others. Of userfaultfd alone; what every monitor must notice is in monitor.c.
+ * Consequences of the kernel's events: the time between a change and its event, and the cost of
+ * watching for others. For userfaultfd only; monitor.c tests what every monitor must notice.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -35,9 +35,9 @@ static uint64_t events(const struct fixture *fixture)
     return monitor_events(fixture->lib->monitor);
 }
 
-/* ---- the moment between ----------------------------------------------------------------- */
+/* ---- between a change and its event ----------------------------------------------------- */
 
-/* Where the thread that reads the kernel's events is held up. */
+/* Where the test holds the thread that reads the kernel's events. */
 enum place { NOWHERE, BEFORE_READING, AFTER_READING };
 
 static struct {
@@ -114,7 +114,7 @@ static void *unmap_it(void *arg)
     return NULL;
 }
 
-/* A thread that remembers the region it asks for again. */
+/* A thread whose thread cache has the region that it gets again. */
 struct getting {
     struct fixture *fixture;
     char *addr;
@@ -145,7 +145,7 @@ static void remember(struct getting *getting, struct fixture *fixture, char *add
     sem_wait(&getting->remembers);
 }
 
-/* munmap() has returned, the event is read, and has not been pushed yet. */
+/* munmap() has returned; the monitor has read the event, and not pushed it yet. */
 static void get__change_read_but_not_pushed__waits_for_it(void **state)
 {
     size_t len = fixture_page();
@@ -168,8 +168,8 @@ static void get__change_read_but_not_pushed__waits_for_it(void **state)
     fixture_close(&fixture);
 }
 
-/* The getter's memory is unmapped and mapped anew while the thread that reads is held up: munmap()
- * has not returned, yet the address is free. No gate says so, only the kernel knows. */
+/* The getter's memory is unmapped and mapped again while the reading thread is held: munmap() has
+ * not returned, but the address is free. No gate is marked; only the kernel knows. */
 static void get__change_not_even_read__asks_the_kernel(void **state)
 {
     size_t len = fixture_page();
@@ -195,8 +195,8 @@ static void get__change_not_even_read__asks_the_kernel(void **state)
     fixture_close(&fixture);
 }
 
-/* A domain that is opened while events are being read has a gate that does not say so; what it
- * registers then is watched after the reading. */
+/* A domain opened while events are being read has an unmarked gate; what it registers then is
+ * watched after the reading. */
 static void *open_and_get(void *arg)
 {
     struct getting *getting = arg;
@@ -221,7 +221,7 @@ static void domain_open__while_events_are_read__waits_for_the_reading(void **sta
     munmap(first, len);
     await_obstacle();
     assert_int_equal(pthread_create(&getting.thread, NULL, open_and_get, &getting), 0);
-    for (int i = 0; i < 1000; i++) { /* it would register in that time, which the test would pass */
+    for (int i = 0; i < 1000; i++) { /* time to register, without which the test would pass too */
         assert_int_equal(atomic_load(&counter.regs), 1);
         sched_yield();
     }
@@ -234,7 +234,7 @@ static void domain_open__while_events_are_read__waits_for_the_reading(void **sta
 
 static sem_t in_fabric, leave_fabric;
 
-/* Holds up the second registration. */
+/* Holds the second registration. */
 static void wait_in_fabric(const struct provider_request *request)
 {
     if (atomic_load(&counter.regs) != 2)
@@ -251,9 +251,9 @@ static void *get_pending(void *arg)
     return NULL;
 }
 
-/* A thread is registering the memory that another unmaps meanwhile, and the thread that reads is
- * held up. A get of the new memory at the address finds nothing that it would have to ask about,
- * then what is being registered: it must ask before it takes that. */
+/* One thread registers memory that another unmaps meanwhile, and the reading thread is held. A get
+ * of the new memory finds no cached region to validate, but one being registered: it must ask the
+ * kernel before it uses that. */
 static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(void **state)
 {
     static const struct timespec a_while = {.tv_nsec = 20000000};
@@ -277,13 +277,13 @@ static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(v
     await_obstacle();
     map_at(memory, len);
     assert_int_equal(pthread_create(&late.thread, NULL, get_pending, &late), 0);
-    nanosleep(&a_while, NULL); /* it is there by now, which the test would pass without */
+    nanosleep(&a_while, NULL); /* time to arrive there, without which the test would pass too */
     sem_post(&leave_fabric);
     pthread_join(early.thread, NULL);
     remove_obstacle();
     pthread_join(unmapper, NULL);
     pthread_join(late.thread, NULL);
-    assert_int_equal(early.key, 2); /* memory it unmapped itself */
+    assert_int_equal(early.key, 2); /* its own mistake: it was unmapped during the get */
     assert_int_equal(late.key, 3);
     counter.reg_hook = NULL;
     munmap(memory, len);
@@ -291,7 +291,8 @@ static void get__registered_meanwhile_and_its_change_not_read__asks_the_kernel(v
     fixture_close(&fixture);
 }
 
-/* Someone unmaps, and nobody reads: a get does not wait for ever, nor does it take the risk. */
+/* Memory is unmapped, and the event is not read: a get neither waits for ever nor returns a cached
+ * region. */
 static void get__the_kernel_does_not_settle__served_uncached(void **state)
 {
     size_t len = fixture_page();
@@ -321,7 +322,7 @@ static void get__the_kernel_does_not_settle__served_uncached(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- what watching costs others --------------------------------------------------------- */
+/* ---- cost of watching ------------------------------------------------------------------- */
 
 static void read__into_watched_memory__works(void **state)
 {
@@ -331,7 +332,7 @@ static void read__into_watched_memory__works(void **state)
     int ends[2];
 
     open_fixture(&fixture);
-    fixture_key(&fixture, memory, len); /* no page of it is there yet */
+    fixture_key(&fixture, memory, len); /* no page of it is resident yet */
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "hello", 5), 5);
     assert_int_equal(read(ends[0], memory + fixture_page() - 2, 5), 5);
@@ -390,14 +391,14 @@ static void munmap__of_memory_that_had_moved__no_event(void **state)
     open_fixture(&fixture);
     fixture_key(&fixture, memory, len);
     assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
-    assert_ok(hmreg_domain_flush(fixture.domain)); /* its region goes, and the watch with it */
+    assert_ok(hmreg_domain_flush(fixture.domain)); /* ends its region and the watch */
     before = events(&fixture);
     munmap(target, len);
     assert_int_equal(events(&fixture), before);
     fixture_close(&fixture);
 }
 
-/* A mapping is watched as long as there is a region in it, and no longer. */
+/* A mapping is watched as long as it contains a region, and no longer. */
 static void unwatch__mapping_of_another_region__stays_watched(void **state)
 {
     char *memory = fixture_map(4);
@@ -421,10 +422,10 @@ static void unwatch__mapping_of_another_region__stays_watched(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- where there is no room ------------------------------------------------------------- */
+/* ---- too many mappings ------------------------------------------------------------------ */
 
-/* The kernel counts mappings: the program's own calls fail when there are too many. To watch a part
- * of one would make two or three of it. */
+/* The kernel limits the number of mappings, and the program's own calls fail beyond it. Watching a
+ * part of a mapping would split it into two or three. */
 static void get__no_mapping_left__needs_none(void **state)
 {
     enum { PAGES = 140000 };
@@ -439,7 +440,7 @@ static void get__no_mapping_left__needs_none(void **state)
         test_skip("a sanitizer needs mappings of its own");
     assert_true(many != MAP_FAILED);
     open_fixture(&fixture);
-    fixture_key(&fixture, memory, page); /* what the library needs of memory, it has */
+    fixture_key(&fixture, memory, page); /* makes the library allocate what it needs */
     while (split < PAGES && mprotect(many + split * page, page, PROT_READ) == 0)
         split += 2;
     if (split >= PAGES) {

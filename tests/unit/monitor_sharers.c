@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Several who watch: two libraries in one process, a parent and its child, one library after the
- * other. Each is told of the changes of its own memory, and none outlives its library.
+ * Several users of userfaultfd: two libraries in one process, a parent and its child, one library
+ * after the other. Each receives the changes of its own memory, and no watch outlives its library.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -58,7 +58,7 @@ static int childs_part(char *memory)
 
     if (has_userfaultfd())
         return 1;
-    munmap(memory, fixture_page()); /* its own copy: nothing to the parent */
+    munmap(memory, fixture_page()); /* the child's own copy: does not affect the parent */
     open_fixture(&fixture);
     memory = fixture_map(1);
     if (fixture_key(&fixture, memory, 10) != 1 || fixture_key(&fixture, memory, 10) != 1)
@@ -104,7 +104,7 @@ static void close__nothing_is_watched_and_no_thread_is_left(void **state)
         fixture_close(&fixture);
         assert_false(has_userfaultfd());
     }
-    munmap(memory, fixture_page()); /* would sleep for ever if someone still watched */
+    munmap(memory, fixture_page()); /* would hang if a userfaultfd still watched */
 }
 
 TEST_MAIN(TEST(two_libraries__same_memory__both_cache_and_both_notice),

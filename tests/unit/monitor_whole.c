@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a program notices of mappings that are watched: nothing, or as little as can be. Whole
- * mappings are watched, so that the program's own calls on them succeed as ever, its huge pages
- * stay, and no mapping is made more; and a mapping without a region is the program's alone again.
- * Of userfaultfd only.
+ * Effects of watching on the program: none, or as few as possible. Whole mappings are watched, so
+ * that the program's own calls on them succeed, its huge pages stay, and the number of mappings
+ * does not grow; a mapping without a region is unwatched. For userfaultfd only.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -34,7 +33,7 @@
 
 #define PATIENCE_SECONDS 120
 
-/* The reaper tidies once nothing has ended for so long. */
+/* The reaper tidies after this idle time. */
 static void open_fixture_idle(struct fixture *fixture, int64_t idle_ns)
 {
     reaper_set_idle(idle_ns);
@@ -62,7 +61,7 @@ static uint64_t events(const struct fixture *fixture)
     return monitor_events(fixture->lib->monitor);
 }
 
-/* Is the page watched? Its content is lost in finding out. */
+/* Is the page watched? The check discards its content. */
 static bool is_watched(const struct fixture *fixture, char *page)
 {
     uint64_t before = events(fixture);
@@ -77,7 +76,7 @@ static void tidy(const struct fixture *fixture)
         ;
 }
 
-/* What smaps says of the mapping that begins there, in KiB; 0: no mapping begins there. */
+/* A value of smaps for the mapping that begins there, in KiB; 0: no mapping begins there. */
 static unsigned long smaps_value(const char *addr, const char *name)
 {
     char begins[32], line[512];
@@ -98,7 +97,7 @@ static unsigned long smaps_value(const char *addr, const char *name)
     return value;
 }
 
-/* The same of the mapping that holds the page, which is left alone. */
+/* The same for the mapping that contains the page, which is not touched. */
 static bool is_shown_as_watched(const char *page)
 {
     uint64_t addr = (uint64_t)(uintptr_t)page, start, end;
@@ -116,7 +115,7 @@ static bool is_shown_as_watched(const char *page)
     return watched;
 }
 
-/* No call of the library's, and no change. */
+/* Waits without a call of the library and without a change. */
 static void await_unwatched(const char *page)
 {
     static const struct timespec pause = {.tv_nsec = 10000000};
@@ -179,7 +178,7 @@ static void huge_pages__a_small_region_in_each__stay(void **state)
     assert_int_equal(after, before);
 }
 
-/* Of MAP_HUGETLB: a change of them is told as of any other memory. */
+/* With MAP_HUGETLB: the kernel reports a change as of any other memory. */
 static void huge_pages__reserved_ones__cached_and_watched(void **state)
 {
     size_t len = 2 * HUGE;
@@ -214,12 +213,13 @@ static void mappings__many_regions_apart__hardly_one_more(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture);
-    get_and_put(&fixture, memory, page); /* what the library needs of memory, it has */
+    get_and_put(&fixture, memory, page); /* makes the library allocate what it needs */
     forget(&fixture);
     before = mappings();
     for (size_t i = 0; i < pages; i += 2)
         get_and_put(&fixture, memory + i * page, page);
-    assert_in_range(mappings(), 0, before + (FIXTURE_SANITIZED ? 100 : 16)); /* its own, too */
+    assert_in_range(mappings(), 0,
+                    before + (FIXTURE_SANITIZED ? 100 : 16)); /* a sanitizer's own, too */
     assert_int_equal(fixture_stats(&fixture).regions, pages / 2);
     munmap(memory, pages * page);
     fixture_close(&fixture);
@@ -244,7 +244,7 @@ static void mremap__of_the_whole_with_a_region_in_it__as_ever(void **state)
     fixture_close(&fixture);
 }
 
-/* malloc moves a block of its own mapping by mremap(2); where that fails, it copies. */
+/* malloc moves a block with its own mapping by mremap(2); if that fails, it copies. */
 static void realloc__of_a_block_with_a_region__not_copied(void **state)
 {
     size_t len = 64u << 20;
@@ -268,7 +268,7 @@ static void realloc__of_a_block_with_a_region__not_copied(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- without a region ------------------------------------------------------------------- */
+/* ---- mappings without a region ---------------------------------------------------------- */
 
 static void grown__in_place__left_whole(void **state)
 {
@@ -288,7 +288,7 @@ static void grown__in_place__left_whole(void **state)
     fixture_close(&fixture);
 }
 
-/* What grew is found by the kernel's list of mappings, if that can be asked. */
+/* The library finds memory that has grown by the kernel's list of mappings, if it can query it. */
 static void need_questions(void)
 {
     struct owned_fd list = maps_keep();
@@ -299,7 +299,7 @@ static void need_questions(void)
         test_skip("this kernel's list of mappings is read as text (no PROCMAP_QUERY)");
 }
 
-/* Pages from the fifth on have grown to the watched four. */
+/* Pages from the fifth on have grown onto the watched four. */
 static char *map_and_grow(const struct fixture *fixture)
 {
     size_t page = fixture_page();
@@ -346,7 +346,7 @@ static void grown__in_place_and_the_rest_unmapped__left(void **state)
     fixture_close(&fixture);
 }
 
-/* The program splits a watched mapping and joins it again: left or watched as one. */
+/* The program splits a watched mapping and joins it again: it is unwatched or watched as one. */
 static void split__by_mprotect_and_joined__left_whole(void **state)
 {
     size_t page = fixture_page(), len = 8 * page;
@@ -385,8 +385,8 @@ static void split__a_region_in_one_part__joined_again(void **state)
     fixture_close(&fixture);
 }
 
-/* Of two neighbours, a part of one joins the other: none of them can be left while there is a
- * region. */
+/* Of two neighbours, a part of one joins the other: none can be unwatched while there is a region.
+ */
 static void split__a_part_joins_a_neighbour__left_whole(void **state)
 {
     size_t page = fixture_page();
@@ -399,7 +399,7 @@ static void split__a_part_joins_a_neighbour__left_whole(void **state)
     get_and_put(&fixture, memory + 15 * page, page);
     assert_int_equal(mprotect(memory + 8 * page, 4 * page, PROT_READ | PROT_WRITE), 0);
     assert_ok(hmreg_invalidate(fixture.lib, memory + 15 * page, page));
-    get_and_put(&fixture, other, page); /* what has ended is deregistered */
+    get_and_put(&fixture, other, page); /* deregisters the ended ones */
     forget(&fixture);
     assert_false(is_watched(&fixture, memory));
     assert_false(is_watched(&fixture, memory + 15 * page));
@@ -408,7 +408,7 @@ static void split__a_part_joins_a_neighbour__left_whole(void **state)
     fixture_close(&fixture);
 }
 
-/* Of this no event tells. */
+/* No event reports this. */
 static void replaced__by_a_segment_over_parts_of_two__rests_left(void **state)
 {
     size_t page = fixture_page();
@@ -448,8 +448,8 @@ static void unmapped__a_region_with_a_part_of_its_mapping__rest_left(void **stat
     fixture_close(&fixture);
 }
 
-/* A get over a hole is not cached, but needs the rest of the mapping until that is known. On
- * another domain, which does not deregister what has ended here. */
+/* A get over a hole is not cached, but needs the rest of the mapping until the hole is found. On
+ * another domain, which does not deregister this one's ended regions. */
 static void unmapped__a_get_over_a_hole_meanwhile__rest_left(void **state)
 {
     size_t page = fixture_page();
@@ -475,15 +475,15 @@ static void unmapped__a_get_over_a_hole_meanwhile__rest_left(void **state)
     fixture_close(&fixture);
 }
 
-static bool pending; /* a get of everything, which needs what it touches until it is refused */
+static bool pending; /* a get of everything, which needs its range until it is refused */
 
 static bool needed_if_pending(void *arg, uint64_t start, uint64_t end)
 {
     return pending;
 }
 
-/* A watched page, and beside it a get over a hole that was refused while it was pending: what that
- * touched is left later, by any leave, here of `other`. */
+/* A watched page, next to a get over a hole that was refused while it was pending: its range is
+ * unwatched later, by any unwatch, here of `other`. */
 struct refusal {
     struct watching watching;
     struct owned_fd file;
@@ -526,7 +526,7 @@ static void end_refusal(struct refusal *refusal)
     munmap(refusal->other, refusal->page);
 }
 
-/* The first leave after a refusal may come while the get that was refused is still pending. */
+/* The first unwatch after a refusal may happen while the refused get is still pending. */
 static void refused__and_pending_while_another_is_left__left_by_the_next(void **state)
 {
     struct refusal refusal;
@@ -540,7 +540,7 @@ static void refused__and_pending_while_another_is_left__left_by_the_next(void **
     end_refusal(&refusal);
 }
 
-/* Many refusals and no region's end, at which their memory would be looked at. */
+/* Many refusals, and no region ends, which would check their memory. */
 static void refused__more_than_are_remembered__left_by_the_next(void **state)
 {
     struct refusal refusal;
@@ -569,7 +569,7 @@ static void moved__grown_and_unmapped_in_part__rest_left(void **state)
                      target);
     assert_int_equal(munmap(target, 6 * page), 0);
     assert_true(monitor_sync(fixture.lib->monitor));
-    get_and_put(&fixture, other, page); /* a region's end, at which moves are looked at */
+    get_and_put(&fixture, other, page); /* a region ends, which checks moved memory */
     forget(&fixture);
     assert_false(is_watched(&fixture, target + 8 * page));
     munmap(target, 16 * page);
@@ -627,8 +627,8 @@ static void neighbours__one_without_a_region__neither_is_split(void **state)
     fixture_close(&fixture);
 }
 
-/* Memory of a region that is not ended yet is replaced by other memory, which the program watches
- * by a userfaultfd of its own. Kernels before 6.16 let any userfaultfd undo that. */
+/* The memory of a region that has not ended is replaced by memory that the program watches by a
+ * userfaultfd of its own. Kernels before 6.16 let any userfaultfd undo that. */
 static void leave__another_userfaultfd_has_it_by_then__not_undone(void **state)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -650,10 +650,10 @@ static void leave__another_userfaultfd_has_it_by_then__not_undone(void **state)
     range.range = (struct uffdio_range){(uintptr_t)memory + 2 * page, page};
     assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
     forget(&fixture);
-    /* The kernel itself faults there: it must find the other's watch, which makes that an error. */
+    /* The kernel itself faults there, and finds the program's watch, which makes that an error. */
     assert_int_equal(syscall(SYS_getrandom, memory + 2 * page, 1, 0), -1);
     assert_int_equal(errno, EFAULT);
-    assert_int_equal(read(fd, &fault, sizeof(fault)), -1); /* user-mode faults only are told */
+    assert_int_equal(read(fd, &fault, sizeof(fault)), -1); /* it reports user-mode faults only */
     close(fd);
     munmap(memory, 8 * page);
     fixture_close(&fixture);
@@ -664,7 +664,7 @@ static bool large_is_watched(const struct fixture *fixture, char *memory)
     return is_watched(fixture, memory + WATCHING_LARGE);
 }
 
-/* Large mappings stay watched, but no more than a few, and not when told to be left. */
+/* Large mappings stay watched, but only a few, and not after a request to unwatch them. */
 static void large__without_a_region__a_few_stay_watched(void **state)
 {
     size_t pages = 2 * WATCHING_LARGE / fixture_page();
@@ -751,7 +751,7 @@ static size_t stack_size(void)
     return size;
 }
 
-/* glibc takes the first thread's stack for as large as the gap below its mapping allows. */
+/* glibc computes the first thread's stack size from the gap below its mapping. */
 static void stack__of_the_first_thread_with_a_region__as_large_as_before(void **state)
 {
     size_t before = stack_size(), with;

@@ -185,7 +185,7 @@ static void open__old_modes__translated(void **state)
     assert_mode(FI_MR_VIRT_ADDR, OFI_LOCAL_MR, HMREG_MR_VIRT_ADDR);
 }
 
-/* ---- opening: what else fi_info says ---------------------------------------------------- */
+/* ---- opening: other fields of fi_info --------------------------------------------------- */
 
 static void query__domain__as_fi_info_says(void **state)
 {
@@ -213,7 +213,7 @@ static void query__iov_limit_0__1(void **state)
     end(&fixture);
 }
 
-/* A second range that peers cannot reach is not offered. */
+/* The domain does not offer a second range that peers cannot access. */
 static void query__fabric_that_checks_the_first_range_only__1(void **state)
 {
     struct fixture fixture;
@@ -269,7 +269,7 @@ static void open__libfabric_caches_but_limits_are_set__ours_is_on(void **state)
     assert_false(is_uncached("verbs;ofi_rxm", &config));
 }
 
-/* That 0 is our default too; the config's limits are above both. */
+/* 0 is our default too; the config's limits are above both. */
 static void open__libfabrics_cache_is_switched_off__limits_turn_ours_on(void **state)
 {
     struct hmreg_domain_config config = {
@@ -377,7 +377,7 @@ static void reg__no_remote_access__a_key_of_its_own_that_is_not_shown(void **sta
     end(&fixture);
 }
 
-/* A key that the fabric knows from elsewhere is replaced if it was ours to choose. */
+/* A key that is already in use in the fabric is replaced if the library chose it. */
 static void reg__our_key_is_in_use_below__another(void **state)
 {
     struct hmreg_mr *mr;
@@ -490,7 +490,7 @@ static void close__fails_otherwise__final(void **state)
     fake_fabric.close_code = -FI_EIO;
     assert_fails(hmreg_mr_close(mr), -EIO, "fi_close()");
     assert_int_equal(hmreg_last_error()->vendor_code, -FI_EIO);
-    assert_ok(hmreg_domain_close(fixture.domain)); /* nothing of ours is left */
+    assert_ok(hmreg_domain_close(fixture.domain)); /* no region of ours is left */
     fixture.domain = NULL;
     fake_fabric.close_code = 0;
     fi_close(&native->fid);

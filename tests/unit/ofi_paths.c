@@ -27,7 +27,7 @@ struct fixture {
     struct hmreg_explanation why;
 };
 
-/* What the domain is opened with. */
+/* The domain's configuration. */
 struct world {
     const char *provider;
     uint32_t library, api;
@@ -74,7 +74,7 @@ static int reg(struct fixture *fixture)
                         &fixture->mr, NULL);
 }
 
-/* Registers, whether it works or not, and says why so. */
+/* Registers, and returns the result with its explanation. */
 static void reg_and_explain(struct fixture *fixture)
 {
     int rc = reg(fixture);
@@ -116,7 +116,7 @@ static void in_world(const struct world *world, enum hmreg_path path, const char
 
 /* ---- dmabuf ----------------------------------------------------------------------------- */
 
-/* Each field of the structs as libfabric 1.20 and 2 have them; what they have beyond is zero. */
+/* Each field of the structs as libfabric 1.20 and 2 have them; later fields are zero. */
 static void imported_by(uint32_t library)
 {
     const struct fake_dmabuf *dmabuf = &fake_fabric.dmabuf;
@@ -147,7 +147,7 @@ static void imported_by(uint32_t library)
     assert_int_equal(given->device.cuda, 1);
     for (int i = 10; i < 14; i++)
         assert_int_equal(fake_fabric.given.words[i], 0);
-    end(&fixture); /* the harness counts descriptors: it was closed */
+    end(&fixture); /* closes the descriptor, which the harness counts */
 }
 
 static void dmabuf__all_is_there__imported(void **state)
@@ -169,7 +169,7 @@ static void dmabuf__fabric_refuses__descriptor_is_closed(void **state)
     end(&fixture);
 }
 
-/* FI_HMEM may be said of the domain instead of the whole. */
+/* FI_HMEM may be set for the domain only. */
 static void dmabuf__hmem_in_domain_caps__imported(void **state)
 {
     struct hmreg_domain *domain;
@@ -195,7 +195,7 @@ static void dmabuf__older_library__says_which(void **state)
     world.library = FI_VERSION(1, 17);
     world.api = FI_VERSION(1, 17);
     in_world(&world, HMREG_PATH_DMABUF, "libfabric-too-old", "libfabric 1.17 is loaded");
-    assert_int_equal(fake_fabric.regs, 1); /* by its address, and no more */
+    assert_int_equal(fake_fabric.regs, 1); /* by its address only */
     assert_int_equal(fake_fabric.flags & HMREG_MR_DMABUF, 0);
 }
 
@@ -225,7 +225,7 @@ static void from(const char *provider, uint32_t before, uint32_t since, const ch
     end(&fixture);
 }
 
-/* A provider that does not know the flag takes the struct for an iovec, the descriptor for an
+/* A provider that does not know the flag would take the struct for an iovec, the descriptor for an
  * address. */
 static void dmabuf__each_provider__from_the_version_that_brought_it(void **state)
 {
@@ -300,7 +300,7 @@ static void dmabuf__libfabric_without_the_runtime__says_so(void **state)
     end(&fixture);
 }
 
-/* No other path would do better: the error is the caller's, so that it can make room. */
+/* Another path would not help: the caller receives the error, so that it can make room. */
 static void dmabuf__no_memory__no_other_path(void **state)
 {
     struct fixture fixture;
@@ -441,7 +441,7 @@ static void mapped__unknown_fabric__not_guessed(void **state)
     in_world(&world, HMREG_PATH_MAPPED, "fabric-unknown", "whether lnx moves bytes with the CPU");
 }
 
-/* A fabric's name is all of it up to the layers: "tcpx" is not tcp. */
+/* The fabric's name is the text up to the first layer: "tcpx" is not tcp. */
 static void mapped__names_that_begin_alike__unknown(void **state)
 {
     struct world world = tcp_world;
@@ -454,7 +454,7 @@ static void mapped__names_that_begin_alike__unknown(void **state)
 
 /* ---- mapped, where the kernel must find pages ------------------------------------------- */
 
-/* Memory whose mapping has no pages for others, as a GPU's. */
+/* Memory whose mapping has no pages that the kernel can pin, as a GPU's. */
 static void take_pages_away(struct fixture *fixture, enum hmreg_iface iface)
 {
     struct vendor_claim *claim = &vendors[iface].claims[0];
@@ -536,7 +536,7 @@ static void mapped__tcp_with_zero_copy__refused(void **state)
     unsetenv("FI_TCP_ZEROCOPY_SIZE");
 }
 
-/* ---- the outlook ------------------------------------------------------------------------ */
+/* ---- predicted paths -------------------------------------------------------------------- */
 
 static void explain__domain__what_would_be_tried(void **state)
 {

@@ -73,7 +73,7 @@ static void open__modes_that_are_passed_on__shown(void **state)
     }
 }
 
-/* Once a region is bound to all it will be bound to, it is enabled, and not bound again. */
+/* A region is enabled once all its objects are bound, and not bound again. */
 static void endpoint__bound_then_enabled_once(void **state)
 {
     struct hmreg_mr *mr;
@@ -184,7 +184,7 @@ static void bind_and_enable__fabric_says_no__its_code_and_the_state_stays(void *
     end(&fixture);
 }
 
-/* A mapping's region is refreshed by the addresses its caller knows. */
+/* A mapping's region is refreshed by the addresses that the caller knows. */
 static void refresh__mapped_device_memory__by_the_devices_address(void **state)
 {
     char *device;
@@ -294,7 +294,7 @@ static void async__key_comes_with_the_event(void **state)
     end(&fixture);
 }
 
-/* The thread that reads the event, while the call that registers is not back yet. */
+/* The thread reads the event before the registering call has returned. */
 static struct {
     struct hmreg_mr *mr; /* the caller's variable */
     pthread_t thread;
@@ -361,7 +361,7 @@ static void async__get_and_composites__opnotsupp(void **state)
     end(&fixture);
 }
 
-/* Built before a config had its last fields. */
+/* Built against a config without the last fields. */
 static void async__an_older_callers_config__is_asynchronous_too(void **state)
 {
     struct hmreg_domain_config config = {.size = offsetof(struct hmreg_domain_config, check),
@@ -378,7 +378,7 @@ static void async__an_older_callers_config__is_asynchronous_too(void **state)
     end(&fixture);
 }
 
-/* It would be awaited for ever: no event comes. */
+/* The caller would wait for ever: no event arrives. */
 static void async__libfabric_2__opnotsupp(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};

@@ -17,7 +17,8 @@
 static const enum hmreg_path device_paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
                                                HMREG_PATH_MAPPED};
 
-/* All are refused: those of the order were tried, in it, and each left its reason. */
+/* All paths refuse: the provider tried each path of the order, in that order, and each left its
+ * reason. */
 static void check_order(const enum hmreg_path *order)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
@@ -125,7 +126,7 @@ static void paths__one_devices_refusal__changes_no_others(void **state)
     script_close(&fixture);
 }
 
-/* An error of the request is no refusal of a path: another would not help. */
+/* An error in the request is no refusal of a path: another path would not help. */
 static void paths__error_that_is_no_refusal__ends_the_search(void **state)
 {
     struct hmreg_mr *mr;
@@ -207,13 +208,13 @@ static void explain__nothing_was_refused__enoent(void **state)
     int status = -1;
     pid_t child = fork();
 
-    if (child == 0) /* no earlier test's refusals */
+    if (child == 0) /* without earlier tests' refusals */
         _exit(hmreg_explain(NULL, &why) == -ENOENT ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 }
 
-/* ---- what the provider is given --------------------------------------------------------- */
+/* ---- the provider's requests ------------------------------------------------------------ */
 
 static void dmabuf__names_the_bytes_and_is_closed_after(void **state)
 {
@@ -242,7 +243,7 @@ static void dmabuf__names_the_bytes_and_is_closed_after(void **state)
     script_close(&fixture);
 }
 
-/* The child's standard input makes room for descriptor 0. */
+/* Closes the child's standard input, so that descriptor 0 is free. */
 static int check_descriptor_0(struct script_fixture *fixture)
 {
     struct hmreg_mr *mr;
@@ -343,7 +344,7 @@ static void mapped__provider_fails__mappings_are_gone(void **state)
     script_close(&fixture);
 }
 
-/* A path after a failed mapping is given the caller's addresses again. */
+/* After a failed mapping, the next path gets the caller's addresses again. */
 static void mapped__refused_then_peermem__by_the_callers_address(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
@@ -420,7 +421,7 @@ static void export__fails__is_a_refusal_with_the_vendors_words(void **state)
     script_close(&fixture);
 }
 
-/* Even a vendor that breaks the contract is not taken at its silence for a success. */
+/* Even if a vendor breaks the contract, an unrecorded failure is not taken for a success. */
 static void export__fails_silently__is_a_refusal(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};

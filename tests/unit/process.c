@@ -24,7 +24,7 @@ static int status_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
 }
 
-/* 0: a child knows that it is not the parent, before and after it starts its own epoch. */
+/* 0: a child detects that it is not the parent, before and after it starts its own epoch. */
 static int child_check(uint64_t parents)
 {
     uint64_t own;
@@ -99,7 +99,7 @@ static void *start(void *arg)
     return (void *)(uintptr_t)process_epoch_start();
 }
 
-/* In a process that has no epoch yet. */
+/* In a process without an epoch. */
 static int threads_check(void)
 {
     pthread_t threads[THREADS];
@@ -139,7 +139,7 @@ static void *start_for_ever(void *arg)
     return NULL;
 }
 
-/* A lock held by another thread at the fork would stay held in the child. */
+/* A lock that another thread holds at the fork would stay held in the child. */
 static void fork__while_a_thread_starts_the_epoch__child_does_not_hang(void **state)
 {
     uint64_t epoch = process_epoch_start();
@@ -208,7 +208,8 @@ static void child__parents_library__perm_and_the_parents_pid(void **state)
     snprintf(words, sizeof(words), "process %d;", (int)parent);
     child = fork();
     if (child == 0) {
-        /* No monitor, which would be a thread: ThreadSanitizer forbids those in a child. */
+        /* No monitor, which would be a thread: ThreadSanitizer does not support those in a child.
+         */
         struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
         struct hmreg *own = NULL;
 
@@ -246,7 +247,7 @@ static void once__fails_at_first__tried_again_until_it_is_done(void **state)
     assert_int_equal(atomic_load(&once.made), 3);
 }
 
-/* Slowly enough that all the others come. */
+/* Slow enough for all the others to arrive. */
 static bool make_while_others_wait(void)
 {
     atomic_fetch_add(&once.made, 1);

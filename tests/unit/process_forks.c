@@ -15,13 +15,13 @@
 
 #define MOST 8
 
-/* Exit statuses of the children; each is of a fork in the middle of a registration. */
+/* Exit statuses of the children; each is forked in the middle of a registration. */
 static int statuses[MOST];
 static unsigned forks;
 static bool in_test;
 static pid_t in_child;
 
-/* With each monitor that this machine has. */
+/* With each monitor that this machine supports. */
 static int open_and_close(void)
 {
     static const enum hmreg_monitor monitors[] = {HMREG_MONITOR_USERFAULTFD,
@@ -42,7 +42,7 @@ static int open_and_close(void)
     return 0;
 }
 
-/* In the child: the library is used, and forks are made. */
+/* In the child: uses the library, and forks again. */
 static int live_on(void)
 {
     int status = -1;

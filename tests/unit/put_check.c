@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * HMREG_DEBUG=puts: puts that give back no get are found and do nothing; right ones are as ever.
+ * HMREG_DEBUG=puts: a put without a get is reported and has no effect; valid ones work as usual.
  */
 #include "core/cache/put_check.h"
 
@@ -59,7 +59,7 @@ static void put__twice__found_and_the_region_serves_on(void **state)
     fixture_close(&fixture);
 }
 
-/* Its entry is not yet another region's. */
+/* No other region uses its entry yet. */
 static void put__of_an_evicted_region__found(void **state)
 {
     struct hmreg_mr *mr, *held, *uncached;
@@ -127,7 +127,7 @@ static void put__wrong__is_a_line_on_standard_error(void **state)
     fixture_close(&fixture);
 }
 
-/* More than a quarantine holds: entries are used again. */
+/* More than a quarantine holds: entries are reused. */
 static void put__right_ones__nothing_is_found(void **state)
 {
     struct hmreg_mr *first, *second;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What has ended is deregistered though the application calls nothing more: by the library's thread
- * where the fabric may be called on any, else by the application's own calls. What a case waits for
- * comes in milliseconds; how soon is not judged here, only that it comes. Run with each monitor
- * that notices by itself: see fixture_monitor().
+ * Ended regions are deregistered without a further call by the application: by the library's thread
+ * if the fabric permits calls on any thread, else by the application's own calls. The awaited
+ * events come within milliseconds; the cases check only that they come. Run with each monitor that
+ * notices by itself: see fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -26,7 +26,7 @@
 
 static _Thread_local bool is_tests_thread;
 
-/* Deregistrations: on the test's own thread, and on others. */
+/* Deregistrations on the test's own thread, and on others. */
 static atomic_uint on_own, on_others;
 
 static void count_threads(uint64_t key)
@@ -49,7 +49,7 @@ static void open_counted(struct fixture *fixture, bool any_thread,
     counter.dereg_hook = count_threads;
 }
 
-/* No call of the library's. */
+/* Waits without a call of the library. */
 static void await_count(atomic_uint *word, unsigned value)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
@@ -118,7 +118,7 @@ static void invalidate__nothing_is_called_any_more__deregistered(void **state)
 
 static sem_t inside, leave;
 
-/* The reaper stands in the fabric until the test lets it go on. */
+/* The reaper waits in the fabric until the test releases it. */
 static void stand_in_fabric(uint64_t key)
 {
     count_threads(key);
@@ -139,7 +139,7 @@ static void stop_reaper(const struct fixture *fixture, char *memory, size_t page
         ;
 }
 
-/* A get that finds very many dead leaves them to the reaper. */
+/* A get that finds very many dead regions leaves them to the reaper. */
 static void get__much_is_dead_and_a_reaper_is_there__deregisters_nothing(void **state)
 {
     char *memory = fixture_map(60), *other = fixture_map(1);
@@ -167,7 +167,7 @@ static void *close_domain(void *arg)
     return NULL;
 }
 
-/* What the reaper has in its hands is not left behind, nor deregistered twice. */
+/* Regions that the reaper has in hand are neither leaked nor deregistered twice. */
 static void close__reaper_is_in_the_fabric__waits_for_it(void **state)
 {
     char *memory = fixture_map(40);
@@ -205,7 +205,7 @@ static void flush__reaper_beside_it__all_is_deregistered_when_it_returns(void **
 
 /* ---- fabrics of the application's threads ------------------------------------------------ */
 
-/* Until the reaper, which drains also such a domain, has found out what is dead. */
+/* Waits until the reaper, which drains such a domain too, has found the dead regions. */
 static void await_examined(const struct fixture *fixture, unsigned dead)
 {
     await_count(&fixture->domain->caches->pool.dead.count, dead);
@@ -273,14 +273,14 @@ static void no_room(bool any_thread)
     fixture_close(&fixture);
 }
 
-/* It ended while the fabric was asked. */
+/* It ended during the fabric's call. */
 static void get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicted(void **state)
 {
     no_room(false);
     no_room(true);
 }
 
-/* Nothing was pushed: only that the entry ended wakes the reaper. */
+/* No change was pushed: the end of the entry alone wakes the reaper. */
 static void get__allocation_replaced__old_region_deregistered(void **state)
 {
     char *memory = fixture_map(1);
@@ -293,7 +293,7 @@ static void get__allocation_replaced__old_region_deregistered(void **state)
     open_counted(&fixture, true, NULL);
     for (int i = 0; i < 20; i++) {
         fixture_key(&fixture, memory, 10);
-        usleep(10000); /* the reaper sleeps by now, or the case passes in any case */
+        usleep(10000); /* the reaper sleeps by now; the case passes even if not */
         vendor_renew(claim);
         held = fixture_get(&fixture, memory, 10);
         await_count(&counter.regions, 1);
@@ -348,7 +348,7 @@ static void peer_close(struct peer *peer)
     assert_ok(hmreg_domain_close(peer->domain));
 }
 
-/* Held or not: what is there now is not what was registered. */
+/* Held or not, the region must not reach the new memory at its address. */
 static void write_to_other_memory(bool held)
 {
     char *memory = fixture_map(1);
@@ -434,7 +434,7 @@ static void close__provider_asks_the_caches_until_it_is_destroyed__they_are_ther
     fixture_close(&fixture);
 }
 
-/* ---- its life --------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------- */
 
 static int threads_named(const char *name)
 {
@@ -458,7 +458,7 @@ static void reaper__first_region_and_last_close__begins_and_ends(void **state)
 }
 
 struct tidier {
-    struct reaper_client client; /* first */
+    struct reaper_client client; /* first member */
     atomic_uint tidied;
 };
 
@@ -483,7 +483,7 @@ static void await_tidied(struct tidier *tidier, unsigned before)
     assert_int_not_equal(atomic_load(&tidier->tidied), before);
 }
 
-/* The reaper asks the last that joined first: it has passed that one when the other is tidied. */
+/* The reaper visits the newest client first: it has passed that one when it tidies the other. */
 static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
 {
     static const struct reaper_client nothing = {
@@ -495,7 +495,7 @@ static void tidy__client_is_paused_meanwhile__tidied_after(void **state)
     assert_true(reaper_join(&first.client));
     assert_true(reaper_join(&last.client));
     reaper_pause(&last.client);
-    for (int i = 0; i < 2; i++) { /* the first may have begun before the pause */
+    for (int i = 0; i < 2; i++) { /* the first round may have begun before the pause */
         before = atomic_load(&first.tidied);
         reaper_wake();
         await_tidied(&first, before);
@@ -529,7 +529,7 @@ static void fork__child_has_a_reaper_of_its_own(void **state)
     int status;
     pid_t child;
 
-    test_forks_while_threads_allocate(); /* as a thread does that has just been started */
+    test_forks_while_threads_allocate(); /* as a new thread does */
     open_counted(&fixture, true, NULL);
     fixture_key(&fixture, memory, 10);
     child = fork();
@@ -542,7 +542,7 @@ static void fork__child_has_a_reaper_of_its_own(void **state)
     fixture_close(&fixture);
 }
 
-/* A polling thread of real-time class has its CPU for itself; what it starts must not need it. */
+/* A polling real-time thread has its CPU for itself; the library's thread must not depend on it. */
 static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class(void **state)
 {
     static const char *const names[] = {"hmreg-reaper", "hmreg-monitor"};
@@ -557,7 +557,7 @@ static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class
         if (CPU_ISSET(cpu, &before))
             CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    (void)sched_setscheduler(0, SCHED_FIFO, &real_time); /* where we may */
+    (void)sched_setscheduler(0, SCHED_FIFO, &real_time); /* if permitted */
     open_counted(&fixture, true, NULL);
     fixture_key(&fixture, memory, 10);
     (void)sched_setscheduler(0, SCHED_OTHER, &normal);
@@ -581,7 +581,7 @@ static void threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class
 
 static atomic_bool exits, fabric_is_down;
 
-/* As a fabric's own. */
+/* Like a fabric's own exit handler. */
 static void __attribute__((destructor)) shut_fabric_down(void)
 {
     if (!atomic_load(&exits))
@@ -597,7 +597,7 @@ static void call_fabric(uint64_t key)
     usleep(1000);
 }
 
-/* LeakSanitizer's, where it is there. */
+/* LeakSanitizer's, if present. */
 void __lsan_disable(void) __attribute__((weak));
 
 static void exit_with_much_dead(void)
@@ -605,7 +605,7 @@ static void exit_with_much_dead(void)
     char *memory = fixture_map(64);
     struct fixture fixture;
 
-    if (__lsan_disable) /* what is dead is not given back any more: that is what is tested */
+    if (__lsan_disable) /* the case tests that dead regions are not freed any more */
         __lsan_disable();
     open_counted(&fixture, true, NULL);
     counter.dereg_hook = call_fabric;
@@ -631,15 +631,15 @@ static void exit__much_is_dead__the_fabric_is_not_called_after_its_end(void **st
     assert_int_equal(status, 0);
 }
 
-/* A thread of the program's that goes on while others exit. */
+/* A thread of the program that continues while others exit. */
 static struct {
     struct fixture fixture;
     pthread_t thread;
     atomic_bool goes_on;
-    atomic_uint rounds; /* relaxed, so that ThreadSanitizer takes nothing for ordered by it */
+    atomic_uint rounds; /* relaxed, so that ThreadSanitizer sees no order by it */
 } beside;
 
-/* Each round begins and ends the reaper. */
+/* Each round starts and stops the reaper. */
 static void *open_and_close(void *arg)
 {
     while (atomic_load(&beside.goes_on)) {
@@ -652,7 +652,7 @@ static void *open_and_close(void *arg)
     return arg;
 }
 
-/* After the exit handlers, the library's among them. */
+/* After the exit handlers, including the library's. */
 static void __attribute__((destructor)) end_beside(void)
 {
     if (atomic_exchange(&beside.goes_on, false))
@@ -671,7 +671,7 @@ static void exit_while_reapers_come_and_go(void)
     exit(0);
 }
 
-/* ThreadSanitizer follows this fork, of a process with one thread. */
+/* ThreadSanitizer supports this fork, of a process with one thread. */
 static void exit__another_thread_opens_and_closes_domains__ends(void **state)
 {
     int status;

@@ -187,7 +187,7 @@ static void key__without_remote_rights__is_not_taken(void **state)
     script_close(&fixture);
 }
 
-/* One that did not come through us. */
+/* A key that was registered without hmreg. */
 static void key__in_use_in_the_fabric__enokey_and_free_again(void **state)
 {
     static char host[64];
@@ -220,7 +220,7 @@ static void key__fabric_gives_another__the_requested_one_is_freed_at_close(void 
     script_close(&fixture);
 }
 
-/* The library's own choice, as cached regions have it. */
+/* The library's own choice, as for cached regions. */
 static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_mr **mr)
 {
     struct iovec iov = {addr, 16};
@@ -232,7 +232,7 @@ static int reg_any_key(struct script_fixture *fixture, void *addr, struct hmreg_
     return rc ? rc : region_create(fixture->domain, &request, &found, mr);
 }
 
-/* Each try with another key runs through the paths again; the reasons are those of the last. */
+/* Each attempt with another key tries all paths; the reasons are those of the last attempt. */
 static void any_key__collides_with_the_fabrics__another_is_tried(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -336,7 +336,7 @@ static void composite__second_piece_busy__only_close_is_left(void **state)
     script.dereg = -EBUSY;
     script.dereg_index = 1;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
-    assert_ok(hmreg_mr_query(mr, &info)); /* nothing was closed yet */
+    assert_ok(hmreg_mr_query(mr, &info)); /* it has not begun to close */
     script.dereg_index = 2;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "dereg failed");
     assert_fails(hmreg_mr_query(mr, &info), -EINVAL, "partly closed");

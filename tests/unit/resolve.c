@@ -163,7 +163,7 @@ static void query__a_runtime_fails_but_another_owns_it__found(void **state)
     }
 }
 
-/* Pinned host memory may be anybody's beside: the failing one may have more to say. */
+/* Other runtimes may know pinned host memory too, including the failing one. */
 static void query__a_runtime_fails_and_another_pinned_it__error(void **state)
 {
     struct hmreg *lib = open_lib();
@@ -190,7 +190,7 @@ static void query__absent_runtime__is_not_asked(void **state)
     assert_int_equal(vendors[HMREG_IFACE_ROCR].closes, 1);
 }
 
-/* ---- two who know it -------------------------------------------------------------------- */
+/* ---- memory with two owners ------------------------------------------------------------- */
 
 static void query__two_claim_it_as_their_devices__eexist(void **state)
 {
@@ -235,7 +235,7 @@ static void query__pinned_by_one_and_anothers_device_memory__the_device(void **s
     }
 }
 
-/* ---- which runtimes there are ----------------------------------------------------------- */
+/* ---- available runtimes ----------------------------------------------------------------- */
 
 static void open__vendor_that_fails__why_is_its_sentence(void **state)
 {
@@ -314,7 +314,7 @@ static void device_query__each_device(void **state)
 
 /* ---- forked children -------------------------------------------------------------------- */
 
-/* What a child that opens its own library is told about a runtime. */
+/* The result of a runtime in a child that opens its own library. */
 static void child_sees_of(enum hmreg_iface iface, const char *why)
 {
     struct hmreg_runtime_info info = {.size = sizeof(info)}, host = info;
@@ -335,7 +335,7 @@ static void child_sees(const char *why)
     child_sees_of(HMREG_IFACE_CUDA, why);
 }
 
-/* In a process of its own, where no runtime was opened before: open, fork, and look. */
+/* In a process without an open runtime before: opens, forks, and queries. */
 static int family(int parents_code, int childs_code, const char *why)
 {
     struct hmreg *lib;
@@ -362,7 +362,7 @@ static void fork__runtime_the_parent_used__is_refused(void **state)
     assert_int_equal(family(0, 0, "a parent of this process used cuda before fork()"), 0);
 }
 
-/* It was loaded and initialized as far as it would go. */
+/* It was loaded and initialized as far as possible. */
 static void fork__runtime_that_found_no_device__is_refused(void **state)
 {
     assert_int_equal(family(-ENODEV, 0, "a parent of this process used cuda before fork()"), 0);
@@ -374,7 +374,7 @@ static void fork__runtime_that_is_not_installed__says_so_in_the_child(void **sta
     assert_int_equal(family(-ENOENT, 0, NULL), 0);
 }
 
-/* ---- threads in a runtime's start --------------------------------------------------------- */
+/* ---- threads inside a runtime's start ----------------------------------------------------- */
 
 static sem_t inside, go_on;
 
@@ -391,8 +391,8 @@ static void *open_and_close(void *unused)
     return hmreg_open(NULL, &lib) || hmreg_close(lib) ? "failed" : NULL;
 }
 
-/* In a process of its own: a thread is inside cuda's start when its process forks. What the child
- * saw of a runtime. */
+/* In a process of its own, which forks while a thread is inside cuda's start. Returns the child's
+ * result for a runtime. */
 static int fork_inside(enum hmreg_iface iface, const char *why)
 {
     void *result = NULL;
@@ -431,13 +431,13 @@ static void assert_refused_inside(enum hmreg_iface iface, const char *why)
     assert_int_equal(status, 0);
 }
 
-/* The child's copy of the runtime will never leave its start. */
+/* The child's copy of the runtime will never finish its start. */
 static void fork__while_a_thread_is_in_the_runtimes_start__is_refused(void **state)
 {
     assert_refused_inside(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
 }
 
-/* Nor will the dynamic linker, which that thread may have been in. */
+/* Nor will the dynamic linker, if that thread was in it. */
 static void fork__while_a_thread_is_in_another_runtimes_start__is_refused(void **state)
 {
     assert_refused_inside(HMREG_IFACE_ZE, "was loading a runtime on another thread at fork()");

@@ -135,7 +135,7 @@ static void read__ifaces__those_and_system(void **state)
     clear_environment();
 }
 
-/* However long the list is, its last name counts. */
+/* However long the list is, its last name is read. */
 static void read__long_list_of_ifaces__is_read_to_its_end(void **state)
 {
     struct settings settings;
@@ -205,7 +205,7 @@ static void read__limits__from_zero_to_none(void **state)
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.max_regions, 10);
     assert_int_equal(settings.max_bytes, 4096);
-    setenv("FI_MR_CACHE_MAX_COUNT", "010", 1); /* as libfabric reads it */
+    setenv("FI_MR_CACHE_MAX_COUNT", "010", 1); /* read as libfabric reads it */
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.max_regions, 10);
     setenv("FI_MR_CACHE_MAX_COUNT", "18446744073709551615", 1);
@@ -260,7 +260,7 @@ static void read__log__levels_and_the_callers_function(void **state)
     clear_environment();
     config.log = take_line;
     config.log_context = &config;
-    assert_ok(settings_read(&config, &settings)); /* an older caller's */
+    assert_ok(settings_read(&config, &settings)); /* an older caller's config */
     assert_null(settings.log.callback);
     config.size = sizeof(config);
     assert_ok(settings_read(&config, &settings));

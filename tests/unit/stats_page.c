@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a library shows: the file and its seals, places that run out and are given back, children
- * of fork(), applications that close descriptors they do not know.
+ * A library's stats page: the file and its seals, slots that run out and are freed, children of
+ * fork(), applications that close descriptors they do not know.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
@@ -34,7 +34,7 @@ static struct stats_layout *page_of(const struct fixture *fixture)
     return fixture->lib->stats_page.page;
 }
 
-/* The book of a cache of the first domain; NULL: none. */
+/* The stats block of a cache of the first domain; NULL: none. */
 static struct stats_block *book_of(const struct fixture *fixture, enum hmreg_iface iface,
                                    int device)
 {
@@ -79,7 +79,7 @@ static void file__size_and_bytes__nobody_elses_to_change(void **state)
     fd = fixture.lib->stats_page.fd;
     assert_int_equal(fstat(fd, &status), 0);
     assert_int_equal(status.st_size, sizeof(struct stats_layout));
-    assert_true(status.st_blocks * 512 >= status.st_size); /* no page is still to be had */
+    assert_true(status.st_blocks * 512 >= status.st_size); /* all pages are allocated */
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     assert_int_equal(fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
                      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -109,11 +109,12 @@ static void switched_off__no_descriptor_and_all_is_counted(void **state)
     fixture_key(&fixture, memory[0], LEN);
     assert_int_equal(fixture_stats(&fixture).misses, 1);
     assert_int_equal(fixture_stats(&fixture).shown, 0);
-    assert_int_equal(fixture_stats(&fixture).caches, 10); /* of host memory, and two devices each */
+    assert_int_equal(fixture_stats(&fixture).caches,
+                     10); /* one of host memory, and two devices of each vendor */
     fixture_close(&fixture);
 }
 
-/* ---- places ----------------------------------------------------------------------------- */
+/* ---- slots ------------------------------------------------------------------------------ */
 
 static void domain__of_a_library__shown_while_it_is_open(void **state)
 {

@@ -3,10 +3,9 @@
  * A program that stops its other threads by a signal, wherever they are, and changes memory then,
  * as garbage collectors and checkpointers do. The stopped threads may hold any lock of the library:
  * the change must not wait for one. Run with each monitor that notices by itself, and with the
- * application's own notices, which such a program gives at the same moment.
- *
- * Not under ThreadSanitizer: a thread that waits for a mutex does not get its signal before it has
- * that mutex, whose owner may be stopped already.
+ * application's own notices, which such a program gives at the same moment. Not under
+ * ThreadSanitizer: there a thread that waits for a mutex gets its signal only after it has the
+ * mutex, whose owner may be stopped already.
  */
 #include "tests/support/cache_fixture.h"
 
@@ -22,7 +21,7 @@
 
 enum { WORKERS = 4, PAGES = 16, STOPS = 2000 };
 
-/* Far more than a run takes: only a hang comes so far. */
+/* Only a hang takes so long. */
 #define DEADLINE_SECONDS 240
 
 static struct {
@@ -31,7 +30,7 @@ static struct {
     bool notices; /* the application's, instead of a monitor */
     pthread_t workers[WORKERS], watchdog;
     sem_t stopped, ended;
-    atomic_uint resumed; /* counts the times */
+    atomic_uint resumed; /* incremented at each resume */
     atomic_bool enough;
 } world;
 
@@ -63,7 +62,7 @@ static void resume_all(void)
     atomic_fetch_add(&world.resumed, 1);
 }
 
-/* A thread of its own, since no signal is handled on one that sleeps in munmap(2). */
+/* On a thread of its own, since a thread that sleeps in munmap(2) handles no signal. */
 static void *watch(void *arg)
 {
     static const char text[] = "a change of memory waits for a stopped thread\n";

@@ -18,7 +18,7 @@
 
 extern const struct hmem_ops hmem_system_ops;
 
-static bool by_text; /* no ioctl today */
+static bool by_text; /* simulates a kernel without the ioctl */
 static unsigned answered;
 
 int __real_ioctl(int fd, unsigned long request, void *arg);
@@ -38,8 +38,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 
 static size_t page;
 
-/* Pages with nothing around them, of these protections; '.' is a hole. Far from where anybody
- * else's mappings go. */
+/* Maps pages with these protections, far from other mappings; '.' is a hole. */
 static char *make(const char *pattern)
 {
     char *base = mmap((void *)0x210000000000, (strlen(pattern) + 2) * page, PROT_NONE,
@@ -72,7 +71,7 @@ static int resolve(const void *addr, size_t len, struct hmem_range *out)
     return hmem_system_ops.resolve(NULL, (uintptr_t)addr, len, out);
 }
 
-/* Runs a case both ways. */
+/* Runs a case with the ioctl and with the text file. */
 static void both_ways(void (*run)(void))
 {
     page = (size_t)sysconf(_SC_PAGESIZE);
@@ -111,7 +110,7 @@ static void resolve__inside_one_mapping(void **state)
     both_ways(run_one_mapping);
 }
 
-/* The sentence has the first address at which nothing is. */
+/* The error names the first unmapped address. */
 static void assert_hole(const char *addr, size_t len, const char *hole)
 {
     struct hmem_range range = {.segments = 77};
@@ -131,7 +130,7 @@ static void run_holes(void)
     assert_hole(base + page, 1, base + page);                 /* in it */
     assert_hole(base + page - 1, 2, base + page);             /* one byte of it */
     assert_hole(base, 3 * page, base + page);                 /* in the middle */
-    assert_hole(base + 3 * page, page + 1, base + 4 * page);  /* behind */
+    assert_hole(base + 3 * page, page + 1, base + 4 * page);  /* after */
     assert_hole(base + 2 * page - 1, 2, base + 2 * page - 1); /* before */
     assert_hole(base + 4 * page, 1, base + 4 * page);         /* nothing above for long */
     assert_hole((char *)8, 1, (char *)8);
@@ -166,7 +165,7 @@ static void resolve__protections(void **state)
     both_ways(run_protections);
 }
 
-/* The weakest page of the range decides. */
+/* The weakest page determines the range's rights. */
 static void run_segments(void)
 {
     struct hmem_range range;
@@ -215,8 +214,8 @@ static void resolve__eight_hundred_mappings(void **state)
 
 #define DEEP 12
 
-/* A file whose name, wherever a reader's line buffer cuts it within the zeros, says that all of
- * the address space is mapped. Returns its descriptor; remove_liar() takes the folders away. */
+/* A file whose name, wherever a reader's line buffer splits it within the zeros, looks like a
+ * mapping of the whole address space. Returns its descriptor; remove_liar() removes the folders. */
 static int make_liar(char *path, size_t size)
 {
     char name[200];
@@ -290,7 +289,7 @@ static void *ask(void *arg)
     _exit(resolve(arg, 16, &range) || range.segments != 1 ? 1 : 0);
 }
 
-/* The first thread is gone, and /proc/self with it. */
+/* The first thread has ended, so /proc/self is useless. */
 static void run_after_main(void)
 {
     static char memory[64];
@@ -315,8 +314,8 @@ static void resolve__first_thread_has_ended(void **state)
     both_ways(run_after_main);
 }
 
-/* Huge pages that nothing but this process can reach are anonymous, although the kernel has a file
- * for them; those of a file are not. Nothing is touched, so none need be reserved. */
+/* Huge pages that no other process can access are anonymous, although the kernel has a file for
+ * them; those of a file are not. The test touches none, so none need be reserved. */
 static void run_huge_pages(void)
 {
     size_t len = 2u << 20;

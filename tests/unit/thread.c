@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The library's threads in a program that keeps more thread-local data than their stacks have room
- * for: libc refuses such a stack, and the thread must still take after none of the program's.
+ * The library's threads in a program with more thread-local data than their stacks have room for:
+ * libc refuses such a stack, and the thread must still not inherit the program's settings.
  */
 #include "tests/support/test.h"
 

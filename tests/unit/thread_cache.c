@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * A thread's table of requests: where a search begins. A hit is fast where it ends there, too, so
- * the addresses programs have must not crowd together: buffers side by side, of any usual size. */
+ *
+ * A thread cache's hash: programs' addresses must not cluster: adjacent buffers, of any usual size.
+ */
 #include "core/cache/thread_cache.h"
 #include "tests/support/test.h"
 
@@ -8,8 +9,8 @@
 
 #define SLOTS 256u
 
-/* How many of `count` regions, so many bytes apart, are found where their search begins, when all
- * are in the table. */
+/* With all regions in the table: how many of `count`, so many bytes apart, are found at their first
+ * slot. */
 static unsigned at_once(uint64_t base, uint64_t apart, unsigned count)
 {
     static uint32_t slots[SLOTS + THREAD_CACHE_PROBES];

@@ -27,7 +27,7 @@ static const struct token sample = {
 #define SAMPLE_BYTES (40 + 2 * 24 + 5 + 3 + 4)
 #define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + 2 * TOKEN_MAX_BLOB + 4)
 
-/* Written down again, so that the format cannot change unseen. */
+/* Duplicated from the code, so that a change of the format is noticed. */
 static uint32_t crc32(const uint8_t *bytes, size_t size)
 {
     uint32_t crc = ~0u;
@@ -131,7 +131,8 @@ static void read__cut_short_anywhere__badmsg(void **state)
 
     token_write(&sample, bytes);
     for (size_t size = 0; size < sizeof(bytes); size++) {
-        uint8_t *exact = malloc(size + !size); /* a sanitizer sees any byte read beyond */
+        uint8_t *exact = malloc(
+            size + !size); /* exactly sized, so that a sanitizer detects reads beyond the end */
 
         memcpy(exact, bytes, size);
         assert_fails(token_read(exact, size, &out), -EBADMSG, "token");
@@ -149,7 +150,7 @@ static void read__more_bytes_than_the_token__badmsg(void **state)
         assert_fails(token_read(bytes, SAMPLE_BYTES + extra, &out), -EBADMSG, "token");
 }
 
-/* A wrong size must not make us read what is not there: behind these bytes there is nothing. */
+/* A wrong size must not cause reads beyond the bytes, which are at the end of a mapping. */
 static void read__size_of_no_token__badmsg_without_reading_on(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -175,7 +176,7 @@ static void read__newer_format__protonosupport(void **state)
     assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 2");
 }
 
-/* A checksum proves that nothing was damaged, not that the sender was sane. */
+/* A checksum proves that nothing was damaged, not that the sender's values are valid. */
 static void read__nonsense_with_a_right_checksum__badmsg(void **state)
 {
     static const struct {

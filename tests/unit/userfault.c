@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The kernel's events at the moments that no test of the cache can choose: between a change and its
- * being read. The test is linked so that the monitor's thread comes here before it reads.
+ * The kernel's events at moments that tests of the cache cannot choose: between a change and its
+ * reading. The test interposes the monitor thread's read.
  */
 #include "core/monitor/change_queue.h"
 #include "core/monitor/userfaultfd/userfault.h"
@@ -64,7 +64,7 @@ static void move__new_place_watched_before_it_is_read__stays_watched(void **stat
     if (rc == -EPERM || rc == -ENOSYS)
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
-    assert_int_equal(munmap(to, page), 0); /* nothing is there: no event of its going */
+    assert_int_equal(munmap(to, page), 0); /* unmapped already: no event */
     assert_true(userfault_watch(userfault, (uintptr_t)from, (uintptr_t)from + page));
     changes_start(&reader);
     end = (uintptr_t)to + page;

@@ -58,7 +58,7 @@ static void open__null_argument__inval(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-/* Exits with 0 if the call answers EPERM and asks the device nothing. */
+/* Exits with 0 if the call answers EPERM without a call of the device. */
 static int open_in_child(struct hmreg *lib, struct ibv_pd *pd)
 {
     struct hmreg_domain *domain = (void *)1;
@@ -148,7 +148,7 @@ static void query__device_without_max_mr_size__no_limit(void **state)
 
 /* ---- rights ----------------------------------------------------------------------------- */
 
-/* The access the device must be asked for, written down independently of the provider's table. */
+/* The expected access bits for the device, independent of the provider's table. */
 static unsigned expected_access(uint64_t rights)
 {
     unsigned access = 0;
@@ -234,7 +234,7 @@ static void reg__keys_are_the_devices(void **state)
     close_fixture(&fixture);
 }
 
-/* Some drivers show the lkey as rkey of a local region: it is of no use to a peer. */
+/* Some drivers report the lkey as rkey of a local region: a peer cannot use it. */
 static void reg__local_rights_only__no_key(void **state)
 {
     static const uint32_t shown[] = {0, 77};
@@ -288,7 +288,7 @@ static void token__names_virtual_addresses_and_the_rkey(void **state)
     close_fixture(&fixture);
 }
 
-/* ---- at the door ------------------------------------------------------------------------ */
+/* ---- argument checks -------------------------------------------------------------------- */
 
 static void reg__longer_than_the_device_takes__msgsize(void **state)
 {
@@ -320,7 +320,7 @@ static void regv__two_ranges__inval(void **state)
 static void reg__unmapped__efault_before_the_device_is_asked(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    /* Where nobody else maps, so that what is unmapped stays so. */
+    /* No other mapping is near, so that the unmapped range stays unmapped. */
     char *hole =
         mmap((void *)0x7eb000000000, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct hmreg_mr *mr = (void *)1;
@@ -450,7 +450,7 @@ static void dereg_fails(int result, int errnum, int code)
     close_fixture(&fixture);
 }
 
-/* Final for the region: hmreg's is gone, and the domain can be closed. */
+/* Final for the region: hmreg's is freed, and the domain can be closed. */
 static void close__device_fails__its_error(void **state)
 {
     dereg_fails(EIO, 0, -EIO);
@@ -494,7 +494,7 @@ static void reg__pinned_host_memory__by_the_cpus_address(void **state)
     close_fixture(&fixture);
 }
 
-/* ---- what verbs has not ------------------------------------------------------------------ */
+/* ---- unsupported by verbs ---------------------------------------------------------------- */
 
 static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
 {

@@ -15,7 +15,7 @@
 
 #define BYTES 65536
 
-/* In place of the provider's look at sysfs. */
+/* Replaces the provider's query of sysfs. */
 static unsigned peers; /* HMREG_IFACE_BIT()s */
 
 bool peers_serve(const char *sys, enum hmreg_iface iface)
@@ -83,7 +83,7 @@ static enum hmreg_path path_of(const struct hmreg_mr *mr)
     return info.path;
 }
 
-/* Every path is refused; the reason of one of them. */
+/* Registers with every path refused; returns the reason of one of them. */
 static struct hmreg_reason refused(struct fixture *fixture, enum hmreg_path path)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -231,7 +231,7 @@ static void reg__device_does_not_import__reason_and_remedy(void **state)
     close_fixture(&fixture);
 }
 
-/* Another path would fail too: what is short is the machine's, or the device is gone. */
+/* Another path would fail too: the machine lacks a resource, or the device is gone. */
 static void reg__failure_of_the_request__is_the_answer(void **state)
 {
     static const int errors[] = {ENOMEM, EAGAIN, EMFILE, ENFILE, EIO, ENODEV};
@@ -349,7 +349,7 @@ static void probe__both_calls_say_no__reason_and_remedy(void **state)
     close_fixture(&fixture);
 }
 
-/* The device's own refusal is not the call's. */
+/* A refusal by the device does not mean that the call is missing. */
 static void probe__older_call_fails_otherwise__newer_is_not_asked(void **state)
 {
     struct fixture fixture;
@@ -445,14 +445,14 @@ static void reg__dmabuf_fails__peer_memory_is_tried(void **state)
     assert_int_equal(why.refused, 1);
     assert_string_equal(why.reasons[0].slug, "dmabuf-import-failed");
     assert_ok(hmreg_mr_close(mr));
-    fake_verbs.dmabuf_error = 0; /* what failed once is tried again */
+    fake_verbs.dmabuf_error = 0; /* a failure is not remembered */
     assert_ok(reg(&fixture, fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_DMABUF);
     assert_ok(hmreg_mr_close(mr));
     close_fixture(&fixture);
 }
 
-/* The pages of a mapping cannot be pinned, whatever the device. */
+/* The pages of a mapping cannot be pinned, on any device. */
 static void reg__mapped__refused(void **state)
 {
     struct fixture fixture;
@@ -542,7 +542,7 @@ static void on_demand__host_memory_where_the_device_has_it(void **state)
     }
 }
 
-/* Soft-RoCE says EINVAL while a window is bound. */
+/* Soft-RoCE returns EINVAL while a window is bound. */
 static void memory_windows__einval_is_busy(void **state)
 {
     struct hmreg_mr *mr;
@@ -556,8 +556,8 @@ static void memory_windows__einval_is_busy(void **state)
     assert_fails(hmreg_mr_close(mr), -EBUSY, "memory window");
     fake_verbs.dereg_result = 0;
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(
-        reg(&fixture, fixture.there, 4096, HMREG_SEND, &mr)); /* no kernel takes it of a dmabuf */
+    assert_ok(reg(&fixture, fixture.there, 4096, HMREG_SEND,
+                  &mr)); /* no kernel accepts it for a dmabuf */
     assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
     assert_ok(hmreg_mr_close(mr));
     close_fixture(&fixture);
@@ -620,7 +620,7 @@ static void atomics__device_without__opnotsupp(void **state)
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EOPNOTSUPP,
                  "fake0 has no atomic operations");
     assert_ptr_equal(domain, (void *)1);
-    config.size = 1; /* says nothing about flags */
+    config.size = 1; /* excludes flags */
     assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
                  "size of");
     open_with(&fixture, 0);
@@ -638,7 +638,7 @@ static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **stat
     fake_verbs.limits.max_mr = 2;
     open_with(&fixture, 0);
     assert_ok(reg(&fixture, host, 64, HMREG_SEND, &mr[0]));
-    fake_verbs.dmabuf_error = EINVAL; /* what fails is not counted */
+    fake_verbs.dmabuf_error = EINVAL; /* failures are not counted */
     assert_int_equal(reg(&fixture, fixture.there, 64, HMREG_SEND, &mr[2]), -EOPNOTSUPP);
     fake_verbs.dmabuf_error = 0;
     assert_ok(reg(&fixture, fixture.there, 64, HMREG_SEND, &mr[1]));

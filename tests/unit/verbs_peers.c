@@ -31,7 +31,7 @@ static void take_away(const char *sys, const char *name)
     assert_int_equal(rmdir(path), 0);
 }
 
-/* The ifaces served where sysfs has this folder. */
+/* The ifaces that peer memory serves, for sysfs with this folder. */
 static unsigned served(const char *name)
 {
     char sys[] = "/tmp/hmreg-sysXXXXXX";
