@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Contestants: who has turns, what is kept of them, and what becomes of one that fails. */
+ * Contestants: the order of turns, the values that are kept, and a contestant that fails. */
 #include "bench/actor.h"
 #include "bench/bench.h"
 #include "bench/series.h"

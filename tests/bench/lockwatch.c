@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The preloaded watcher of locks: it must see a hold that is as long as we make it. */
+ * The preloaded watcher of locks measures holds of a known length. */
 #include "tests/support/test.h"
 
 #include <dlfcn.h>

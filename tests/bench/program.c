@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The program as ./run bench starts it: arguments, the table, JSON, documents. */
+ * The program that ./run bench starts: arguments, the table, JSON, documents. */
 #include "tests/tools/tool.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What is made of measured values: medians, ratios, verdicts; and the table of targets. */
+ * Results of measured values: medians, ratios, verdicts; and the table of targets. */
 #include "bench/fixture.h"
 #include "bench/bench.h"
 #include "bench/series.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Access rights: what was asked for is granted, and nothing else. */
+ * Access rights: the fabric grants the requested ones, and no others. */
 #include "tests/conformance/suite.h"
 
 /* The peer's view of a region with these rights. */

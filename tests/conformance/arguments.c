@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Arguments: each one of each call is wrong once. It is refused before the fabric is asked, with
- * the same error and words on all of them, and outputs stay as they were. */
+ * Arguments: each one of each call is wrong once. The call refuses it before it calls the fabric,
+ * with the same error and text on all fabrics, and does not change outputs. */
 #include "tests/conformance/suite.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Registrations that complete in a queue: the region is there before its event, and an error has
- * none. */
+ * Registrations that complete in a queue: the caller receives the region before its event, and an
+ * error has no event. */
 #include "tests/conformance/suite.h"
 
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Closing regions and domains: what makes it busy, that a refusal has no effect, and that later
- * accesses are denied. */
+ * Closing regions and domains: what makes it fail with EBUSY, that a refusal has no effect, and
+ * that later accesses are denied. */
 #include "tests/conformance/suite.h"
 
 #define KEY 5

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The errors that need a provocation: runtimes that disagree or fail, a /proc that cannot be read,
- * allocations that fail one after the other. Each is put to every call that lists it. */
+ * Errors that need a failure below the library: runtimes that disagree or fail, a /proc that cannot
+ * be read, allocations that fail one after the other. Each is tried with every call that documents
+ * it. */
 #include "tests/conformance/fixture.h"
 #include "tests/support/vendors.h"
 

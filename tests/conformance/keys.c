@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Keys: the caller's or the provider's, unique, in range, gone with their region. */
+ * Keys: the caller's or the provider's, unique, in range, free again after their region. */
 #include "tests/conformance/suite.h"
 
 #define KEY 77

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What only loopback shows of the fabrics tested here: authorization keys of domains, durable
- * writes, which memory needs a desc, what counters do not count, events read by another thread,
- * accesses during a refresh, regions of terabytes, wrong modes. And two rules for all objects:
- * descriptors are close-on-exec, and any thread may use what another created. */
+ * Features that only loopback has of the fabrics tested here: authorization keys of domains,
+ * durable writes, which memory needs a desc, what counters do not count, events read by another
+ * thread, accesses during a refresh, regions of terabytes, wrong modes. And two rules for all
+ * objects: descriptors are close-on-exec, and any thread may use what another created. */
 #include "tests/conformance/fixture.h"
 #include "tests/support/vendors.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What each mr_mode demands of the application, and what fails if it is not done. */
+ * The requirements of each mr_mode for the application, and the failures if they are not met. */
 #include "tests/conformance/suite.h"
 
 #define KEY 5

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What regions are for besides RMA: messages, by the rights to send and to receive, and atomic
- * operations, which the right to be written covers. */
+ * Uses of regions besides RMA: messages, by the rights to send and to receive, and atomic
+ * operations, for which the remote write right suffices. */
 #include "tests/conformance/suite.h"
 
 #define KEY   5

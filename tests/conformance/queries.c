@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Queries of domains, regions and peers' regions, for callers older and newer than the library;
- * tokens; and that success leaves the last error. */
+ * tokens; and the last error after a success. */
 #include "tests/conformance/suite.h"
 
 #define BYTES 4096

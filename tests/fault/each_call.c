@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * A way through the whole library, as often as it makes calls that can fail, each failing once:
- * it ends with a right code and its sentence, with nothing left behind, and the next time works.
- * What is made once in a process: first.c. */
+ * A sequence of all the library's calls, repeated with each call of libc that can fail failing
+ * once: it ends with a right code and its sentence, leaks nothing, and the next run succeeds. What
+ * the library creates once per process: first.c. */
 #include "tests/fault/faults.h"
 #include "tests/fault/target.h"
 #include "tests/support/vendors.h"

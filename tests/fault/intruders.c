@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * A loopback target and those who do not keep its protocol: what they send changes nothing but
- * what they are granted, and nobody else notices. Intruders speak with the socket themselves. */
+ * A loopback target and initiators that violate its protocol: their requests change only what the
+ * protocol grants, and do not affect other initiators. They write to the socket directly. */
 #include "providers/loopback/loopback.h"
 #include "tests/fault/target.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Loopback peers that are killed, stopped, short of descriptors, interrupted, of another user or
- * of another pid namespace: the other side goes on, or is told. */
+ * Loopback peers that are killed, stopped, short of descriptors, interrupted, of another user or of
+ * another pid namespace: the other side continues, or receives an error. */
 #include "tests/fault/target.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The simulated GPU and Soft-RoCE's dmabufs, by themselves: what other tests take for granted. */
+ * The simulated GPU and Soft-RoCE's dmabufs by themselves, on which other tests rely. */
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Memory of every device of this machine (the simulated ones, as CMakeLists.txt runs it) on a real
- * fabric, reached by a peer in another process. The owner looks through the vendor's runtime. */
+ * fabric, accessed by a peer in another process. The owner checks it through the vendor's runtime.
+ */
 #include "tests/support/fabric.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Host memory on a real fabric, reached by a peer in another process. */
+ * Host memory on a real fabric, accessed by a peer in another process. */
 #include "tests/ofi/fixture.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Keys that callers choose, on the fabrics that let them: all but those that have
- * HMREG_MR_PROV_KEY, which libfabric's verbs has. */
+ * Keys that callers choose, on all fabrics without HMREG_MR_PROV_KEY, which libfabric's verbs has.
+ */
 #include "tests/ofi/fixture.h"
 
 static void rma__mr_mode_scalable__the_peer_need_not_know(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Virtual memory of two devices on a real kernel: a region of two registrations, each by a dmabuf,
- * that RDMA reaches piece by piece through one token, and that is found stale when a piece was
- * exchanged. CUDA's, since its simulated driver maps memory of any device beside any other. */
+ * that RMA accesses piece by piece through one token, and that becomes stale when a piece is
+ * replaced. CUDA's, since its simulated driver maps memory of any device next to any other. */
 #include "tests/rdma/device.h"
 #include "tests/support/fake/cuda_entries.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Device memory on a real kernel: RDMA lands in it through hmreg's regions, by a dmabuf and by
- * peer memory, and nowhere else; what cannot be registered says why; nothing is left behind. */
+ * Device memory on a real kernel: RDMA writes it through hmreg's regions, by a dmabuf and by peer
+ * memory, and nothing else; a refusal has a reason; nothing leaks. */
 #include "tests/rdma/device.h"
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What a device may do to regions: keep one for a memory window, import no dmabufs, go away. */
+ * Effects of a device on regions: it keeps one for a memory window, imports no dmabufs, is removed.
+ */
 #include "tests/rdma/device.h"
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"

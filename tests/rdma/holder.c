@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * holder PATH: registers device memory by this path ("dmabuf"), says so with a byte on stdout, and
- * waits to be killed. */
+ * holder PATH: registers device memory by this path ("dmabuf"), reports that with a byte on stdout,
+ * and waits to be killed. */
 #include <hmreg/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Host memory on a real RDMA device: bytes move through hmreg's regions and nowhere else, and the
- * device refuses what the regions do not grant. */
+ * Host memory on a real RDMA device: RDMA through hmreg's regions changes their bytes and no
+ * others, and the device refuses what the regions do not grant. */
 #include "tests/rdma/bench.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * A dmabuf over libfabric's verbs: from libfabric 1.20 on the device imports it, and RMA lands in
- * its bytes; an older one is never asked, and the reason says so. Newer ones grant FI_HMEM to
- * devices that they know by name, of which Soft-RoCE is one where as-mlx5.sh renames it. */
+ * A dmabuf over libfabric's verbs: from libfabric 1.20 on the device imports it, and RMA writes its
+ * bytes; hmreg does not try an older one, and the reason says so. Newer ones grant FI_HMEM to
+ * devices with known names, such as Soft-RoCE renamed by as-mlx5.sh. */
 #include "tests/support/fabric.h"
 #include "tests/support/softgpu.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Device memory by a mapping: RMA over libfabric's tcp, which moves bytes with the CPU, lands in
- * memory whose pages no NIC could pin, and nowhere else; nothing is left behind. Each case is of
- * all vendors that VENDORS names, since to start libfabric takes its time under emulation. */
+ * Device memory by a mapping: RMA over libfabric's tcp, which moves bytes with the CPU, writes
+ * memory whose pages no NIC could pin, and nothing else; nothing leaks. Each case runs for all
+ * vendors in VENDORS, since libfabric starts slowly under emulation. */
 #include "tests/rdma/device.h"
 #include "tests/support/fabric.h"
 #include "tests/support/softgpu.h"

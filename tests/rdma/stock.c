@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * A device that imports no dmabufs, which Soft-RoCE is with Debian's libibverbs alone. */
+ * A device that imports no dmabufs: Soft-RoCE with Debian's libibverbs alone. */
 #include "tests/rdma/device.h"
 #include "tests/support/softgpu.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Loopback with many at once: regions and domains closed while peers write to them, from this
- * process and from others; and forks in between. */
+ * Loopback with many peers at once: regions and domains are closed while peers write to them, from
+ * this process and from others; with forks meanwhile. */
 #include "tests/support/test.h"
 
 #include <errno.h>

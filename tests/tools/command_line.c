@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The command line: what is taken, what is refused and with which words. */
+ * The command line: accepted arguments, refused ones and the error texts. */
 #include "tests/tools/tool.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * hmreg doctor and topo, run as users run them: on simulated CUDA devices, RDMA devices of a
- * preloaded library, and a simulated tree of /sys, /proc and /dev. The tree is a good machine;
- * each state breaks it, or the RDMA devices, in one thing. */
+ * preloaded library, and a simulated tree of /sys, /proc and /dev. The tree is a good machine; each
+ * state changes one thing of it, or of the RDMA devices. */
 #include "tests/tools/tool.h"
 #include "tests/tools/tree.h"
 

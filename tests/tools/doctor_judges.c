@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * hmreg doctor's judges: a machine where all is good has no finding; each finding has a machine
- * that differs from it in one thing. A code without such a machine fails. */
+ * hmreg doctor's judges: a good machine has no finding; each finding has a machine that differs
+ * from it in one thing. A code without such a machine fails. */
 #include "tests/support/test.h"
 #include "tests/tools/machine.h"
 #include "tools/doctor/doctor.h"

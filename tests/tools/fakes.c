@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The command on a vendor's fake devices: VENDOR names the iface, FAKE_EXPORT a call of exports
- * and a code it can fail with. */
+ * The command on a vendor's simulated devices: VENDOR names the iface, FAKE_EXPORT a call of
+ * exports and a code that it can fail with. */
 #include "tests/tools/tool.h"
 
 #include <hmreg/hmreg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Trees of /sys and /proc with contents that no kernel writes: the doctor reads from them what it
- * can, and its JSON can be printed. */
+ * Trees of /sys and /proc with contents that no kernel writes: the doctor reads them without a
+ * crash, and its JSON can be printed. */
 #include "tests/support/test.h"
 #include "tests/tools/tree.h"
 #include "tools/doctor/doctor.h"

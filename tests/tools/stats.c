@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * hmreg stats, of real processes: idle, under load, killed while they are read, of other users,
- * with nothing to show. */
+ * hmreg stats of real processes: idle, under load, killed during the read, of other users, without
+ * statistics. */
 #include "tests/tools/tool.h"
 
 #include <hmreg/loopback.h>

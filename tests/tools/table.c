@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Tables: aligned, wrapped in their last column, or in blocks where nothing else fits. */
+ * Tables: aligned, wrapped in their last column, or as blocks on a narrow terminal. */
 #include "tools/table.h"
 
 #include "tests/tools/tool.h"

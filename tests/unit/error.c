@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The thread's last error: what is recorded, by whom, and that it survives itself. */
+ * The thread's last error: its contents, the functions that record it, and its own text in a new
+ * one. */
 #include "core/base/error.h"
 #include "tests/support/test.h"
 

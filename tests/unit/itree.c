@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The tree of address ranges, beside a model that looks at all of them. */
+ * The tree of address ranges, compared with a model that searches all of them. */
 #include "core/base/itree.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The keys of a domain: unique, within the fabric's size, all of them usable, used again. */
+ * The keys of a domain: unique, within the fabric's size, all of them usable and reusable. */
 #include "core/context/keys.h"
 
 #include "core/base/error.h"

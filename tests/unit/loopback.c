@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The loopback provider: the desc that local memory needs, and a peer in another process. What a
- * region means is in tests/conformance. */
+ * The loopback provider: the desc that local memory needs, and a peer in another process.
+ * tests/conformance has the semantics of regions. */
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What can be done with memory without registering it: export, copy, allocate, free. */
+ * Operations on memory without registration: export, copy, allocate, free. */
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 

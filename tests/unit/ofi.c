@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The libfabric provider against a fid_domain made here: what it makes of fi_info, what it asks of
- * libfabric for host memory, and what it makes of each failure. */
+ * The libfabric provider on a simulated fid_domain: how it reads fi_info, its calls of libfabric
+ * for host memory, and its results for each failure. */
 #include "core/context/domain.h"
 #include "providers/ofi/ofi_abi.h"
 #include "tests/support/fake_fabric.h"

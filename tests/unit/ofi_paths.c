@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The libfabric provider's paths to device memory, against a fid_domain and vendors made here:
- * which are tried on which fabric, what libfabric is given for each, and each refusal's reason. */
+ * The libfabric provider's paths to device memory, on a simulated fid_domain and vendors: which
+ * paths it tries on which fabric, the arguments of each registration, and each refusal's reason. */
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The libfabric provider's regions after registration: bound, enabled, refreshed, complete later.
- * On a fid_domain made here, since no fabric of a common machine has these modes. */
+ * The libfabric provider's regions after registration: bound, enabled, refreshed, completed later.
+ * On a simulated fid_domain, since no fabric of a common machine has these modes. */
 #include "core/context/domain.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"

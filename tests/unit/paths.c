@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * From memory to a registration: which paths are tried in which order, what the provider is given,
- * what is left behind when it refuses or fails. */
+ * From memory to a registration: which paths are tried in which order, the provider's arguments,
+ * and the clean-up after a refusal or failure. */
 #include "core/base/error.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"

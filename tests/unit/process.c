@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The process's epoch: the same for all threads, another in every child, however it was made. */
+ * The process's epoch: the same for all threads, another in every child, however it was forked. */
 #include "core/base/process.h"
 
 #include "tests/support/test.h"

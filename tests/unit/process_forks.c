@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * A fork by another thread at the moment at which a fork handler of the library has just been
- * registered: the child registers none twice, or its own next fork would wait for itself. Loopback
- * registers its own when it is loaded; one test runs in a process in which that failed. */
+ * A fork by another thread just after a fork handler of the library was registered: the child does
+ * not register it again, which would make its own next fork wait for itself. Loopback registers its
+ * handlers when it is loaded; one test runs in a process in which that failed. */
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Registrations as the core keeps them: claims against findings, keys, closing, composites, and
- * the making of domains. */
+ * Registrations in the core: claims that disagree with the memory, keys, closing, composites, and
+ * the creation of domains. */
 #include "core/mr/region.h"
 
 #include "core/context/token.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What a pointer is: asked of every runtime, guessed never. */
+ * The kind of a pointer's memory: every runtime is queried, and nothing is guessed. */
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 

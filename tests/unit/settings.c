@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What the environment and the configuration may say, and what they may not. */
+ * Accepted and refused values of the environment and the configuration. */
 #include "core/context/settings.h"
 
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Host memory, by both ways of reading the kernel's list of mappings: each case runs with the
- * PROCMAP_QUERY ioctl (where the kernel has it) and with the list as text. Linked so that ioctl()
- * comes here first. */
+ * PROCMAP_QUERY ioctl (if the kernel has it) and with the list as text. The test interposes
+ * ioctl(). */
 #include "hmem/hmem.h"
 #include "tests/support/test.h"
 

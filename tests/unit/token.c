@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Tokens as bytes: what comes over a network is believed only when all of it is right. */
+ * Tokens as bytes: a token from a network is accepted only if all of it is valid. */
 #include "core/context/token.h"
 
 #include "core/base/error.h"

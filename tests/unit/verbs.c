@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The verbs provider against a fake libibverbs: what it asks of the device, and what it makes of
- * each answer. */
+ * The verbs provider on a simulated libibverbs: its calls of the device, and its results for each
+ * answer. */
 #include "tests/support/fake_verbs.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The verbs provider and device memory, against a fake libibverbs: which path is taken, what is
- * asked of the device, and the reason of each refusal. */
+ * The verbs provider and device memory, on a simulated libibverbs: the choice of a path, the calls
+ * of the device, and the reason of each refusal. */
 #include "providers/verbs/verbs_peers.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What the kernel shows of peer memory, in a sysfs made in the test. */
+ * The kernel's peer memory in sysfs, on a simulated sysfs. */
 #include "providers/verbs/verbs_peers.h"
 #include "tests/support/test.h"
 

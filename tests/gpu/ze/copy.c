@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Command lists of copies, and what the driver may answer to an allocation and a free. */
+ * Command lists of copies, and possible driver responses to an allocation and a free. */
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>

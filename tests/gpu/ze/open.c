@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * What an open of Level Zero reports when devices or contexts lack something. */
+ * Errors of opening Level Zero if devices or contexts lack something. */
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
