@@ -123,7 +123,7 @@ static void contest__steady_turn__is_one_value(void **state)
     assert_int_equal(series_find("steady", "one")->count, 4);
 }
 
-static void contest__one_dies__is_said(void **state)
+static void contest__one_dies__reported(void **state)
 {
     static const struct job job = {.open = open_number, .sample = die_at_20};
 
@@ -160,4 +160,4 @@ TEST_MAIN(TEST(contest__turns_of_each_fresh_process_are_kept),
           TEST(contest__crew__means_of_its_workers), TEST(contest__absent_one__says_why),
           TEST(contest__one_leaves_at_its_turn__its_words_stay),
           TEST(contest__one_cannot_begin__its_words_stay), TEST(contest__steady_turn__is_one_value),
-          TEST(contest__one_dies__is_said), TEST(steps__more_work__so_many_more))
+          TEST(contest__one_dies__reported), TEST(steps__more_work__so_many_more))

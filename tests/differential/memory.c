@@ -370,7 +370,7 @@ static void run(const struct plan_kind *kind)
     munmap(traces[WITH], sizeof(struct trace));
 }
 
-static void userfaultfd__beside_gets_and_puts__the_program_cannot_tell(void **state)
+static void userfaultfd__beside_gets_and_puts__the_program_sees_no_difference(void **state)
 {
     static const struct plan_kind kind = {.name = "userfaultfd",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
@@ -380,7 +380,7 @@ static void userfaultfd__beside_gets_and_puts__the_program_cannot_tell(void **st
     run(&kind);
 }
 
-static void memhooks__beside_gets_and_puts__the_program_cannot_tell(void **state)
+static void memhooks__beside_gets_and_puts__the_program_sees_no_difference(void **state)
 {
     static const struct plan_kind kind = {
         .name = "memhooks", .monitor = HMREG_MONITOR_MEMHOOKS, .caches = true};
@@ -388,14 +388,14 @@ static void memhooks__beside_gets_and_puts__the_program_cannot_tell(void **state
     run(&kind);
 }
 
-static void default__beside_gets_and_puts__the_program_cannot_tell(void **state)
+static void default__beside_gets_and_puts__the_program_sees_no_difference(void **state)
 {
     static const struct plan_kind kind = {.name = "default", .caches = true};
 
     run(&kind);
 }
 
-static void import__beside_gets_and_puts__the_program_cannot_tell(void **state)
+static void import__beside_gets_and_puts__the_program_sees_no_difference(void **state)
 {
     static const struct plan_kind kind = {
         .name = "import", .monitor = HMREG_MONITOR_IMPORT, .caches = true, .tells = true};
@@ -403,7 +403,7 @@ static void import__beside_gets_and_puts__the_program_cannot_tell(void **state)
     run(&kind);
 }
 
-static void disabled__beside_gets_and_puts__the_program_cannot_tell(void **state)
+static void disabled__beside_gets_and_puts__the_program_sees_no_difference(void **state)
 {
     static const struct plan_kind kind = {.name = "disabled", .monitor = HMREG_MONITOR_DISABLED};
 
@@ -424,11 +424,11 @@ static void fix_addresses(char **argv)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST(userfaultfd__beside_gets_and_puts__the_program_cannot_tell),
-        TEST(memhooks__beside_gets_and_puts__the_program_cannot_tell),
-        TEST(default__beside_gets_and_puts__the_program_cannot_tell),
-        TEST(import__beside_gets_and_puts__the_program_cannot_tell),
-        TEST(disabled__beside_gets_and_puts__the_program_cannot_tell),
+        TEST(userfaultfd__beside_gets_and_puts__the_program_sees_no_difference),
+        TEST(memhooks__beside_gets_and_puts__the_program_sees_no_difference),
+        TEST(default__beside_gets_and_puts__the_program_sees_no_difference),
+        TEST(import__beside_gets_and_puts__the_program_sees_no_difference),
+        TEST(disabled__beside_gets_and_puts__the_program_sees_no_difference),
     };
 
     fix_addresses(argv);

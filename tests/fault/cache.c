@@ -61,7 +61,7 @@ static void touch(const struct fixture *fixture, unsigned count)
 
 /* ---- the fabric ------------------------------------------------------------------------- */
 
-static void reg__each_error__comes_up_whole_after_one_try(void **state)
+static void reg__each_error__returned_after_one_try(void **state)
 {
     static const int codes[] = {-EINVAL,   -EFAULT, -EACCES, -EOPNOTSUPP, -EIO,   -EPERM,
                                 -ENOTCONN, -EAGAIN, -EMFILE, -EBUSY,      -E2BIG, -EKEYREJECTED};
@@ -434,7 +434,7 @@ static void watch__anothers_userfaultfd_is_there__served_uncached(void **state)
 
 /* ---- vendors ---------------------------------------------------------------------------- */
 
-static void resolve__fails__the_error_comes_up_and_nothing_is_registered(void **state)
+static void resolve__fails__error_returned_and_nothing_registered(void **state)
 {
     struct fixture fixture;
 
@@ -463,7 +463,7 @@ static void identity__fails_after_registering__never_cached(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(reg__each_error__comes_up_whole_after_one_try),
+TEST_MAIN(TEST(reg__each_error__returned_after_one_try),
           TEST(reg__failed_once__the_next_get_registers),
           TEST(reg__no_room__the_least_recently_used_makes_room),
           TEST(reg__no_room_for_long__twice_as_many_go_each_time),
@@ -478,5 +478,5 @@ TEST_MAIN(TEST(reg__each_error__comes_up_whole_after_one_try),
           TEST(open__userfaultfd_not_built_in__enosys_or_memhooks),
           TEST(open__no_descriptor_left__emfile_and_nothing_lost),
           TEST(watch__anothers_userfaultfd_is_there__served_uncached),
-          TEST(resolve__fails__the_error_comes_up_and_nothing_is_registered),
+          TEST(resolve__fails__error_returned_and_nothing_registered),
           TEST(identity__fails_after_registering__never_cached))

@@ -113,7 +113,7 @@ static void intruder__header_that_is_none__is_dropped(void **state)
     target_end(&target);
 }
 
-static void intruder__asks_for_what_is_not_granted__is_told_and_may_stay(void **state)
+static void intruder__requests_beyond_its_rights__error_and_still_connected(void **state)
 {
     static const struct {
         uint64_t key, addr, len;
@@ -262,7 +262,7 @@ static void target__closed_while_an_initiator_keeps_it_busy__does_not_wait(void 
 }
 
 TEST_MAIN(TEST(intruder__header_that_is_none__is_dropped),
-          TEST(intruder__asks_for_what_is_not_granted__is_told_and_may_stay),
+          TEST(intruder__requests_beyond_its_rights__error_and_still_connected),
           TEST(intruder__leaves_in_the_middle__others_are_served),
           TEST(intruder__does_not_read_what_it_asked_for__others_are_served),
           TEST(intruder__of_another_user__is_dropped),

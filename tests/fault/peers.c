@@ -154,7 +154,7 @@ static void fork_when_told(void)
     signal(SIGUSR1, leave_a_child);
 }
 
-static void target__dead_but_its_forked_child_lives__hostunreach(void **state)
+static void target__dead_but_its_forked_child_runs__hostunreach(void **state)
 {
     struct initiator initiator;
     struct target target;
@@ -365,7 +365,7 @@ static void count_alarm(int signal)
     alarms++;
 }
 
-static void rma__interrupted_by_signals__goes_on(void **state)
+static void rma__interrupted_by_signals__completes(void **state)
 {
     struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
     struct sigaction action = {.sa_handler = count_alarm}, before; /* no SA_RESTART */
@@ -526,13 +526,13 @@ TEST_MAIN(TEST(target__killed__hostunreach_from_then_on),
           TEST(target__gone_before_the_first_access__hostunreach),
           TEST(target__stopped_and_continued__the_write_arrives),
           TEST(target__stopped_and_killed__hostunreach),
-          TEST(target__dead_but_its_forked_child_lives__hostunreach),
+          TEST(target__dead_but_its_forked_child_runs__hostunreach),
           TEST(initiator__killed_at_any_moment__others_are_served),
           TEST(remotes__many_to_one_target__one_connection),
           TEST(initiators__more_than_a_target_keeps__all_are_served),
           TEST(initiator__no_descriptor_left__emfile_and_again_later),
           TEST(target__no_descriptor_left__initiators_wait),
-          TEST(rma__interrupted_by_signals__goes_on),
+          TEST(rma__interrupted_by_signals__completes),
           TEST(rma__local_memory_partly_unmapped__no_byte_moves),
           TEST(initiator__of_another_user__hostunreach),
           TEST(peers__both_are_process_1__each_is_itself))

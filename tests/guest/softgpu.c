@@ -97,7 +97,7 @@ static void memory__not_for_the_cpu__enodev(void **state)
     softgpu_assert_clean();
 }
 
-static void move__bytes_stay_and_holders_are_told(void **state)
+static void move__bytes_stay_and_importers_are_notified(void **state)
 {
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
@@ -274,7 +274,7 @@ static void process_killed__nothing_is_left(void **state)
 }
 
 TEST_MAIN(TEST(memory__cpu_loads_and_stores), TEST(memory__pinned_by_its_address__efault),
-          TEST(memory__not_for_the_cpu__enodev), TEST(move__bytes_stay_and_holders_are_told),
+          TEST(memory__not_for_the_cpu__enodev), TEST(move__bytes_stay_and_importers_are_notified),
           TEST(reg__attached_pinned_and_mapped_while_registered),
           TEST(reg__descriptor_closed__memory_lives_as_long_as_the_region),
           TEST(reg__wrong_argument__refused), TEST(fault__each_step__is_what_the_caller_sees),

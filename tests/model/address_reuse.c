@@ -326,7 +326,7 @@ static void hooks__every_way__never_stale(void **state)
         hooked(by_stack, 10000);
 }
 
-static void reuse__mmap_told_by_the_application__never_stale(void **state)
+static void reuse__mmap_reported_by_the_application__never_stale(void **state)
 {
     reuse(HMREG_MONITOR_IMPORT, by_mmap, 100000);
 }
@@ -334,4 +334,4 @@ static void reuse__mmap_told_by_the_application__never_stale(void **state)
 TEST_MAIN(TEST(reuse__malloc__never_stale), TEST(reuse__mmap__never_stale),
           TEST(reuse__mremap__never_stale), TEST(reuse__brk__never_stale),
           TEST(reuse__stacks_of_threads__never_stale), TEST(hooks__every_way__never_stale),
-          TEST(reuse__mmap_told_by_the_application__never_stale))
+          TEST(reuse__mmap_reported_by_the_application__never_stale))

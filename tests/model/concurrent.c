@@ -591,7 +591,7 @@ static void hooked__memory_changes__never_stale_and_limits_hold(void **state)
     run(&kind);
 }
 
-static void told__memory_changes__never_stale_and_limits_hold(void **state)
+static void reported__memory_changes__never_stale_and_limits_hold(void **state)
 {
     static const struct kind kind = {
         .monitor = HMREG_MONITOR_IMPORT, .changes = true, .max_regions = LIMIT, .steps = 400000};
@@ -674,7 +674,7 @@ TEST_MAIN(TEST(watched__memory_changes__never_stale_and_limits_hold),
           TEST(watched__in_an_exact_domain__never_stale_and_limits_hold),
           TEST(noticed__memory_changes__never_stale_and_limits_hold),
           TEST(hooked__memory_changes__never_stale_and_limits_hold),
-          TEST(told__memory_changes__never_stale_and_limits_hold),
+          TEST(reported__memory_changes__never_stale_and_limits_hold),
           TEST(device__memory_changes__never_stale_and_limits_hold),
           TEST(quiet__nothing_changes__each_miss_registers_once),
           TEST(hits__raced_by_ends__no_region_ends_in_use))

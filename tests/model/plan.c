@@ -127,7 +127,7 @@ void plan_print(const struct plan *plan, FILE *out)
 {
     static const char *const names[ACT_COUNT] = {"get",
                                                  "get, which fails",
-                                                 "get, told meanwhile",
+                                                 "get, invalidated meanwhile",
                                                  "put",
                                                  "peer",
                                                  "map",

@@ -183,7 +183,7 @@ static void watched__by_the_kernel__as_the_model_says(void **state)
     run(&kind, 2000000);
 }
 
-static void noticed__caches_ask_nobody__as_the_model_says(void **state)
+static void noticed__hits_rely_on_notices__as_the_model_says(void **state)
 {
     static const struct plan_kind kind = {.name = "noticed",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
@@ -206,9 +206,9 @@ static void hooked__into_libc__as_the_model_says(void **state)
     run(&kind, 1000000);
 }
 
-static void told__by_the_application__as_the_model_says(void **state)
+static void reported__by_the_application__as_the_model_says(void **state)
 {
-    static const struct plan_kind kind = {.name = "told",
+    static const struct plan_kind kind = {.name = "reported",
                                           .monitor = HMREG_MONITOR_IMPORT,
                                           .host = true,
                                           .devices = true,
@@ -217,9 +217,9 @@ static void told__by_the_application__as_the_model_says(void **state)
     run(&kind, 2000000);
 }
 
-static void nobody__watches_host_memory__never_remembered(void **state)
+static void unmonitored__host_memory__never_cached(void **state)
 {
-    static const struct plan_kind kind = {.name = "nobody",
+    static const struct plan_kind kind = {.name = "unmonitored",
                                           .monitor = HMREG_MONITOR_DISABLED,
                                           .host = true,
                                           .devices = true,
@@ -249,8 +249,8 @@ static void loopback__and_its_peers__as_the_model_says(void **state)
 }
 
 TEST_MAIN(TEST(watched__by_the_kernel__as_the_model_says),
-          TEST(noticed__caches_ask_nobody__as_the_model_says),
+          TEST(noticed__hits_rely_on_notices__as_the_model_says),
           TEST(hooked__into_libc__as_the_model_says),
-          TEST(told__by_the_application__as_the_model_says),
-          TEST(nobody__watches_host_memory__never_remembered),
-          TEST(devices__alone__as_the_model_says), TEST(loopback__and_its_peers__as_the_model_says))
+          TEST(reported__by_the_application__as_the_model_says),
+          TEST(unmonitored__host_memory__never_cached), TEST(devices__alone__as_the_model_says),
+          TEST(loopback__and_its_peers__as_the_model_says))

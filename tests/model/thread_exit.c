@@ -353,7 +353,7 @@ static void *get_range(void *range)
     return NULL;
 }
 
-static void fork__while_one_registers_and_one_waits_for_it__child_lives(void **state)
+static void fork__while_one_registers_and_one_waits_for_it__child_continues(void **state)
 {
     pthread_t threads[2];
     struct hmreg_mr *held;
@@ -394,7 +394,7 @@ static void *do_everything(void *arg)
     return NULL;
 }
 
-static void fork__while_threads_do_everything__child_lives(void **state)
+static void fork__while_threads_do_everything__child_continues(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = RANGES / 2};
     struct hmreg_mr *held;
@@ -526,8 +526,8 @@ TEST_MAIN(TEST(put__by_a_thread_that_never_got__ends_it),
           TEST(put__in_a_keys_destructor__nothing_is_left),
           TEST(threads__thousands_come_and_go__nothing_grows),
           TEST(threads__many_at_once__all_count), TEST(threads__outlive_domains__nothing_grows),
-          TEST(fork__while_one_registers_and_one_waits_for_it__child_lives),
-          TEST(fork__while_threads_do_everything__child_lives),
+          TEST(fork__while_one_registers_and_one_waits_for_it__child_continues),
+          TEST(fork__while_threads_do_everything__child_continues),
           TEST(limits__exactly_what_is_worked_with__never_misses_again),
           TEST(limits__one_less_than_what_is_worked_with__hold),
           TEST(limits__of_one__the_last_is_kept),

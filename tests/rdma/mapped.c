@@ -204,7 +204,7 @@ static void fail_import(struct fixture *fixture)
     close_target(fixture);
 }
 
-static void import_fails__is_no_concern_of_a_mapping(void **state)
+static void import_fails__mapping_not_affected(void **state)
 {
     with_fabric(fail_import);
 }
@@ -382,7 +382,7 @@ int main(int argc, char **argv)
         TEST(rma__over_the_end__fabric_refuses),
         TEST(rma__right_not_granted__fabric_refuses),
         TEST(alloc_fails__the_vendors_error),
-        TEST(import_fails__is_no_concern_of_a_mapping),
+        TEST(import_fails__mapping_not_affected),
         TEST(move__the_mapping_follows),
         TEST(killed__nothing_is_left),
         TEST(fork__parents_region_goes_on),

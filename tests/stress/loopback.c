@@ -127,7 +127,7 @@ static void close_region__while_threads_write__no_byte_changes_after(void **stat
     close_fixture(&fixture);
 }
 
-static void close_domain__while_threads_write__they_are_told(void **state)
+static void close_domain__while_threads_write__they_get_errors(void **state)
 {
     pthread_t threads[THREADS];
     struct fixture fixture;
@@ -247,7 +247,7 @@ static void close_region__while_a_process_writes__no_byte_changes_after(void **s
 
 /* The initiator has a copy of the target's sockets, so no end of file reports that the domain is
  * closed: connections not yet accepted are refused. */
-static void close_domain__a_forked_child_writes__it_is_told(void **state)
+static void close_domain__a_forked_child_writes__it_gets_an_error(void **state)
 {
     struct shared *shared = share();
     struct fixture fixture;
@@ -331,7 +331,7 @@ static int live_alone(void)
     return 0;
 }
 
-static void fork__while_threads_write__child_lives(void **state)
+static void fork__while_threads_write__child_continues(void **state)
 {
     pthread_t threads[THREADS];
     struct fixture fixture;
@@ -359,7 +359,8 @@ static void fork__while_threads_write__child_lives(void **state)
 }
 
 TEST_MAIN(TEST(close_region__while_threads_write__no_byte_changes_after),
-          TEST(close_domain__while_threads_write__they_are_told),
+          TEST(close_domain__while_threads_write__they_get_errors),
           TEST(close_region__while_a_process_writes__no_byte_changes_after),
-          TEST(close_domain__a_forked_child_writes__it_is_told),
-          TEST(many_processes__each_keeps_its_share), TEST(fork__while_threads_write__child_lives))
+          TEST(close_domain__a_forked_child_writes__it_gets_an_error),
+          TEST(many_processes__each_keeps_its_share),
+          TEST(fork__while_threads_write__child_continues))

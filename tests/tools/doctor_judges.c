@@ -241,7 +241,7 @@ static void setting_without_consequence__no_finding(void **state)
 }
 
 /* Without a registration the foreseen reasons are reported. */
-static void no_proof__reasons_foreseen_are_told(void **state)
+static void no_proof__predicted_reasons_are_reported(void **state)
 {
     json_t *facts = machine_good();
 
@@ -322,7 +322,7 @@ static void one_library_of_two_fails__no_finding(void **state)
     json_decref(facts);
 }
 
-static void wrong_bytes_of_any_library__told(void **state)
+static void wrong_bytes_of_any_library__reported(void **state)
 {
     json_t *facts = machine_with_two_libraries();
 
@@ -332,7 +332,7 @@ static void wrong_bytes_of_any_library__told(void **state)
 }
 
 /* The prover executes this program with arguments that it does not accept, so it ends at once. */
-static void prover__ends_before_it_tells_anything__the_pairs_are_untried(void **state)
+static void prover__ends_before_its_first_report__the_pairs_are_untried(void **state)
 {
     json_t *facts = machine_good();
 
@@ -381,8 +381,8 @@ static void summary__says_what_an_operator_asks(void **state)
 TEST_MAIN(TEST(good_machine__no_finding), TEST(each_state__has_its_finding),
           TEST(each_reason__has_its_finding), TEST(each_code__has_a_state),
           TEST(each_code__is_unique_and_whole), TEST(setting_without_consequence__no_finding),
-          TEST(no_proof__reasons_foreseen_are_told), TEST(many_pairs__one_finding_that_counts),
+          TEST(no_proof__predicted_reasons_are_reported), TEST(many_pairs__one_finding_that_counts),
           TEST(pair__offered_twice__the_better_path_stands),
-          TEST(one_library_of_two_fails__no_finding), TEST(wrong_bytes_of_any_library__told),
-          TEST(prover__ends_before_it_tells_anything__the_pairs_are_untried),
+          TEST(one_library_of_two_fails__no_finding), TEST(wrong_bytes_of_any_library__reported),
+          TEST(prover__ends_before_its_first_report__the_pairs_are_untried),
           TEST(findings__worst_comes_first), TEST(summary__says_what_an_operator_asks))

@@ -354,7 +354,7 @@ static void invalidate__each_region_that_touches_it__and_no_other(void **state)
     fixture_close(&fixture);
 }
 
-static void invalidate__nobody_holds_it__deregistered_by_the_next_call(void **state)
+static void invalidate__unused_region__deregistered_by_the_next_call(void **state)
 {
     struct fixture fixture;
 
@@ -677,7 +677,7 @@ TEST_MAIN(TEST(get__same_again__same_region), TEST(get__contained_range__the_lar
           TEST(limit__one__each_get_of_another_evicts),
           TEST(limit__everything_pinned__served_uncached), TEST(limit__none__nothing_is_evicted),
           TEST(invalidate__each_region_that_touches_it__and_no_other),
-          TEST(invalidate__nobody_holds_it__deregistered_by_the_next_call),
+          TEST(invalidate__unused_region__deregistered_by_the_next_call),
           TEST(invalidate__in_use__found_no_more_and_ends_with_the_last_put),
           TEST(invalidate__twice__counted_once), TEST(flush__idle_regions_go__held_ones_stay),
           TEST(put__deregistration_busy__a_zombie_until_a_later_call),

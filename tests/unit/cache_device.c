@@ -333,7 +333,7 @@ static void get__monitor_disabled__device_memory_is_still_cached(void **state)
     fixture_close(&fixture);
 }
 
-static void get__vendor_cannot_say__the_entry_goes_and_the_reason_comes(void **state)
+static void get__vendor_fails__entry_ends_and_its_error_is_returned(void **state)
 {
     struct vendor_claim *memory;
     struct hmreg_mr *mr = NULL;
@@ -454,7 +454,7 @@ TEST_MAIN(TEST(get__same_identity__same_region), TEST(get__rights_that_look_like
           TEST(get__pinned_by_its_address_at_the_device__not_cached),
           TEST(get__switched_off_in_the_environment__not_cached),
           TEST(get__monitor_disabled__device_memory_is_still_cached),
-          TEST(get__vendor_cannot_say__the_entry_goes_and_the_reason_comes),
+          TEST(get__vendor_fails__entry_ends_and_its_error_is_returned),
           TEST(invalidate__device_memory__forgotten),
           TEST(get__freed_while_being_registered__that_registration_is_not_used),
           TEST(get__freed_whenever_it_is_registered__uncached_in_the_end),

@@ -304,7 +304,7 @@ static void get__rights_that_look_like_a_sequence__refused(void **state)
 #define FULL 32
 
 /* Another thread may still remember its first use. */
-static void sequence__all_used_while_it_lives__not_remembered_again(void **state)
+static void sequence__used_up__not_in_thread_caches_again(void **state)
 {
     struct hmreg_mr *worn;
     struct fixture fixture;
@@ -502,7 +502,7 @@ TEST_MAIN(TEST(barrier__before_pins_are_added_up__once_for_many),
           TEST(slot__other_rights_and_lengths_at_one_address__each_its_region),
           TEST(get__wrong_arguments_where_a_slot_is__refused_all_the_same),
           TEST(get__rights_that_look_like_a_sequence__refused),
-          TEST(sequence__all_used_while_it_lives__not_remembered_again),
+          TEST(sequence__used_up__not_in_thread_caches_again),
           TEST(put__by_a_thread_that_never_got__counts),
           TEST(thread_ends__its_pins_stay_until_they_are_put),
           TEST(thread_after_thread__one_part_for_all),

@@ -121,7 +121,7 @@ static void limit__one_region_instead_of_thousands__they_all_go(void **state)
     munmap(place, THOUSANDS * fixture_page());
 }
 
-static void limit__one_of_thousands_is_held__none_goes_in_vain(void **state)
+static void limit__one_of_thousands_is_held__none_evicted_needlessly(void **state)
 {
     char *place = fixture_map_at(fixture_reserve(THOUSANDS), THOUSANDS);
     struct hmreg_mr *held;
@@ -598,7 +598,7 @@ static void check__in_the_environment__read_or_refused(void **state)
 }
 
 TEST_MAIN(TEST(limit__one_region_instead_of_thousands__they_all_go),
-          TEST(limit__one_of_thousands_is_held__none_goes_in_vain),
+          TEST(limit__one_of_thousands_is_held__none_evicted_needlessly),
           TEST(limit__filled_by_hundreds_that_are_held__served_uncached),
           TEST(set_limits__lowered_below_hundreds_that_are_held__served_uncached),
           TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay),

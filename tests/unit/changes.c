@@ -154,7 +154,7 @@ static void next__more_unfinished_than_a_reader_remembers__all_memory(void **sta
 }
 
 /* A producer continues after another has used its slot: it must not write there. */
-static void push__a_ring_late__spoils_no_other_and_all_memory(void **state)
+static void push__a_ring_late__overwrites_no_other_and_all_memory(void **state)
 {
     struct change_reader reader;
     uint64_t ticket = begin_push(), last;
@@ -246,6 +246,6 @@ TEST_MAIN(TEST(next__as_pushed__whole_and_in_order), TEST(next__a_whole_ring_beh
           TEST(next__more_than_a_ring_behind__all_memory_once),
           TEST(next__a_producer_has_not_finished__others_now_and_its_later),
           TEST(next__more_unfinished_than_a_reader_remembers__all_memory),
-          TEST(push__a_ring_late__spoils_no_other_and_all_memory),
+          TEST(push__a_ring_late__overwrites_no_other_and_all_memory),
           TEST(push__slot_is_being_written_for_ever__all_memory_each_time),
           TEST(next__beside_producers__each_change_once_or_all_memory))

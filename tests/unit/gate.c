@@ -28,7 +28,7 @@ static struct gate *open_hooked(void)
     return gate;
 }
 
-static void mark_pending__of_many__all_that_hear_hooks(void **state)
+static void mark_pending__of_many__all_that_use_hooks(void **state)
 {
     struct gate *gates[MANY];
 
@@ -190,7 +190,7 @@ static void open__in_a_forked_child__parents_stay_dead(void **state)
     gate_close(gate);
 }
 
-TEST_MAIN(TEST(mark_pending__of_many__all_that_hear_hooks),
+TEST_MAIN(TEST(mark_pending__of_many__all_that_use_hooks),
           TEST(open__where_one_was_closed_pending__live_and_nothing_else),
           TEST(drain__change_comes_meanwhile__drains_again),
           TEST(mark_pending__a_notice__only_gates_of_its_library),

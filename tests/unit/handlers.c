@@ -512,7 +512,7 @@ static unsigned count_hit(enum hmreg_monitor monitor)
 
 /* Compared with a hit that relies on received events or, if the kernel reports none, on the
  * application: neither calls the kernel. */
-static void hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobody(void **state)
+static void hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one(void **state)
 {
     enum hmreg_monitor beside = HMREG_MONITOR_IMPORT;
     unsigned of_memhooks, of_other;
@@ -536,7 +536,7 @@ TEST_MAIN(TEST(hit__of_another_thread_after_a_change_inside_a_lock__registered_a
           TEST(handler__changes_memory_beside_each_lock__no_hit_is_stale),
           TEST(hit__while_handlers_inside_locks_renew_the_memory__never_stale),
 #if defined(__x86_64__)
-          TEST(hit__watched_by_memhooks__as_many_instructions_as_one_that_asks_nobody),
+          TEST(hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one),
 #endif
           TEST(domain_open__where_one_was_closed_with_changes_pending__has_hits),
           TEST(domain_open_and_close__while_a_thread_is_in_a_hook__both_end))

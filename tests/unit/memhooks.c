@@ -132,7 +132,7 @@ static void open__several__hooked_until_the_last_closes(void **state)
 }
 
 /* Granules are counted modulo 128 GiB: a change at a congruent address ends nothing. */
-static void munmap__of_memory_that_shares_a_granule__told_and_nothing_ends(void **state)
+static void munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends(void **state)
 {
     size_t len = fixture_page();
     char *memory = fixture_map(1);
@@ -304,7 +304,7 @@ static bool can_spoil(void)
 }
 #endif
 
-static void hook__spoils_every_register_and_errno__caller_keeps_them(void **state)
+static void hook__changes_every_register_and_errno__caller_keeps_them(void **state)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
     size_t len = fixture_page();
@@ -338,7 +338,7 @@ static void hook__spoils_every_register_and_errno__caller_keeps_them(void **stat
 #endif
 
 /* The kernel ignores an address's top byte. */
-static void madvise__of_a_tagged_address__told(void **state)
+static void madvise__of_a_tagged_address__reported(void **state)
 {
     char *memory = fixture_map(1);
     void *tagged = (void *)((uintptr_t)memory | UINT64_C(5) << 56);
@@ -542,7 +542,7 @@ static void munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_kn
     fixture_close(&fixture);
 }
 
-static void vfork__child_unmaps__parent_is_told(void **state)
+static void vfork__child_unmaps__parent_is_notified(void **state)
 {
     char *memory = fixture_map(1);
     unsigned char in_core;
@@ -667,7 +667,7 @@ static void *map_and_unmap(void *arg)
     return (void *)(uintptr_t)rounds;
 }
 
-static void open_and_close__while_threads_are_in_the_code__all_goes_on(void **state)
+static void open_and_close__while_threads_are_in_the_code__all_continue(void **state)
 {
     pthread_t threads[3];
     struct fixture fixture;
@@ -732,7 +732,7 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
         TEST(madvise__of_unwatched_memory__costs_few_instructions),                                \
         TEST(syscall__of_another_number__costs_few_instructions)
 #elif defined(__aarch64__)
-#define OF_THE_PROCESSOR , TEST(madvise__of_a_tagged_address__told)
+#define OF_THE_PROCESSOR , TEST(madvise__of_a_tagged_address__reported)
 #else
 #define OF_THE_PROCESSOR
 #endif
@@ -740,15 +740,15 @@ static void fork__while_code_is_being_changed__children_run_whole_code(void **st
 TEST_MAIN(TEST(open__code_is_changed_and_close_restores_it),
           TEST(open__many_times__takes_no_more_memory),
           TEST(open__several__hooked_until_the_last_closes),
-          TEST(munmap__of_memory_that_shares_a_granule__told_and_nothing_ends),
+          TEST(munmap__of_memory_that_shares_a_granule__reported_and_nothing_ends),
           TEST(monitor_query__says_what_serves),
           TEST(open__code_may_not_be_changed__opnotsupp_and_all_as_before),
-          TEST(hook__spoils_every_register_and_errno__caller_keeps_them),
+          TEST(hook__changes_every_register_and_errno__caller_keeps_them),
           TEST(munmap__of_nothing__errno_is_the_kernels),
           TEST(munmap__inside_a_hook__no_deadlock_and_known),
           TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known),
-          TEST(vfork__child_unmaps__parent_is_told),
+          TEST(vfork__child_unmaps__parent_is_notified),
           TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang),
           TEST(fork__child_has_none_of_the_parents_hooks),
-          TEST(open_and_close__while_threads_are_in_the_code__all_goes_on),
+          TEST(open_and_close__while_threads_are_in_the_code__all_continue),
           TEST(fork__while_code_is_being_changed__children_run_whole_code) OF_THE_PROCESSOR)

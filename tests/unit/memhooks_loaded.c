@@ -98,12 +98,12 @@ static void two_copies(bool first_closes_first)
         assert_memory_equal(before, after, sizeof(before));
 }
 
-static void two_copies__second_closes_first__each_hears_all(void **state)
+static void two_copies__second_closes_first__each_is_notified_of_all(void **state)
 {
     two_copies(false);
 }
 
-static void two_copies__first_closes_first__each_hears_all(void **state)
+static void two_copies__first_closes_first__each_is_notified_of_all(void **state)
 {
     two_copies(true);
 }
@@ -153,7 +153,7 @@ static void *map_and_unmap(void *arg)
     return (void *)(uintptr_t)rounds;
 }
 
-static void dlclose__while_threads_are_in_the_code__all_goes_on(void **state)
+static void dlclose__while_threads_are_in_the_code__all_continue(void **state)
 {
     const struct plugin *plugin;
     pthread_t threads[2];
@@ -252,9 +252,9 @@ static void exit__with_domains_open_and_threads_running__ends(void **state)
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN(TEST(two_copies__second_closes_first__each_hears_all),
-          TEST(two_copies__first_closes_first__each_hears_all),
+TEST_MAIN(TEST(two_copies__second_closes_first__each_is_notified_of_all),
+          TEST(two_copies__first_closes_first__each_is_notified_of_all),
           TEST(two_copies__same_memory__one_caches_it_and_both_are_right),
-          TEST(dlclose__while_threads_are_in_the_code__all_goes_on),
+          TEST(dlclose__while_threads_are_in_the_code__all_continue),
           TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew),
           TEST(exit__with_domains_open_and_threads_running__ends))

@@ -296,12 +296,12 @@ static void jump_to_nowhere_later(const char *file)
     MUST(fixture_stats(&fixture).uncached == 2);
 }
 
-static void load__before_open__all_is_told(void **state)
+static void load__before_open__every_change_is_noticed(void **state)
 {
     in_a_process(load_then_open, theirs);
 }
 
-static void load__after_open__all_is_told(void **state)
+static void load__after_open__every_change_is_noticed(void **state)
 {
     in_a_process(open_then_load, theirs);
 }
@@ -311,22 +311,22 @@ static void close__under_their_jumps__leaves_them(void **state)
     in_a_process(close_under_theirs, theirs);
 }
 
-static void load__before_open_and_undone__all_is_told(void **state)
+static void load__before_open_and_undone__every_change_is_noticed(void **state)
 {
     in_a_process(theirs_go, theirs);
 }
 
-static void load__after_open_and_undone__all_is_told(void **state)
+static void load__after_open_and_undone__every_change_is_noticed(void **state)
 {
     in_a_process(ours_come_back, theirs);
 }
 
-static void load__ucx_before_open__all_is_told(void **state)
+static void load__ucx_before_open__every_change_is_noticed(void **state)
 {
     in_a_process(load_then_open, ucx);
 }
 
-static void load__ucx_after_open__all_is_told(void **state)
+static void load__ucx_after_open__every_change_is_noticed(void **state)
 {
     in_a_process(open_then_load, ucx);
 }
@@ -346,11 +346,14 @@ static void get__where_a_jump_leads_nowhere_since__uncached(void **state)
     in_a_process(jump_to_nowhere_later, "a jump");
 }
 
-TEST_MAIN(TEST(load__before_open__all_is_told), TEST(load__after_open__all_is_told),
+TEST_MAIN(TEST(load__before_open__every_change_is_noticed),
+          TEST(load__after_open__every_change_is_noticed),
           TEST(close__under_their_jumps__leaves_them),
-          TEST(load__before_open_and_undone__all_is_told),
-          TEST(load__after_open_and_undone__all_is_told), TEST(load__ucx_before_open__all_is_told),
-          TEST(load__ucx_after_open__all_is_told), TEST(close__under_ucx__leaves_its_jumps),
+          TEST(load__before_open_and_undone__every_change_is_noticed),
+          TEST(load__after_open_and_undone__every_change_is_noticed),
+          TEST(load__ucx_before_open__every_change_is_noticed),
+          TEST(load__ucx_after_open__every_change_is_noticed),
+          TEST(close__under_ucx__leaves_its_jumps),
           TEST(open__where_a_jump_leads_nowhere__opnotsupp),
           TEST(get__where_a_jump_leads_nowhere_since__uncached))
 #else

@@ -114,7 +114,7 @@ static void munmap__by_syscall__registered_anew(void **state)
 }
 
 /* The kernel rounds the length up to whole pages. */
-static void call__ends_within_a_page__all_of_it_is_told(void **state)
+static void call__ends_within_a_page__whole_page_is_reported(void **state)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(2),
@@ -531,7 +531,7 @@ static void get__heap_stack_and_several_mappings__cached(void **state)
 
 TEST_MAIN(TEST(munmap__mapped_anew__registered_anew), TEST(munmap__past_libc__registered_anew),
           TEST(munmap__by_syscall__registered_anew),
-          TEST(call__ends_within_a_page__all_of_it_is_told),
+          TEST(call__ends_within_a_page__whole_page_is_reported),
           TEST(munmap__a_page_in_the_middle__only_what_touches_it_goes),
           TEST(madvise__dontneed__registered_anew), TEST(madvise__free__registered_anew),
           TEST(mmap__fixed_over_it__registered_anew),

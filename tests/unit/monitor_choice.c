@@ -78,7 +78,7 @@ static void open__default__nothing_is_hooked_before_a_get(void **state)
 }
 
 /* Domains opened before the choice notice changes like those opened after it. */
-static void get__first_of_host_memory__every_domain_hears_from_then_on(void **state)
+static void get__first_of_host_memory__every_domain_is_notified_from_then_on(void **state)
 {
     struct fixture fixtures[3];
     char *memory = fixture_map(1);
@@ -145,7 +145,7 @@ static void *get_and_renew(void *arg)
     return NULL;
 }
 
-static void get__first_on_several_threads_at_once__one_chooses_and_each_is_told(void **state)
+static void get__first_on_several_threads_at_once__one_chooses_for_all(void **state)
 {
     struct getter getters[THREADS];
     struct fixture fixture;
@@ -187,7 +187,7 @@ static int where_the_call_kills(char *memory)
     return 0;
 }
 
-static void get__a_filter_kills_for_userfaultfd__lives_and_is_cached(void **state)
+static void get__filter_kills_on_userfaultfd__survives_and_is_cached(void **state)
 {
     char *memory = fixture_map(1);
     int status;
@@ -205,7 +205,7 @@ static void get__a_filter_kills_for_userfaultfd__lives_and_is_cached(void **stat
 }
 
 TEST_MAIN(TEST(open__default__nothing_is_hooked_before_a_get),
-          TEST(get__first_of_host_memory__every_domain_hears_from_then_on),
+          TEST(get__first_of_host_memory__every_domain_is_notified_from_then_on),
           TEST(get__of_device_memory_or_without_a_cache__chooses_nothing),
-          TEST(get__first_on_several_threads_at_once__one_chooses_and_each_is_told),
-          TEST(get__a_filter_kills_for_userfaultfd__lives_and_is_cached))
+          TEST(get__first_on_several_threads_at_once__one_chooses_for_all),
+          TEST(get__filter_kills_on_userfaultfd__survives_and_is_cached))

@@ -70,7 +70,7 @@ static int childs_part(char *memory)
     return 0;
 }
 
-static void fork__child_lives_on__parent_is_told_and_child_has_its_own(void **state)
+static void fork__child_continues__parent_is_notified_and_child_has_its_own(void **state)
 {
     char *memory = fixture_map(1);
     struct fixture fixture;
@@ -108,5 +108,5 @@ static void close__nothing_is_watched_and_no_thread_is_left(void **state)
 }
 
 TEST_MAIN(TEST(two_libraries__same_memory__both_cache_and_both_notice),
-          TEST(fork__child_lives_on__parent_is_told_and_child_has_its_own),
+          TEST(fork__child_continues__parent_is_notified_and_child_has_its_own),
           TEST(close__nothing_is_watched_and_no_thread_is_left))

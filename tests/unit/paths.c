@@ -473,7 +473,7 @@ static void request__reaches_the_provider_as_it_was(void **state)
     script_close(&fixture);
 }
 
-static void host_memory__fabrics_error_comes_back_whole(void **state)
+static void host_memory__fabric_fails__its_error_is_returned(void **state)
 {
     static char host[64];
     struct hmreg_mr *mr;
@@ -526,5 +526,5 @@ TEST_MAIN(TEST(explain__nothing_was_refused__enoent),
           TEST(regv__several_ranges__each_mapped), TEST(regv__dmabuf_takes_one_range),
           TEST(export__fails__is_a_refusal_with_the_vendors_words),
           TEST(export__fails_silently__is_a_refusal), TEST(request__reaches_the_provider_as_it_was),
-          TEST(host_memory__fabrics_error_comes_back_whole),
+          TEST(host_memory__fabric_fails__its_error_is_returned),
           TEST(managed_memory__follows_only_the_cpu))

@@ -274,7 +274,7 @@ static void no_room(bool any_thread)
 }
 
 /* It ended during the fabric's call. */
-static void get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicted(void **state)
+static void get__fabric_has_no_room__dead_regions_end_before_any_is_evicted(void **state)
 {
     no_room(false);
     no_room(true);
@@ -391,7 +391,7 @@ static void rma__held_region_whose_memory_ended__refused_at_once(void **state)
     write_to_other_memory(true);
 }
 
-static void rma__application_told_that_memory_ended__refused_at_once(void **state)
+static void rma__application_reported_the_end__refused_at_once(void **state)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     char *memory = fixture_map(1);
@@ -693,12 +693,12 @@ TEST_MAIN(TEST(munmap__nothing_is_called_any_more__deregistered),
           TEST(flush__reaper_beside_it__all_is_deregistered_when_it_returns),
           TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls),
           TEST(get__much_is_dead_and_no_reaper_may__deregisters_some),
-          TEST(get__fabric_has_no_room__what_is_dead_goes_before_anything_is_evicted),
+          TEST(get__fabric_has_no_room__dead_regions_end_before_any_is_evicted),
           TEST(get__allocation_replaced__old_region_deregistered),
           TEST(progress__of_no_domain__inval),
           TEST(rma__cached_region_whose_memory_ended__refused_at_once),
           TEST(rma__held_region_whose_memory_ended__refused_at_once),
-          TEST(rma__application_told_that_memory_ended__refused_at_once),
+          TEST(rma__application_reported_the_end__refused_at_once),
           TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there),
           TEST(reaper__first_region_and_last_close__begins_and_ends),
           TEST(tidy__client_is_paused_meanwhile__tidied_after),

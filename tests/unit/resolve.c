@@ -44,7 +44,7 @@ static int query(struct hmreg *lib, void *addr, size_t len, struct hmreg_mem_inf
 
 /* ---- one owner, or none ----------------------------------------------------------------- */
 
-static void query__nobody_knows_it__system_after_each_was_asked(void **state)
+static void query__no_runtime_knows_it__system_after_each_was_asked(void **state)
 {
     struct hmreg *lib = open_lib();
     struct hmreg_mem_info info;
@@ -482,7 +482,7 @@ TEST_MAIN(TEST(fork__runtime_the_parent_used__is_refused),
           TEST(fork__while_a_thread_is_in_the_runtimes_start__is_refused),
           TEST(fork__while_a_thread_is_in_another_runtimes_start__is_refused),
           TEST(open__on_threads_at_once__one_start_after_the_other),
-          TEST(query__nobody_knows_it__system_after_each_was_asked),
+          TEST(query__no_runtime_knows_it__system_after_each_was_asked),
           TEST(query__device_memory__all_that_is_known),
           TEST(query__pinned_host_memory__the_cpus_address),
           TEST(query__range_leaves_its_allocation__erange_and_where),

@@ -68,7 +68,7 @@ static void page__of_a_library__says_whose_it_is(void **state)
     fixture_close(&fixture);
 }
 
-static void file__size_and_bytes__nobody_elses_to_change(void **state)
+static void file__size_and_bytes__only_the_owner_changes_them(void **state)
 {
     struct stat status;
     char path[64];
@@ -296,7 +296,7 @@ static void close__application_closed_the_descriptor__its_next_file_stays_open(v
 }
 
 TEST_MAIN(TEST(page__of_a_library__says_whose_it_is),
-          TEST(file__size_and_bytes__nobody_elses_to_change),
+          TEST(file__size_and_bytes__only_the_owner_changes_them),
           TEST(switched_off__no_descriptor_and_all_is_counted),
           TEST(domain__of_a_library__shown_while_it_is_open), TEST(books__one_a_cache__count_there),
           TEST(books__of_a_cache_that_ended__the_next_begins_at_zero),

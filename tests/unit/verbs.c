@@ -99,7 +99,7 @@ static void open__bad_config__refused(void **state)
     assert_ok(hmreg_close(lib));
 }
 
-static void open__device_does_not_tell_its_limits__io(void **state)
+static void open__device_limits_unreadable__io(void **state)
 {
     struct hmreg_domain *domain = (void *)1;
     struct ibv_pd *pd = fake_verbs_reset();
@@ -515,7 +515,7 @@ static void bind__verbs_ties_nothing_to_regions__opnotsupp(void **state)
 
 TEST_MAIN(TEST(bind__verbs_ties_nothing_to_regions__opnotsupp), TEST(open__null_argument__inval),
           TEST(open__in_a_forked_child__eperm_before_the_device_is_asked),
-          TEST(open__bad_config__refused), TEST(open__device_does_not_tell_its_limits__io),
+          TEST(open__bad_config__refused), TEST(open__device_limits_unreadable__io),
           TEST(query__says_what_the_device_demands),
           TEST(query__device_without_max_mr_size__no_limit),
           TEST(reg__every_combination_of_rights__is_translated),

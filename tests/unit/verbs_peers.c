@@ -53,12 +53,12 @@ static unsigned served(const char *name)
     return found;
 }
 
-static void serve__no_client__nobody(void **state)
+static void serve__no_client__no_iface(void **state)
 {
     assert_int_equal(served(NULL), 0);
 }
 
-static void serve__no_sysfs__nobody(void **state)
+static void serve__no_sysfs__no_iface(void **state)
 {
     assert_false(peers_serve("/nonexistent", HMREG_IFACE_CUDA));
 }
@@ -71,7 +71,7 @@ static void serve__client_of_a_vendor__its_memory_only(void **state)
     assert_int_equal(served("kernel/mm/memory_peers/amdkfd"), HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
 }
 
-static void serve__client_of_nobody_we_know__any(void **state)
+static void serve__unknown_client__any(void **state)
 {
     assert_int_equal(served("kernel/mm/memory_peers/softgpu"), ALL);
 }
@@ -90,7 +90,6 @@ static void remedy__names_what_to_do(void **state)
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ZE), "use dmabuf"));
 }
 
-TEST_MAIN(TEST(serve__no_client__nobody), TEST(serve__no_sysfs__nobody),
-          TEST(serve__client_of_a_vendor__its_memory_only),
-          TEST(serve__client_of_nobody_we_know__any), TEST(serve__nvidias_module_alone__cuda),
-          TEST(remedy__names_what_to_do))
+TEST_MAIN(TEST(serve__no_client__no_iface), TEST(serve__no_sysfs__no_iface),
+          TEST(serve__client_of_a_vendor__its_memory_only), TEST(serve__unknown_client__any),
+          TEST(serve__nvidias_module_alone__cuda), TEST(remedy__names_what_to_do))

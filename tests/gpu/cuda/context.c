@@ -199,7 +199,7 @@ static void open_and_resolve__no_context_anywhere__makes_none(void **state)
 }
 
 /* Memory of a context that the application created: the primary one stays inactive. */
-static void use__memory_of_a_created_context__primary_asleep(void **state)
+static void use__memory_of_a_created_context__primary_inactive(void **state)
 {
     struct cuda_context *created = NULL;
     struct hmreg_dmabuf dmabuf;
@@ -411,7 +411,7 @@ TEST_MAIN(TEST(any_call__thread_without_context__has_none_after),
           TEST(any_call__own_context__has_it_after),
           TEST(any_call__other_devices_context__has_it_after),
           TEST(open_and_resolve__no_context_anywhere__makes_none),
-          TEST(use__memory_of_a_created_context__primary_asleep),
+          TEST(use__memory_of_a_created_context__primary_inactive),
           TEST(alloc__on_a_device__its_context_until_free),
           TEST(copy__virtual_memory__context_only_meanwhile),
           TEST(export__driver_wants_a_context__lent),

@@ -268,7 +268,7 @@ static void resolve__mapped_virtual_memory__never_the_systems(void **state)
 /* ---- shutdown ----------------------------------------------------------------------------- */
 
 /* The application shuts the runtime down once more than it started it. */
-static void any_call__shut_down_by_the_application__told_and_not_called_again(void **state)
+static void any_call__shut_down_by_the_application__reported_and_not_called_again(void **state)
 {
     struct hmem *rocr = open_real(), *next;
     void *memory = alloc(rocr, HMREG_MEM_HOST_PINNED, LEN);
@@ -293,4 +293,4 @@ TEST_MAIN(TEST(open__real_runtime__devices_and_version),
           TEST(export__two_allocations_of_one_block__each_its_offset),
           TEST(export__runtime_without_it__refused_in_words),
           TEST(resolve__mapped_virtual_memory__never_the_systems),
-          TEST(any_call__shut_down_by_the_application__told_and_not_called_again))
+          TEST(any_call__shut_down_by_the_application__reported_and_not_called_again))

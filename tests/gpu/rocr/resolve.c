@@ -111,7 +111,7 @@ static void resolve__owner_hidden__the_gpu_it_is_mapped_on(void **state)
     app_close(rocr);
 }
 
-static void resolve__owner_hidden_and_nobody_reaches_it__io(void **state)
+static void resolve__owner_hidden_and_no_gpu_has_access__io(void **state)
 {
     struct hmem *rocr = app_open();
     char *memory = app_alloc(1, MIB);
@@ -142,5 +142,5 @@ static void resolve__reserved_on_the_host__not_mine(void **state)
 
 TEST_MAIN(TEST(resolve__large_bar__cpu_address), TEST(resolve__locked__pinned_at_both_addresses),
           TEST(resolve__owner_hidden__the_gpu_it_is_mapped_on),
-          TEST(resolve__owner_hidden_and_nobody_reaches_it__io),
+          TEST(resolve__owner_hidden_and_no_gpu_has_access__io),
           TEST(resolve__reserved_on_the_host__not_mine))
