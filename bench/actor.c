@@ -223,7 +223,7 @@ static void start_process(struct actor *actor, int number)
 }
 
 /* Adds up the answers of a contestant's processes. False: one of them cannot be measured. */
-static bool hear(struct actor *actor, double *values, long *preempted)
+static bool receive_answer(struct actor *actor, double *values, long *preempted)
 {
     int processes = processes_of(actor->who);
 
@@ -258,7 +258,7 @@ static void start(struct actor *actor, const struct contestant *who)
     actor->line = line_new();
     for (int i = 0; i < processes_of(who); i++)
         start_process(actor, i);
-    hear(actor, nothing, &preempted);
+    receive_answer(actor, nothing, &preempted);
 }
 
 static bool try_turn(struct actor *actor, double *values, long *preempted)
@@ -266,7 +266,7 @@ static bool try_turn(struct actor *actor, double *values, long *preempted)
     for (int i = 0; i < processes_of(actor->who) && !actor->absent[0]; i++)
         if (write(actor->to[i], "", 1) != 1)
             snprintf(actor->absent, sizeof(actor->absent), "failed: its process died");
-    return !actor->absent[0] && hear(actor, values, preempted);
+    return !actor->absent[0] && receive_answer(actor, values, preempted);
 }
 
 static bool sample(struct actor *actor, double *values)

@@ -47,7 +47,7 @@ struct invalidation {
 };
 
 /* munmap(2) returns once the monitor has the event; this waits until the cache is empty. */
-static void wait_until_forgotten(const struct invalidation *self)
+static void wait_until_empty(const struct invalidation *self)
 {
     struct hmreg_stats stats = {.size = sizeof(stats), .regions = 1};
 
@@ -68,7 +68,7 @@ static void change(struct invalidation *self)
         munmap(self->base, len);
     else
         hmreg_must(hmreg_invalidate(self->many->lib, self->base, len), "hmreg_invalidate");
-    wait_until_forgotten(self);
+    wait_until_empty(self);
     self->ns = now_ns() - begun;
     if (self->task->unmaps &&
         mmap(self->base, len, PROT_READ | PROT_WRITE,

@@ -46,7 +46,7 @@ static int taken(const void *lock, int rc)
     return 0;
 }
 
-static void keep_longest(int clock, int64_t hold)
+static void update_longest(int clock, int64_t hold)
 {
     int64_t before = atomic_load(&longest[clock]);
 
@@ -63,7 +63,7 @@ static void given_back(const void *lock)
             continue;
         held[i].lock = NULL;
         for (int clock = 0; clock < CLOCKS; clock++)
-            keep_longest(clock, at[clock] - held[i].since[clock]);
+            update_longest(clock, at[clock] - held[i].since[clock]);
         return;
     }
 }
@@ -82,14 +82,14 @@ void lockwatch_longest(int64_t *wall, int64_t *own)
     if (!behind)                                                                                   \
     behind = (int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
 
-#define TAKES(name, type)                                                                          \
+#define WRAP_LOCK(name, type)                                                                      \
     int name(type *lock)                                                                           \
     {                                                                                              \
         BEHIND(#name, type *);                                                                     \
         return taken(lock, behind(lock));                                                          \
     }
 
-#define GIVES_BACK(name, type)                                                                     \
+#define WRAP_UNLOCK(name, type)                                                                    \
     int name(type *lock)                                                                           \
     {                                                                                              \
         BEHIND(#name, type *);                                                                     \
@@ -97,14 +97,14 @@ void lockwatch_longest(int64_t *wall, int64_t *own)
         return behind(lock);                                                                       \
     }
 
-TAKES(pthread_mutex_lock, pthread_mutex_t)
-TAKES(pthread_mutex_trylock, pthread_mutex_t)
-GIVES_BACK(pthread_mutex_unlock, pthread_mutex_t)
-TAKES(pthread_rwlock_rdlock, pthread_rwlock_t)
-TAKES(pthread_rwlock_wrlock, pthread_rwlock_t)
-TAKES(pthread_rwlock_tryrdlock, pthread_rwlock_t)
-TAKES(pthread_rwlock_trywrlock, pthread_rwlock_t)
-GIVES_BACK(pthread_rwlock_unlock, pthread_rwlock_t)
+WRAP_LOCK(pthread_mutex_lock, pthread_mutex_t)
+WRAP_LOCK(pthread_mutex_trylock, pthread_mutex_t)
+WRAP_UNLOCK(pthread_mutex_unlock, pthread_mutex_t)
+WRAP_LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
+WRAP_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
+WRAP_LOCK(pthread_rwlock_tryrdlock, pthread_rwlock_t)
+WRAP_LOCK(pthread_rwlock_trywrlock, pthread_rwlock_t)
+WRAP_UNLOCK(pthread_rwlock_unlock, pthread_rwlock_t)
 
 int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict lock)
 {

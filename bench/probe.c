@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define HITS_A_LOOK 32       /* between two readings of the clock, for the mean */
-#define LOOK_AT_NS  5000     /* from this length on a gap is checked for sleep */
-#define BUCKETS     (64 * 8) /* eight per power of two of ns */
+#define HITS_PER_READING 32       /* between two readings of the clock, for the mean */
+#define CHECK_SLEEP_NS   5000     /* from this length on a gap is checked for sleep */
+#define BUCKETS          (64 * 8) /* eight per power of two of ns */
 
 /* ---- the prober ------------------------------------------------------------------------- */
 
 /* Gives up after this multiple of until.ns if the machine is too busy to run both threads. */
-#define PATIENCE 40
+#define TIMEOUT_FACTOR 40
 
 static bool is_over(double ns, const struct until *until)
 {
@@ -26,7 +26,7 @@ static bool is_over(double ns, const struct until *until)
         return atomic_load_explicit(until->stop, memory_order_relaxed);
     if (ns < until->ns)
         return false;
-    return !until->units || ns > PATIENCE * until->ns ||
+    return !until->units || ns > TIMEOUT_FACTOR * until->ns ||
            atomic_load_explicit(until->units, memory_order_relaxed) >= until->at_least;
 }
 
@@ -46,8 +46,8 @@ void probe_mean(const struct prober *prober, const struct until *until, struct g
     size_t done = 0;
 
     for (; !is_over(now - begun, until); now = now_ns()) {
-        hit(prober, HITS_A_LOOK);
-        done += HITS_A_LOOK;
+        hit(prober, HITS_PER_READING);
+        done += HITS_PER_READING;
     }
     out->mean_ns = (now - begun) / (double)(done ? done : 1);
 }
@@ -102,7 +102,7 @@ void probe_gaps(const struct prober *prober, const struct until *until, struct g
         before = now;
         buckets[bucket_of((uint64_t)gap)]++;
         count++;
-        if (gap < LOOK_AT_NS)
+        if (gap < CHECK_SLEEP_NS)
             continue;
         slept_now = sleeps();
         if (gap / 1e3 > out->longest_us)
@@ -119,18 +119,18 @@ void probe_gaps(const struct prober *prober, const struct until *until, struct g
 
 struct companion {
     pthread_mutex_t lock;
-    pthread_cond_t told;
+    pthread_cond_t wake;
     _Atomic(enum other) what;
     atomic_size_t units;
     void (*work)(void *arg);
     void *arg;
 };
 
-static void sleep_until_told(struct companion *companion)
+static void sleep_until_stopped(struct companion *companion)
 {
     pthread_mutex_lock(&companion->lock);
     while (atomic_load(&companion->what) == OTHER_SLEEPS)
-        pthread_cond_wait(&companion->told, &companion->lock);
+        pthread_cond_wait(&companion->wake, &companion->lock);
     pthread_mutex_unlock(&companion->lock);
 }
 
@@ -140,7 +140,7 @@ static void *accompany(void *arg)
 
     pin(1);
     for (;;) {
-        sleep_until_told(companion);
+        sleep_until_stopped(companion);
         if (atomic_load(&companion->what) == OTHER_WORKS)
             companion->work(companion->arg);
         else
@@ -158,7 +158,7 @@ struct companion *companion_new(void (*work)(void *arg), void *arg)
     if (!companion)
         leave("no memory");
     pthread_mutex_init(&companion->lock, NULL);
-    pthread_cond_init(&companion->told, NULL);
+    pthread_cond_init(&companion->wake, NULL);
     companion->work = work;
     companion->arg = arg;
     if (pthread_create(&thread, NULL, accompany, companion))
@@ -170,7 +170,7 @@ const atomic_size_t *companion_set(struct companion *companion, enum other what)
 {
     pthread_mutex_lock(&companion->lock);
     atomic_store(&companion->what, what);
-    pthread_cond_signal(&companion->told);
+    pthread_cond_signal(&companion->wake);
     pthread_mutex_unlock(&companion->lock);
     burn_ns(2 * SPIN_NS); /* long enough for it to notice */
     atomic_store(&companion->units, 0);

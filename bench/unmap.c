@@ -69,7 +69,7 @@ static void remember(const struct unmap *unmap, void *memory)
     hmreg_mr_put(mr);
 }
 
-static bool must_tell(const struct unmap *unmap)
+static bool must_report(const struct unmap *unmap)
 {
     return unmap->subject == &subject_hmreg_import;
 }
@@ -114,7 +114,7 @@ static double unmap_ns(const struct unmap *unmap, void *at, bool cached)
         if (cached)
             remember(unmap, memory);
         begun = now_ns();
-        if (cached && must_tell(unmap))
+        if (cached && must_report(unmap))
             hmreg_must(hmreg_invalidate(unmap->cache->lib, memory, BYTES), "hmreg_invalidate");
         munmap(memory, BYTES);
         sum += now_ns() - begun;
