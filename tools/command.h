@@ -19,8 +19,8 @@ enum exit_status {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_TROUBLE = 3, /* if 1 and 2 are verdicts: every other failure */
-    EXIT_GO_ON = -1,  /* of options_parse() only */
+    EXIT_ERROR = 3,     /* if 1 and 2 are verdicts: every other failure */
+    EXIT_CONTINUE = -1, /* of options_parse() only */
 };
 
 struct option_def {
@@ -41,7 +41,7 @@ struct command {
     /* For a command with its own exit statuses: lines that explain them, and the status for a
      * wrong command line or output that could not be written; else NULL and 0. */
     const char *statuses;
-    int trouble;
+    int error_status;
     /* The name in --help of the one positional argument, and the function that stores it (like an
      * option's take()); NULL: the command has none. */
     const char *operand;
@@ -61,8 +61,8 @@ extern const struct command command_query;
 extern const struct command command_topo;
 extern const struct command command_stats;
 
-/* Parses a command line: calls each option's take(), prints --help. Returns EXIT_GO_ON, or the exit
- * status after printing help or an error. */
+/* Parses a command line: calls each option's take(), prints --help. Returns EXIT_CONTINUE, or the
+ * exit status after printing help or an error. */
 int options_parse(const struct command *command, int argc, char **argv, void *options);
 
 /* For options that begin with `bool json`: the take() of --json. */

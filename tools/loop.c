@@ -29,7 +29,7 @@ static int64_t seconds(void)
 
 int64_t loop_deadline(void)
 {
-    return seconds() + LOOP_PATIENCE;
+    return seconds() + LOOP_TIMEOUT;
 }
 
 bool loop_is_over(int64_t deadline)

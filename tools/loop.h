@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOOP_PATIENCE 5 /* timeout, seconds; a working operation takes microseconds */
+#define LOOP_TIMEOUT 5 /* timeout, seconds; a working operation takes microseconds */
 
 struct fabric;
 struct loop;
@@ -23,7 +23,7 @@ struct loop_why {
 /* Sets *why and returns -1. */
 int loop_fail(struct loop_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The deadline LOOP_PATIENCE seconds from now; has it passed? */
+/* The deadline LOOP_TIMEOUT seconds from now; has it passed? */
 int64_t loop_deadline(void);
 bool loop_is_over(int64_t deadline);
 

@@ -144,7 +144,7 @@ static int move(struct loop *loop, const struct loop_move *move, struct loop_why
         rc = poll_cq(loop);
     if (rc < 0)
         return loop_fail(why, "the operation failed: %s", fi_strerror(-rc));
-    return rc ? 0 : loop_fail(why, "no completion came within %d s", LOOP_PATIENCE);
+    return rc ? 0 : loop_fail(why, "no completion came within %d s", LOOP_TIMEOUT);
 }
 
 const struct loop_ops loop_ofi_ops = {

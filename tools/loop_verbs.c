@@ -51,7 +51,7 @@ static uint8_t choose_gid(const struct loop *loop, union ibv_gid *gid)
     return 0;
 }
 
-static int to_init(struct loop *loop)
+static int qp_to_init(struct loop *loop)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
@@ -63,7 +63,7 @@ static int to_init(struct loop *loop)
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_receive(struct loop *loop)
+static int qp_to_receive(struct loop *loop)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
@@ -85,7 +85,7 @@ static int to_receive(struct loop *loop)
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_send(struct loop *loop)
+static int qp_to_send(struct loop *loop)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
@@ -116,9 +116,9 @@ static int connect_to_itself(struct loop *loop, struct ibv_pd *pd, struct loop_w
     loop->qp = ibv_create_qp(pd, &init);
     if (!loop->qp)
         return loop_fail(why, "no queue pair of type RC: %s", strerror(errno));
-    rc = to_init(loop);
-    rc = rc ? rc : to_receive(loop);
-    rc = rc ? rc : to_send(loop);
+    rc = qp_to_init(loop);
+    rc = rc ? rc : qp_to_receive(loop);
+    rc = rc ? rc : qp_to_send(loop);
     return rc ? loop_fail(why, "a queue pair could not be connected to itself: %s", strerror(rc))
               : 0;
 }
@@ -165,7 +165,7 @@ static int wait_for(struct loop *loop, struct loop_why *why)
     if (polled < 0)
         return loop_fail(why, "its completion queue failed");
     if (!polled)
-        return loop_fail(why, "no completion came within %d s", LOOP_PATIENCE);
+        return loop_fail(why, "no completion came within %d s", LOOP_TIMEOUT);
     if (wc.status != IBV_WC_SUCCESS)
         return loop_fail(why, "the completion says: %s (vendor's error %#x)",
                          ibv_wc_status_str(wc.status), wc.vendor_err);

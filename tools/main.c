@@ -105,7 +105,7 @@ int main(int argc, char **argv)
         const struct command *command = argc > 1 ? find(argv[1]) : NULL;
 
         perror("hmreg: standard output");
-        return command && command->trouble ? command->trouble : EXIT_FAILED;
+        return command && command->error_status ? command->error_status : EXIT_FAILED;
     }
     return status;
 }

@@ -20,7 +20,7 @@ static int refuse(const struct command *command, const char *argument, const cha
 {
     fprintf(stderr, "hmreg %s: %s: %s\nTry: hmreg help %s\n", command->name, argument, why,
             command->name);
-    return command->trouble ? command->trouble : EXIT_USAGE;
+    return command->error_status ? command->error_status : EXIT_USAGE;
 }
 
 /* Fills getopt's list with the command's options and --help. Returns the number of the former. */
@@ -56,7 +56,7 @@ static int take_option(const struct command *command, int index, char *argument,
     char named[256];
 
     if (!accepted)
-        return EXIT_GO_ON;
+        return EXIT_CONTINUE;
     snprintf(named, sizeof(named), "--%s %s", option->name, optarg ? optarg : "");
     return refuse(command, named, accepted);
 }
@@ -93,7 +93,7 @@ static int parse_operands(const struct command *command, int argc, char **argv, 
         return refuse(command, argv[optind],
                       command->operand ? "unexpected argument; one is accepted"
                                        : "unexpected argument; only options are accepted");
-    return EXIT_GO_ON;
+    return EXIT_CONTINUE;
 }
 
 int options_parse(const struct command *command, int argc, char **argv, void *options)
@@ -106,7 +106,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *op
     optind = 1;
     while ((got = getopt_long(argc, argv, ":h", list, NULL)) != -1) {
         status = parse_one(command, got, argv, options);
-        if (status != EXIT_GO_ON)
+        if (status != EXIT_CONTINUE)
             return status;
     }
     return parse_operands(command, argc, argv, options);
@@ -134,7 +134,7 @@ int command_show(const struct command *command, const void *options)
 
     if (hmreg_open(NULL, &lib)) {
         fprintf(stderr, "hmreg %s: %s\n", command->name, hmreg_last_error()->text);
-        return command->trouble ? command->trouble : EXIT_FAILED;
+        return command->error_status ? command->error_status : EXIT_FAILED;
     }
     document = command->describe(lib, options);
     if (hmreg_close(lib) && json_object_get(document, "failures"))
@@ -153,7 +153,7 @@ int command_run(const struct command *command, int argc, char **argv)
     bool json = false;
     int status = options_parse(command, argc, argv, &json);
 
-    return status == EXIT_GO_ON ? command_show(command, &json) : status;
+    return status == EXIT_CONTINUE ? command_show(command, &json) : status;
 }
 
 void command_help(const struct command *command)

@@ -31,7 +31,7 @@ extern char **environ;
 static FILE *parent;
 
 /* Writes a line to the pipe. proof: NULL if the proof begins, else its result. */
-static void tell(const struct fabric *fabric, size_t memory, json_t *proof)
+static void report(const struct fabric *fabric, size_t memory, json_t *proof)
 {
     json_t *line = doc_pack("{s:s, s:o, s:o, s:i, s:o}", "provider", fabric->provider, "fabric",
                             doc_text(fabric->name), "domain", doc_text(fabric->domain), "memory",
@@ -52,8 +52,8 @@ static void visit(struct fabric_list *list, const struct fabric *fabric,
     json_array_foreach(json_object_get(described, "memory"), i, memory) {
         if (!proof_is_worth_it(list, fabric))
             return;
-        tell(fabric, i, NULL);
-        tell(fabric, i, proof_try(list, fabric, domain, memory));
+        report(fabric, i, NULL);
+        report(fabric, i, proof_try(list, fabric, domain, memory));
     }
 }
 
@@ -65,7 +65,7 @@ int prover_main(void)
     parent = fcntl(PIPE_FD, F_GETFD) < 0 ? NULL : fdopen(PIPE_FD, "w");
     if (!parent || hmreg_open(NULL, &list.lib)) {
         fprintf(stderr, "hmreg doctor: %s is the doctor's own\n", PROVER_ARGUMENT);
-        return EXIT_TROUBLE;
+        return EXIT_ERROR;
     }
     fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC);
     fabrics_visit(&list, document);
@@ -182,7 +182,7 @@ static void fail_pending(struct prover *prover, const char *why)
 
 /* Marks the memories of NICs that the process did not reach as untried. Fabrics without a NIC need
  * no proof. */
-static void leave_untried(json_t *facts, const char *why)
+static void mark_untried(json_t *facts, const char *why)
 {
     json_t *fabric, *memory;
 
@@ -219,7 +219,7 @@ static void finish(struct prover *prover, int rc, int patience)
     }
     fail_pending(prover, why);
     if (rc || status)
-        leave_untried(prover->facts, why);
+        mark_untried(prover->facts, why);
 }
 
 /* ---- starting it ------------------------------------------------------------------------ */
@@ -266,7 +266,7 @@ void prover_run(json_t *facts, int patience)
     prover->facts = facts;
     rc = start(prover);
     if (rc) {
-        leave_untried(facts, hmreg_strerror(rc));
+        mark_untried(facts, hmreg_strerror(rc));
     } else {
         rc = listen_to(prover, patience);
         finish(prover, rc, patience);

@@ -10,7 +10,7 @@
 #include "tools/fabric.h"
 
 #define PROVER_ARGUMENT "--prove-for-parent" /* the only argument of that process */
-#define PROVER_PATIENCE 60                   /* seconds without a line, default */
+#define PROVER_TIMEOUT  60                   /* seconds without a line, default */
 
 /* In the parent: runs all proofs worth running, and sets "proof" in each memory of each fabric of
  * the facts; null: nothing to try. patience: the timeout in seconds. */

@@ -57,7 +57,7 @@ static void fail(struct report *report, const struct subject *subject, const cha
     doc_add(report->failures, doc_format("%s: %s", subject->name, why));
 }
 
-static void leave_out(struct report *report, const struct subject *subject, const char *why)
+static void omit(struct report *report, const struct subject *subject, const char *why)
 {
     doc_add(report->left_out, doc_pack("{s:s, s:s, s:o}", "iface", hmreg_iface_name(subject->iface),
                                        "name", subject->name, "text", doc_text(why)));
@@ -184,7 +184,7 @@ static void query_kind(struct report *report, enum hmreg_iface iface, int device
         fail(report, &subject, "%s", hmreg_last_error()->text);
     else if ((iface != HMREG_IFACE_SYSTEM && kind != HMREG_MEM_HOST) ||
              report->options->kind != ANY)
-        leave_out(report, &subject, hmreg_last_error()->text);
+        omit(report, &subject, hmreg_last_error()->text);
 }
 
 /* ---- everything ------------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ static void query_iface(struct report *report, enum hmreg_iface iface)
     hmreg_runtime_query(report->lib, iface, &info);
     snprintf(subject.name, sizeof(subject.name), "%s", hmreg_iface_name(iface));
     if (!info.present && report->options->iface == ANY)
-        leave_out(report, &subject, info.why);
+        omit(report, &subject, info.why);
     else if (!info.present)
         fail(report, &subject, "%s", info.why);
     if (iface == HMREG_IFACE_SYSTEM && wanted <= 0)
@@ -361,7 +361,7 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options = {.iface = ANY, .device = ANY, .kind = ANY, .size = 1 << 20};
     int status = options_parse(self, argc, argv, &options);
 
-    return status == EXIT_GO_ON ? command_show(self, &options) : status;
+    return status == EXIT_CONTINUE ? command_show(self, &options) : status;
 }
 
 /* ---- options ---------------------------------------------------------------------------- */

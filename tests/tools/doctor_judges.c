@@ -195,7 +195,7 @@ static void each_code__is_unique_and_whole(void **state)
         assert_ptr_equal(finding_find(finding->code), finding);
         assert_true(strlen(finding->title) > 10 && strlen(finding->title) < 80);
         assert_true(strlen(finding->remedy) > 10);
-        assert_true(strlen(finding->lesson) > 60);
+        assert_true(strlen(finding->background) > 60);
     }
 }
 

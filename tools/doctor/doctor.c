@@ -71,7 +71,7 @@ static int explain(const char *code)
         fprintf(stderr, "hmreg doctor: --explain %s: no such code; accepted are list, and:\n",
                 code);
     findings_print_codes();
-    return strcmp(code, "list") ? EXIT_TROUBLE : EXIT_GOOD;
+    return strcmp(code, "list") ? EXIT_ERROR : EXIT_GOOD;
 }
 
 static int status_of(const json_t *document)
@@ -81,13 +81,13 @@ static int status_of(const json_t *document)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct options options = {.patience = PROVER_PATIENCE};
+    struct options options = {.patience = PROVER_TIMEOUT};
     int status;
 
     if (argc == 2 && !strcmp(argv[1], PROVER_ARGUMENT))
         return prover_main();
     status = options_parse(self, argc, argv, &options);
-    if (status != EXIT_GO_ON)
+    if (status != EXIT_CONTINUE)
         return status;
     return options.explain ? explain(options.explain) : command_show(self, &options);
 }
@@ -144,7 +144,7 @@ const struct command command_doctor = {
                 "  2  broken: no GPU, no RDMA device, no path, or a proof that failed\n"
                 "  3  no verdict: the command line is wrong, the library cannot be opened,\n"
                 "     or the output cannot be written\n",
-    .trouble = EXIT_TROUBLE,
+    .error_status = EXIT_ERROR,
     .options = options,
     .run = run,
     .describe = describe,

@@ -143,8 +143,8 @@ static json_t *libcuda_version(const json_t *runtimes)
     static const char name[] = "libcuda.so.";
     char *path = realpath(doc_words(doc_find(runtimes, "iface", "cuda"), "library"), NULL);
     const char *at = path ? strstr(path, name) : NULL;
-    bool told = at && strchr(at + sizeof(name) - 1, '.');
-    json_t *version = told ? doc_text(at + sizeof(name) - 1) : json_null();
+    bool known = at && strchr(at + sizeof(name) - 1, '.');
+    json_t *version = known ? doc_text(at + sizeof(name) - 1) : json_null();
 
     free(path);
     return version;
@@ -154,11 +154,11 @@ json_t *nvidia_facts(const json_t *runtimes)
 {
     json_t *nvidia = doc_object();
     char words[512];
-    bool told = root_read(words, sizeof(words), "/proc/driver/nvidia/version");
+    bool known = root_read(words, sizeof(words), "/proc/driver/nvidia/version");
 
     doc_set(nvidia, "module_version", root_text_fact("/sys/module/nvidia/version"));
     doc_set(nvidia, "open_modules",
-            told ? json_boolean(strstr(words, "Open Kernel Module")) : json_null());
+            known ? json_boolean(strstr(words, "Open Kernel Module")) : json_null());
     doc_set(nvidia, "library_version", libcuda_version(runtimes));
     return nvidia;
 }

@@ -239,7 +239,7 @@ static void judge_none(const json_t *facts, json_t *findings)
 }
 
 /* Hides refusals of the path "mapped", which no NIC can use. */
-static bool is_worth_telling(const json_t *reason)
+static bool is_relevant(const json_t *reason)
 {
     return !doc_equals(reason, "path", "mapped");
 }
@@ -268,34 +268,34 @@ static const char *source_of(const char *slug)
 }
 
 /* Adds one finding for a reason, which names all pairs that share it. */
-static void tell_reason(const json_t *facts, const char *slug, const char *text, json_t *findings)
+static void report_reason(const json_t *facts, const char *slug, const char *text, json_t *findings)
 {
     struct names names = {.count = 0};
     const json_t *pair, *reason;
 
     doc_each(pair, json_object_get(facts, "pairs"))
         doc_each(reason, json_object_get(pair, "refused"))
-            if (doc_equals(reason, "slug", slug) && is_worth_telling(reason))
+            if (doc_equals(reason, "slug", slug) && is_relevant(reason))
                 add_name(&names, pair);
     finding_add(findings, slug, source_of(slug), "%s (%s).", text, pairs_text(facts, &names));
 }
 
 static void judge_reasons(const json_t *facts, json_t *findings)
 {
-    json_t *told = doc_object();
+    json_t *reported = doc_object();
     const json_t *pair, *reason;
 
     doc_each(pair, json_object_get(facts, "pairs")) {
         doc_each(reason, json_object_get(pair, "refused")) {
             const char *slug = doc_words(reason, "slug");
 
-            if (!slug[0] || !is_worth_telling(reason) || json_object_get(told, slug))
+            if (!slug[0] || !is_relevant(reason) || json_object_get(reported, slug))
                 continue;
-            doc_set(told, slug, json_true());
-            tell_reason(facts, slug, doc_words(reason, "text"), findings);
+            doc_set(reported, slug, json_true());
+            report_reason(facts, slug, doc_words(reason, "text"), findings);
         }
     }
-    json_decref(told);
+    json_decref(reported);
 }
 
 /* ---- versions and options that may be the cause ----------------------------------------- */

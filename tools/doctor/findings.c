@@ -106,7 +106,7 @@ int finding_explain(const char *code)
     print_width(PAGE_WIDTH);
     print_line("%s (%s): %s", code, severity_name(finding->severity), finding->title);
     print_heading("What it means");
-    print_paragraph("", "%s", finding->lesson);
+    print_paragraph("", "%s", finding->background);
     print_heading("What to do");
     print_paragraph("", "%s", finding->remedy);
     return 1;

@@ -22,7 +22,7 @@ struct finding {
     enum severity severity;
     const char *title;  /* for lists of codes */
     const char *remedy; /* what to do */
-    const char *lesson; /* background */
+    const char *background;
 };
 
 /* Ended by a NULL code. From FIRST_REASON on the codes are hmreg(7)'s reasons. */

@@ -33,7 +33,7 @@ static json_t *time_now(void)
     return doc_text(words);
 }
 
-static json_t *look(const struct options *options)
+static json_t *read_document(const struct options *options)
 {
     json_t *document = doc_new("stats"), *failures = doc_array();
     char why[512];
@@ -136,9 +136,9 @@ static void print(const json_t *document, const struct options *options)
     }
 }
 
-static int look_once(const struct options *options)
+static int print_once(const struct options *options)
 {
-    json_t *document = look(options);
+    json_t *document = read_document(options);
     int status = json_array_size(json_object_get(document, "failures")) ? EXIT_FAILED : EXIT_GOOD;
 
     print(document, options);
@@ -154,7 +154,7 @@ static int watch(const struct options *options)
     int looks = 0;
 
     for (;; looks++) {
-        json_t *document = look(options);
+        json_t *document = read_document(options);
         bool failed = json_array_size(json_object_get(document, "failures")) > 0;
 
         rate(document, &history);
@@ -174,9 +174,9 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options = {0};
     int status = options_parse(self, argc, argv, &options);
 
-    if (status != EXIT_GO_ON)
+    if (status != EXIT_CONTINUE)
         return status;
-    return options.seconds ? watch(&options) : look_once(&options);
+    return options.seconds ? watch(&options) : print_once(&options);
 }
 
 /* ---- options ---------------------------------------------------------------------------- */

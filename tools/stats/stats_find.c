@@ -203,7 +203,7 @@ static bool is_new(struct search *search, int fd)
     return true;
 }
 
-static void look_at(struct search *search, int fd)
+static void check_descriptor(struct search *search, int fd)
 {
     struct view *view = calloc(1, sizeof(*view));
     char why[256];
@@ -232,7 +232,7 @@ static bool is_named_right(int folder, const char *name)
 }
 
 /* O_NONBLOCK: between readlinkat and openat the entry may have been replaced, by a FIFO too. */
-static void look_into(struct search *search, DIR *folder)
+static void search_folder(struct search *search, DIR *folder)
 {
     struct dirent *entry;
     int fd;
@@ -244,7 +244,7 @@ static void look_into(struct search *search, DIR *folder)
         if (fd < 0)
             continue;
         if (is_new(search, fd))
-            look_at(search, fd);
+            check_descriptor(search, fd);
         close(fd);
     }
 }
@@ -262,7 +262,7 @@ static json_t *libraries_of(pid_t pid)
         return NULL;
     search.own = own_pid(pid);
     search.libraries = doc_array();
-    look_into(&search, folder);
+    search_folder(&search, folder);
     closedir(folder);
     return search.libraries;
 }

@@ -87,7 +87,7 @@ static enum view_result check_header(const struct stats_header *header, int pid,
     return VIEW_GOOD;
 }
 
-static enum view_result look_at_header(int fd, int pid, struct stats_header *out, char why[256])
+static enum view_result read_header(int fd, int pid, struct stats_header *out, char why[256])
 {
     enum view_result result = check_file(fd, sizeof(*out), why);
     const struct stats_header *header;
@@ -114,13 +114,13 @@ static uint64_t load64(const _Atomic uint64_t *from)
     return atomic_load_explicit(from, memory_order_relaxed);
 }
 
-static uint32_t begin_look(const _Atomic uint32_t *sequence)
+static uint32_t seq_begin(const _Atomic uint32_t *sequence)
 {
     return atomic_load_explicit(sequence, memory_order_acquire);
 }
 
 /* Seqlock reader: was the copy made without a concurrent change? */
-static bool end_look(const _Atomic uint32_t *sequence, uint32_t began)
+static bool seq_end(const _Atomic uint32_t *sequence, uint32_t began)
 {
     /* Pairs with the writer's release fence: if a load saw part of a change, the load of sequence
      * below sees the change too. */
@@ -137,12 +137,12 @@ static void copy_domain(const struct stats_domain *from, struct view_domain *to)
     int tries = TRIES;
 
     do {
-        began = begin_look(&from->sequence);
+        began = seq_begin(&from->sequence);
         to->number = load32(&from->number);
         to->flags = load32(&from->flags);
         copy_words(to->provider, from->provider, sizeof(from->provider));
         copy_words(to->fabric, from->fabric, sizeof(from->fabric));
-    } while (!end_look(&from->sequence, began) && --tries);
+    } while (!seq_end(&from->sequence, began) && --tries);
 }
 
 static uint64_t hits_in_rows(const struct stats_layout *page, unsigned index)
@@ -184,9 +184,9 @@ static uint32_t copy_cache(const struct stats_layout *page, unsigned index, stru
     int tries = TRIES;
 
     do {
-        began = begin_look(sequence);
+        began = seq_begin(sequence);
         domain = copy_numbers(page, index, to);
-        to->steady = end_look(sequence, began);
+        to->steady = seq_end(sequence, began);
     } while (!to->steady && --tries);
     return domain;
 }
@@ -230,7 +230,7 @@ enum view_result view_read(int fd, int pid, struct view *out, char why[256])
 {
     const struct stats_layout *page;
     struct stats_header header;
-    enum view_result result = look_at_header(fd, pid, &header, why);
+    enum view_result result = read_header(fd, pid, &header, why);
 
     if (result == VIEW_GOOD)
         result = check_file(fd, sizeof(*page), why);
