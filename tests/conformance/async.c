@@ -5,8 +5,8 @@
 
 #include <time.h>
 
-#define KEY              99
-#define PATIENCE_SECONDS 60
+#define KEY             99
+#define TIMEOUT_SECONDS 60
 
 static bool begin(struct suite_fixture *fixture, struct hmreg_domain **domain)
 {
@@ -19,7 +19,7 @@ static bool begin(struct suite_fixture *fixture, struct hmreg_domain **domain)
 
 static void *await_event(struct suite_fixture *fixture)
 {
-    time_t until = time(NULL) + PATIENCE_SECONDS;
+    time_t until = time(NULL) + TIMEOUT_SECONDS;
     void *context = NULL;
 
     while (!fixture->fabric->async_event(fixture, &context) && time(NULL) < until)

@@ -15,8 +15,8 @@
 #include <rdma/fi_tagged.h>
 #include <time.h>
 
-#define PATIENCE_MS 60000
-#define DENIAL_MS   100 /* after which an unanswered operation counts as denied */
+#define TIMEOUT_MS 60000
+#define DENIAL_MS  100 /* after which an unanswered operation counts as denied */
 
 /* One endpoint with its objects. */
 struct side {
@@ -237,7 +237,7 @@ struct operation {
 static int perform(struct suite_fixture *fixture, const struct operation *op)
 {
     int64_t until =
-        now_ms() + (fixture->expects_denial && !self.reports_denials ? DENIAL_MS : PATIENCE_MS);
+        now_ms() + (fixture->expects_denial && !self.reports_denials ? DENIAL_MS : TIMEOUT_MS);
     struct pair *pair = fixture->own;
     ssize_t posted;
     int rc;
@@ -291,7 +291,7 @@ static ssize_t post_tagged(const struct pair *pair, const struct operation *op)
 
 static int await_message(struct suite_fixture *fixture)
 {
-    int64_t until = now_ms() + PATIENCE_MS;
+    int64_t until = now_ms() + TIMEOUT_MS;
     struct pair *pair = fixture->own;
     struct fi_cq_entry done;
     ssize_t got;

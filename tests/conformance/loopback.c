@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define PATIENCE_SECONDS 60
+#define TIMEOUT_SECONDS 60
 
 /* ---- authorization keys ----------------------------------------------------------------- */
 
@@ -364,7 +364,7 @@ static void *refresh_meanwhile(void *closure)
 
 static void refresh__an_access_is_under_way__waits_and_lets_no_other_in(void **state)
 {
-    time_t until = time(NULL) + PATIENCE_SECONDS;
+    time_t until = time(NULL) + TIMEOUT_SECONDS;
     int put_rc = -1, refresh_rc = -1, rc;
     pthread_t writer, refresher;
     struct fixture fixture;

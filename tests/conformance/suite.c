@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include <time.h>
 
-#define MAX_CASES        128
-#define PATIENCE_SECONDS 60
+#define MAX_CASES       128
+#define TIMEOUT_SECONDS 60
 
 /* ---- the matrix ------------------------------------------------------------------------- */
 
@@ -306,7 +306,7 @@ static unsigned char pattern(size_t index)
 /* Some fabrics complete a write before its bytes have arrived. */
 void suite_await(struct suite_fixture *fixture, const void *at, const void *expected, size_t len)
 {
-    time_t until = time(NULL) + PATIENCE_SECONDS;
+    time_t until = time(NULL) + TIMEOUT_SECONDS;
 
     while (memcmp(at, expected, len) && time(NULL) < until)
         fixture->fabric->progress(fixture);

@@ -227,11 +227,11 @@ void beside_use(void *addr, size_t len)
 
 /* ---- what the program does -------------------------------------------------------------- */
 
-void beside_tell(const struct step *step)
+void beside_report(const struct step *step)
 {
     char *to;
 
-    if (!plan || !plan->kind->tells)
+    if (!plan || !plan->kind->reports)
         return;
     to = space_at(step->area, step->to);
     must(hmreg_invalidate(lib, space_start(step), space_len(step)) == 0, "invalidate");

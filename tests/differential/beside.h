@@ -17,7 +17,7 @@ void beside_close(void);
 /* One of the library's own steps. */
 void beside_step(const struct step *step);
 /* The program is about to change memory; invalidates it if the plan has the application report. */
-void beside_tell(const struct step *step);
+void beside_report(const struct step *step);
 /* A get and a put of memory that the program has at this moment. */
 void beside_use(void *addr, size_t len);
 /* Sends a signal in the middle of gets and puts; returns when *handled is set. */

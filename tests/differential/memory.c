@@ -398,7 +398,7 @@ static void default__beside_gets_and_puts__the_program_sees_no_difference(void *
 static void import__beside_gets_and_puts__the_program_sees_no_difference(void **state)
 {
     static const struct plan_kind kind = {
-        .name = "import", .monitor = HMREG_MONITOR_IMPORT, .caches = true, .tells = true};
+        .name = "import", .monitor = HMREG_MONITOR_IMPORT, .caches = true, .reports = true};
 
     run(&kind);
 }

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE     100 /* times 10 ms */
+#define TRIES        100 /* times 10 ms */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 char *observe_detail;
@@ -232,7 +232,7 @@ static void note_watches(struct outcome *out)
 {
     static const struct timespec moment = {.tv_nsec = 10000000};
 
-    for (int times = 0; times < PATIENCE; times++) {
+    for (int times = 0; times < TRIES; times++) {
         *out = (struct outcome){0};
         if (!note_layout(true, out))
             break;

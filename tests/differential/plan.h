@@ -75,7 +75,7 @@ struct plan_kind {
     bool caches;  /* host memory is expected to be cached */
     bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there, and gets
                      leave out the area of the program's own userfaultfd */
-    bool tells;   /* the program calls hmreg_invalidate() */
+    bool reports; /* the program calls hmreg_invalidate() */
 };
 
 struct plan {

@@ -43,7 +43,7 @@ static void play_step(const struct step *step, struct outcome *out)
         beside_step(step);
         return;
     }
-    beside_tell(step);
+    beside_report(step);
     run_act(step->act, step, out);
 }
 

@@ -52,7 +52,7 @@ static int intrude(const struct target_page *page)
     return fd;
 }
 
-static void say(int fd, const void *what, size_t len)
+static void send_all(int fd, const void *what, size_t len)
 {
     assert_int_equal(send(fd, what, len, MSG_NOSIGNAL), (ssize_t)len);
 }
@@ -70,7 +70,7 @@ static void assert_dropped(int fd)
     close(fd);
 }
 
-static int32_t hear(int fd)
+static int32_t receive_status(int fd)
 {
     int32_t status = 77;
 
@@ -106,7 +106,7 @@ static void intruder__header_that_is_none__is_dropped(void **state)
     for (int i = 0; i < 4; i++) {
         int fd = intrude(target.page);
 
-        say(fd, &bad[i], sizeof(bad[i]));
+        send_all(fd, &bad[i], sizeof(bad[i]));
         assert_dropped(fd);
         assert_unharmed(&target);
     }
@@ -137,8 +137,8 @@ static void intruder__requests_beyond_its_rights__error_and_still_connected(void
                                     .addr = cases[i].addr,
                                     .len = cases[i].len};
 
-            say(fd, &header, sizeof(header));
-            assert_int_equal(hear(fd), cases[i].status);
+            send_all(fd, &header, sizeof(header));
+            assert_int_equal(receive_status(fd), cases[i].status);
         }
     close(fd);
     assert_unharmed(&target);
@@ -154,10 +154,10 @@ static void intruder__leaves_in_the_middle__others_are_served(void **state)
     for (size_t sent = 0; sent <= sizeof(granted) + sizeof(half); sent += 11) {
         int fd = intrude(target.page);
 
-        say(fd, &granted, sent < sizeof(granted) ? sent : sizeof(granted));
+        send_all(fd, &granted, sent < sizeof(granted) ? sent : sizeof(granted));
         if (sent >= sizeof(granted)) {
-            assert_int_equal(hear(fd), 0);
-            say(fd, half, sent - sizeof(granted));
+            assert_int_equal(receive_status(fd), 0);
+            send_all(fd, half, sent - sizeof(granted));
         }
         close(fd);
         assert_unharmed(&target);
@@ -176,7 +176,7 @@ static void intruder__does_not_read_what_it_asked_for__others_are_served(void **
     header.len = TARGET_BYTES;
     target_start(&target, NULL);
     fd = intrude(target.page);
-    say(fd, &header, sizeof(header));
+    send_all(fd, &header, sizeof(header));
     close(fd);
     assert_unharmed(&target);
     target_end(&target);
@@ -226,8 +226,8 @@ static void *drip(void *arg)
     int fd = intrude(dripper->page);
 
     header.len = TARGET_BYTES;
-    say(fd, &header, sizeof(header));
-    assert_int_equal(hear(fd), 0);
+    send_all(fd, &header, sizeof(header));
+    assert_int_equal(receive_status(fd), 0);
     atomic_store(&dripper->connected, 1);
     while (send(fd, "", 1, MSG_NOSIGNAL) == 1)
         usleep(1000);

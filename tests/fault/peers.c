@@ -149,7 +149,7 @@ static void leave_a_child(int signal)
     raise(SIGKILL);
 }
 
-static void fork_when_told(void)
+static void fork_on_signal(void)
 {
     signal(SIGUSR1, leave_a_child);
 }
@@ -160,7 +160,7 @@ static void target__dead_but_its_forked_child_runs__hostunreach(void **state)
     struct target target;
 
     assert_int_equal(pipe(lifeline), 0);
-    target_start(&target, fork_when_told);
+    target_start(&target, fork_on_signal);
     initiator_open(&initiator, &target);
     assert_ok(initiator_write(&initiator, 0, "x", 1));
     kill(target.pid, SIGUSR1);
@@ -309,7 +309,7 @@ static void use_up_descriptors(int signal)
     errno = before;
 }
 
-static void use_up_when_told(void)
+static void use_up_on_signal(void)
 {
     signal(SIGUSR1, use_up_descriptors);
 }
@@ -334,7 +334,7 @@ static void target__no_descriptor_left__initiators_wait(void **state)
     pthread_t thread;
     double used;
 
-    target_start(&target, use_up_when_told);
+    target_start(&target, use_up_on_signal);
     kill(target.pid, SIGUSR1);
     while (target.page->ready != 2)
         sched_yield();

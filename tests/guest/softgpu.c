@@ -102,7 +102,7 @@ static void move__bytes_stay_and_importers_are_notified(void **state)
     struct device device = open_device();
     int fd = softgpu_alloc(BYTES, 0);
     char *bytes = map(fd);
-    unsigned told = softgpu_stat(-1).moved;
+    unsigned before = softgpu_stat(-1).moved;
     struct ibv_mr *mr;
 
     memset(bytes, 9, BYTES);
@@ -114,9 +114,9 @@ static void move__bytes_stay_and_importers_are_notified(void **state)
     assert_int_equal(softgpu_move(fd, false), -1);
     assert_int_equal(errno, EBUSY);
     assert_int_equal(softgpu_stat(fd).moved, 1);
-    assert_int_equal(softgpu_stat(-1).moved, told);
+    assert_int_equal(softgpu_stat(-1).moved, before);
     assert_int_equal(softgpu_move(fd, true), 0);
-    assert_int_equal(softgpu_stat(-1).moved, told + 1);
+    assert_int_equal(softgpu_stat(-1).moved, before + 1);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     munmap(bytes, BYTES);
     close(fd);

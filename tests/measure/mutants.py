@@ -141,9 +141,9 @@ def end(process, seconds=0):
 
 
 def find_tests(labels, longest):
-    told = json.loads(must("ctest", "--show-only=json-v1", cwd=BUILD))
+    listed = json.loads(must("ctest", "--show-only=json-v1", cwd=BUILD))
     outputs = {line.split(":")[0] for line in must("ninja", "-t", "targets", "all", cwd=BUILD).splitlines()}
-    tests = [Test(t, outputs) for t in told["tests"] if t.get("command")]
+    tests = [Test(t, outputs) for t in listed["tests"] if t.get("command")]
     tests = [t for t in tests if any(re.fullmatch(labels, label) for label in t.labels)]
     say(f"== running {len(tests)} tests: which lines each executes")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -223,31 +223,31 @@ def main():
     arguments.add_argument("--labels", default="unit|conformance|fault", help="of tests; a regular expression")
     arguments.add_argument("--longest", type=float, default=15, help="without tests of more seconds")
     arguments.add_argument("--limit", type=float, default=10, help="seconds a test may take beyond 5 times its usual")
-    told = arguments.parse_args()
-    prepare(os.path.abspath(told.tree))
-    tests = find_tests(told.labels, told.longest)
+    args = arguments.parse_args()
+    prepare(os.path.abspath(args.tree))
+    tests = find_tests(args.labels, args.longest)
     objects, originals = {}, {}
     for output, source in coverage.objects(BUILD):
         objects.setdefault(source, []).append(output)
-    folders = tuple(folder.rstrip("/") + "/" for folder in told.folders or ["core"])
+    folders = tuple(folder.rstrip("/") + "/" for folder in args.folders or ["core"])
     candidates = []
     for source in sorted(source for source in objects if source.startswith(folders)):
         with open(os.path.join(TREE, source)) as file:
             candidates += [(source, *mutation) for mutation in mutations(file.read())]
-    random.Random(told.seed).shuffle(candidates)
-    say(f"== {told.count} of {len(candidates)} places, judged by {len(tests)} tests")
+    random.Random(args.seed).shuffle(candidates)
+    say(f"== {args.count} of {len(candidates)} places, judged by {len(tests)} tests")
     mutants = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for candidate in candidates:
-            if len(mutants) == told.count:
+            if len(mutants) == args.count:
                 break
             begin = time.monotonic()
-            mutant = judge(tests, objects, originals, candidate, told.limit)
+            mutant = judge(tests, objects, originals, candidate, args.limit)
             if mutant:
                 mutants.append(mutant)
                 by = f"killed by {mutant['killed_by']}" if mutant["killed_by"] else "SURVIVED"
-                say(f"[{len(mutants)}/{told.count}] {time.monotonic() - begin:4.1f} s {shown(mutant)}: {by}")
+                say(f"[{len(mutants)}/{args.count}] {time.monotonic() - begin:4.1f} s {shown(mutant)}: {by}")
     except KeyboardInterrupt:
         say("interrupted: what follows is of the mutants so far")
     survivors = [m for m in mutants if not m["killed_by"]]
@@ -256,7 +256,7 @@ def main():
     killed = len(mutants) - len(survivors)
     print(f"{killed} killed, {len(survivors)} survived, {len(mutants)} in all")
     with open(os.path.join(WORK, "mutants.json"), "w") as file:
-        json.dump(dict(tree=told.tree, seed=told.seed, killed=killed, survived=len(survivors),
+        json.dump(dict(tree=args.tree, seed=args.seed, killed=killed, survived=len(survivors),
                        mutants=mutants), file, indent=1)
 
 

@@ -100,7 +100,7 @@ static void use(char *memory, size_t len)
 }
 
 /* An application that reports changes itself does so before it frees. */
-static void tell(const void *memory, size_t len)
+static void report(const void *memory, size_t len)
 {
     if (t.monitor == HMREG_MONITOR_IMPORT && hmreg_invalidate(t.lib, memory, len))
         t.wrong++;
@@ -114,7 +114,7 @@ static void by_malloc(unsigned round)
     char *memory = malloc(len);
 
     use(memory, len);
-    tell(memory, len);
+    report(memory, len);
     free(memory);
 }
 
@@ -146,7 +146,7 @@ static void by_mmap(unsigned round)
     if (!map_at(place, PROT_READ | PROT_WRITE, place_is_free))
         return;
     use(place, LEN);
-    tell(place, LEN);
+    report(place, LEN);
     if (round % 3 == 0)
         madvise(place, LEN, MADV_DONTNEED);
     place_is_free = round % 3 == 1;
@@ -165,12 +165,12 @@ static void by_mremap(unsigned round)
         return;
     place_is_free = false;
     use(from, LEN);
-    tell(from, LEN);
-    tell(to, LEN);
+    report(from, LEN);
+    report(to, LEN);
     if (mremap(from, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
         t.wrong++;
     use(to, LEN);
-    tell(to, LEN);
+    report(to, LEN);
     map_at(from, PROT_NONE, true); /* the next round moves or maps over it */
 }
 
@@ -181,7 +181,7 @@ static void by_brk(unsigned round)
     char *inside = memory + ((uintptr_t) - (uintptr_t)memory & (t.page - 1));
 
     use(inside, LEN);
-    tell(memory, 4 * LEN);
+    report(memory, 4 * LEN);
     if (sbrk(-4 * LEN) == (void *)-1)
         t.wrong++;
 }
@@ -192,7 +192,7 @@ static void *live_shortly(void *arg)
 
     memset(memory, 0, LEN);
     use(memory, LEN);
-    tell(memory, LEN);
+    report(memory, LEN);
     return NULL;
 }
 

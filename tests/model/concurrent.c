@@ -249,7 +249,7 @@ static void get(struct worker *worker)
 /* ---- changes ---------------------------------------------------------------------------- */
 
 /* An application that reports changes itself does so before it frees. */
-static void tell(unsigned slot)
+static void report(unsigned slot)
 {
     if (t.kind->monitor == HMREG_MONITOR_IMPORT &&
         hmreg_invalidate(t.lib, memory_of(slot), slot_len()))
@@ -276,7 +276,7 @@ static void abandon(unsigned slot)
 /* Moves the pages to a slot that this thread also has alone, and whose pages are replaced. */
 static void move(unsigned slot, unsigned to)
 {
-    tell(to);
+    report(to);
     if (mremap(memory_of(slot), slot_len(), slot_len(), MREMAP_MAYMOVE | MREMAP_FIXED,
                memory_of(to)) != memory_of(to))
         pinning_complain("mremap: %s", strerror(errno));
@@ -290,7 +290,7 @@ static void change_host(struct worker *worker, unsigned slot)
 {
     unsigned how = draw(worker, 4), other = draw(worker, SLOTS);
 
-    tell(slot);
+    report(slot);
     if (how == 0) {
         abandon(slot);
         return;

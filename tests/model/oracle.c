@@ -49,7 +49,7 @@ static struct {
     bool busy;      /* the fabric has answered EBUSY in this episode */
     bool meanwhile; /* a region died within this get: its evictions are not judged */
     uint64_t died_surely, died_perhaps; /* ended by changes */
-    uint64_t untold; /* of those: maybe not yet reported by the kernel's events */
+    uint64_t unread; /* of those: maybe not yet reported by the kernel's events */
 } oracle;
 
 /* ---- entries ---------------------------------------------------------------------------- */
@@ -206,18 +206,18 @@ static void evicted_anywhere(uint64_t count)
 
 /* Another call may have ended entries whose events were not read yet; a get of host memory reads
  * them. */
-static void end_untold(void)
+static void end_unread(void)
 {
-    oracle.died_surely -= oracle.untold;
-    oracle.died_perhaps += oracle.untold;
-    oracle.untold = 0;
+    oracle.died_surely -= oracle.unread;
+    oracle.died_perhaps += oracle.unread;
+    oracle.unread = 0;
 }
 
 void oracle_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
 {
     oracle.max.regions = max_regions;
     oracle.max.bytes = max_bytes;
-    end_untold();
+    end_unread();
     evicted_anywhere(evictions);
     oracle_settle();
     for (unsigned area = 0; area < WORLD_AREAS; area++)
@@ -230,7 +230,7 @@ void oracle_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evicti
 {
     oracle.all_max.regions = max_regions;
     oracle.all_max.bytes = max_bytes;
-    end_untold();
+    end_unread();
     evicted_anywhere(evictions);
     oracle_settle();
     if (over(oracle.all_max, used_everywhere(LIVE, false)) &&
@@ -247,7 +247,7 @@ static bool may_be_squeezed(uint64_t bytes)
 
     if (!fits(oracle.all_max, most, bytes))
         return true;
-    return (oracle.untold || oracle.meanwhile) &&
+    return (oracle.unread || oracle.meanwhile) &&
            (oracle.all_max.regions != HMREG_LIMIT_NONE || oracle.all_max.bytes < UNLIMITED);
 }
 
@@ -260,10 +260,10 @@ static void judge_squeeze(unsigned area, uint64_t evictions)
     if (all >= oracle.all_max.regions && all + 1 - oracle.all_max.regions > needed)
         needed = all + 1 - oracle.all_max.regions;
     if (evictions > needed && oracle.max.bytes >= UNLIMITED && oracle.all_max.bytes >= UNLIMITED &&
-        !oracle.untold && !oracle.meanwhile)
+        !oracle.unread && !oracle.meanwhile)
         oracle_fail("%" PRIu64 " regions were evicted for all limits, where %" PRIu64 " would do",
                     evictions, needed);
-    end_untold();
+    end_unread();
     evicted_anywhere(evictions);
 }
 
@@ -399,12 +399,12 @@ static void find_out(const struct oracle_want *want)
         }
 }
 
-static void hear(const struct oracle_want *want, bool others_evicted_too)
+static void read_events(const struct oracle_want *want, bool others_evicted_too)
 {
     if (want->area == 0)
-        oracle.untold = 0;
+        oracle.unread = 0;
     else if (others_evicted_too)
-        end_untold();
+        end_unread();
 }
 
 /* A miss of host memory reads all events, and ends the entries that died. */
@@ -421,7 +421,7 @@ static void judge_left(const struct oracle_want *want)
 void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
 {
     judge_region(want, seen->region);
-    hear(want, seen->others_evicted_too);
+    read_events(want, seen->others_evicted_too);
     find_out(want);
     if (!seen->registered) {
         judge_hit(want, seen);
@@ -447,7 +447,7 @@ void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
 void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool others_evicted_too)
 {
     judge_miss(want);
-    hear(want, others_evicted_too);
+    read_events(want, others_evicted_too);
     find_out(want);
     if (others_evicted_too)
         evicted_anywhere(evictions);
@@ -485,7 +485,7 @@ void oracle_changed(unsigned area, uint64_t start, uint64_t end)
     for (each(entry))
         if (entry->key && entry->area == area && touches(entry, start, end))
             die(entry);
-    oracle.untold += oracle.died_surely - before;
+    oracle.unread += oracle.died_surely - before;
 }
 
 void oracle_invalidated(uint64_t start, uint64_t end)
@@ -518,7 +518,7 @@ void oracle_busy(void)
 
 void oracle_flushed(bool busy)
 {
-    end_untold();
+    end_unread();
     for (each(entry))
         if (!entry->pins)
             entry->state = DEAD;

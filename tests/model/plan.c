@@ -58,7 +58,7 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
     case ACT_PEER:
         return 300;
     case ACT_GET_FAILS:
-    case ACT_GET_TOLD:
+    case ACT_GET_INVALIDATED:
         return 100;
     case ACT_FLUSH:
     case ACT_LIMITS:

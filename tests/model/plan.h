@@ -18,18 +18,18 @@
 #define PLAN_RANGES  16 /* used by gets repeatedly */
 
 enum act {
-    ACT_GET,        /* the hold's earlier region is put first */
-    ACT_GET_FAILS,  /* the fabric's next registration fails */
-    ACT_GET_TOLD,   /* the application invalidates during the registration */
-    ACT_PUT,        /* by any thread */
-    ACT_PEER,       /* a peer writes to a held region, and reads */
-    ACT_MAP,        /* host pages are mapped, over existing ones */
-    ACT_UNMAP,      /* host pages are unmapped */
-    ACT_DROP,       /* host pages are replaced by madvise(2) */
-    ACT_MOVE,       /* host pages are moved, over existing ones */
-    ACT_FREE,       /* device memory is freed, and allocated at the same address */
-    ACT_LEAVE,      /* device memory is freed */
-    ACT_INVALIDATE, /* the application reports a change that did not happen */
+    ACT_GET,             /* the hold's earlier region is put first */
+    ACT_GET_FAILS,       /* the fabric's next registration fails */
+    ACT_GET_INVALIDATED, /* the application invalidates during the registration */
+    ACT_PUT,             /* by any thread */
+    ACT_PEER,            /* a peer writes to a held region, and reads */
+    ACT_MAP,             /* host pages are mapped, over existing ones */
+    ACT_UNMAP,           /* host pages are unmapped */
+    ACT_DROP,            /* host pages are replaced by madvise(2) */
+    ACT_MOVE,            /* host pages are moved, over existing ones */
+    ACT_FREE,            /* device memory is freed, and allocated at the same address */
+    ACT_LEAVE,           /* device memory is freed */
+    ACT_INVALIDATE,      /* the application reports a change that did not happen */
     ACT_FLUSH,
     ACT_LIMITS,     /* new limits of each cache */
     ACT_ALL_LIMITS, /* of all together */

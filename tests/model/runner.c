@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define COMPARE_EVERY 16   /* steps */
-#define PATIENCE      3000 /* milliseconds, for the monitor's thread to run */
+#define TIMEOUT_MS    3000 /* milliseconds, for the monitor's thread to run */
 #define BYTES         8    /* of a peer's access, at most */
 
 struct hold {
@@ -87,7 +87,7 @@ static void compare_counters(void)
     struct hmreg_stats stats = stats_now();
     const char *wrong = oracle_compare(&stats);
 
-    for (int i = 0; wrong && i < PATIENCE; i++) {
+    for (int i = 0; wrong && i < TIMEOUT_MS; i++) {
         nanosleep(&moment, NULL);
         stats = stats_now();
         wrong = oracle_compare(&stats);
@@ -258,7 +258,7 @@ static void get_fails(const struct step *step)
     atomic_store(&pinning.reg_times, 0);
 }
 
-static void get_told(const struct step *step)
+static void get_invalidated(const struct step *step)
 {
     pinning.reg_hook = give_notice;
     get(step, 0);
@@ -494,8 +494,8 @@ static void take_step(const struct step *step)
     case ACT_GET_FAILS:
         get_fails(step);
         break;
-    case ACT_GET_TOLD:
-        get_told(step);
+    case ACT_GET_INVALIDATED:
+        get_invalidated(step);
         break;
     case ACT_PUT:
         put(&t.holds[step->a % PLAN_HOLDS]);

@@ -16,7 +16,7 @@
 
 #define SKIPS    77  /* the environment is not available; the output says why */
 #define UNUSABLE 126 /* the program cannot be executed there */
-#define PATIENCE 60
+#define TIMEOUT  60
 
 typedef const char *confinement(void);
 
@@ -59,7 +59,7 @@ static void become(const struct place *place)
     static const char *const usual[] = {TEST_PROGRAM, NULL};
     const char *const *argv = place->argv[0] ? place->argv : usual;
 
-    alarm(PATIENCE);
+    alarm(TIMEOUT);
     set_environment(place);
     for (int i = 0; place->confine[i]; i++) {
         const char *why = place->confine[i]();

@@ -61,14 +61,14 @@ examples_are_a_project() {
 }
 
 # The compiler's calls in examples/README.md, as they stand there.
-examples_compile_as_told() {
+examples_compile_as_documented() {
     local -x PKG_CONFIG_PATH=$prefix/$LIBDIR/pkgconfig
-    local line told=0
+    local line compiled=0
     while read -r line; do
-        ((++told))
+        ((++compiled))
         (cd "$prefix/share/doc/hmreg/examples" && eval "$CC -Wall -Wextra -Werror ${line#cc } -o $work/program") || return
     done < <(grep -E "^    cc .*hmreg-(${COMPONENTS// /|})\)" "$prefix/share/doc/hmreg/examples/README.md")
-    ((told))
+    ((compiled))
 }
 
 command_runs() {
@@ -124,7 +124,7 @@ everything() { # WHERE, for the names of the cases
     done
     if [[ $COMPONENTS != loopback ]]; then # which has no example
         check "package_$1__examples_are_a_project" examples_are_a_project
-        check "package_$1__examples_compile_as_told" examples_compile_as_told
+        check "package_$1__examples_compile_as_told" examples_compile_as_documented
     fi
     [[ $TOOL == 0 ]] || check "package_$1__command" command_runs
     check "package_$1__documents_are_whole" documents_are_whole

@@ -335,7 +335,7 @@ static void move__while_registered__refused_then_followed(void **state)
 /* As by a reset of the GPU: the region becomes useless, but does no harm and closes. */
 static void move_forced_on(enum hmreg_path path)
 {
-    unsigned told = softgpu_stat(-1).moved;
+    unsigned before = softgpu_stat(-1).moved;
     struct target target;
     struct bench bench;
     int fd;
@@ -344,7 +344,7 @@ static void move_forced_on(enum hmreg_path path)
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     fd = target_descriptor(&bench, &target);
     assert_int_equal(softgpu_move(fd, true), 0);
-    assert_int_equal(softgpu_stat(-1).moved, told + 1);
+    assert_int_equal(softgpu_stat(-1).moved, before + 1);
     assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 0, 5000), IBV_WC_SUCCESS);
     target_assert_expected(&bench, &target);
     close(fd);

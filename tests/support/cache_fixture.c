@@ -90,7 +90,7 @@ uint64_t fixture_key(const struct fixture *fixture, const void *addr, size_t len
     return key;
 }
 
-bool fixture_hears_kernel(const struct fixture *fixture)
+bool fixture_has_kernel_events(const struct fixture *fixture)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
 

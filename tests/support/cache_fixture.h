@@ -39,7 +39,7 @@ struct hmreg_mr *fixture_get(const struct fixture *fixture, const void *addr, si
 uint64_t fixture_key(const struct fixture *fixture, const void *addr, size_t len);
 
 /* Does the kernel report changes, alone or behind hooks? */
-bool fixture_hears_kernel(const struct fixture *fixture);
+bool fixture_has_kernel_events(const struct fixture *fixture);
 
 /* Installs a seccomp filter, for this process and its children, with these results (SECCOMP_RET_*)
  * for userfaultfd(2) and for the ioctl of /dev/userfaultfd. False: the kernel has no filters. */

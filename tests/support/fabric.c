@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_BLOB           2048
-#define INTRUDERS_PATIENCE 1
-#define SPINS              100
+#define MAX_BLOB       2048
+#define DENIED_TIMEOUT 1
+#define SPINS          100
 
 enum op { OP_CONNECT, OP_TAKE, OP_WRITE, OP_READ, OP_INTRUDE, OP_OFFER, OP_CHECK };
 
@@ -53,12 +53,12 @@ const char *fabric_name(void)
     return name ? name : "tcp";
 }
 
-bool fabric_tells_intruders(void)
+bool fabric_reports_denials(void)
 {
-    static const char *const tell[] = {"tcp", "sockets", "verbs"};
+    static const char *const reporting[] = {"tcp", "sockets", "verbs"};
 
-    for (size_t i = 0; i < sizeof(tell) / sizeof(tell[0]); i++)
-        if (!strcmp(fabric_name(), tell[i]))
+    for (size_t i = 0; i < sizeof(reporting) / sizeof(reporting[0]); i++)
+        if (!strcmp(fabric_name(), reporting[i]))
             return true;
     return false;
 }
@@ -196,8 +196,8 @@ static int intrude(struct peer *peer, const struct request *request)
 {
     int before = peer->endpoint.patience, rc;
 
-    if (!fabric_tells_intruders())
-        peer->endpoint.patience = INTRUDERS_PATIENCE;
+    if (!fabric_reports_denials())
+        peer->endpoint.patience = DENIED_TIMEOUT;
     rc = move(peer, request, true, request->place, request->key);
     peer->endpoint.patience = before;
     return rc;

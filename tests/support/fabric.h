@@ -29,7 +29,7 @@ const char *fabric_name(void);
 
 /* Does an initiator receive an error for a denied operation? On other fabrics it waits for ever, or
  * (net) receives a success. */
-bool fabric_tells_intruders(void);
+bool fabric_reports_denials(void);
 
 /* Opens the fabric, the library and a domain; the test is skipped if this machine does not have
  * the fabric. hints NULL: zeroes; their provider is set here. Regions of get() are exact. */

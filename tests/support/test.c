@@ -177,7 +177,7 @@ static void remember_start(void)
 }
 
 /* Continues with the case `next` in a fresh program. */
-static void start_anew(size_t next, const unsigned results[3])
+static void restart(size_t next, const unsigned results[3])
 {
     static char resume[128];
 
@@ -213,7 +213,7 @@ static void run_counted(const struct test_case *cases, size_t count, size_t *i, 
         _exit(outcome == SKIPPED ? 77 : 1);
     results[outcome]++;
     if (outcome == FAILED && *i + 1 < count) {
-        start_anew(*i + 1, results);
+        restart(*i + 1, results);
         *i = count;
     }
 }

@@ -70,15 +70,15 @@ static void distance__every_word_is_in_the_legend_nearest_first(void **state)
 /* hwloc may know a NUMA node that sysfs does not; if both know one, they agree. */
 static void assert_same_place(const char *pci, json_t *by_sysfs, json_t *by_hwloc)
 {
-    const json_t *told = json_object_get(by_sysfs, "numa_node");
+    const json_t *from_sysfs = json_object_get(by_sysfs, "numa_node");
 
     if (!by_sysfs)
         fail_msg("sysfs does not know %s, which hwloc does", pci);
     assert_string_equal(doc_words(by_hwloc, "root"), doc_words(by_sysfs, "root"));
     assert_true(
         json_equal(json_object_get(by_hwloc, "bridges"), json_object_get(by_sysfs, "bridges")));
-    if (!json_is_null(told))
-        assert_true(json_equal(told, json_object_get(by_hwloc, "numa_node")));
+    if (!json_is_null(from_sysfs))
+        assert_true(json_equal(from_sysfs, json_object_get(by_hwloc, "numa_node")));
 }
 
 static void places__hwloc_and_sysfs_agree(void **state)

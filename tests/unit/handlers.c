@@ -124,19 +124,19 @@ static void hit__of_another_thread_after_a_change_inside_a_lock__registered_anew
  * domain ignores other sources. */
 static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(void **state)
 {
-    struct fixture one, two, other, told;
+    struct fixture one, two, other, imported;
 
     inner.memory = fixture_map(1);
     fixture_open(&one, fixture_monitor(), NULL);
     fixture_open(&other, fixture_monitor(), NULL);
-    fixture_open(&told, HMREG_MONITOR_IMPORT, NULL);
+    fixture_open(&imported, HMREG_MONITOR_IMPORT, NULL);
     two = (struct fixture){one.lib, counter_open(one.lib, NULL)};
     assert_int_equal(fixture_key(&one, inner.memory, 10), 1);
     assert_int_equal(fixture_key(&two, inner.memory, 10), 2);
     assert_int_equal(fixture_key(&other, inner.memory, 10), 3);
-    assert_int_equal(fixture_key(&told, inner.memory, 10), 4);
+    assert_int_equal(fixture_key(&imported, inner.memory, 10), 4);
     change_inside(&one);
-    assert_int_equal(fixture_key(&told, inner.memory, 10), 4);
+    assert_int_equal(fixture_key(&imported, inner.memory, 10), 4);
     assert_int_equal(fixture_key(&two, inner.memory, 10), 5);
     assert_int_equal(fixture_key(&other, inner.memory, 10), 6);
     assert_int_equal(fixture_key(&one, inner.memory, 10), 7);
@@ -144,8 +144,8 @@ static void hit__of_each_domain_after_a_change_inside_a_lock__registered_anew(vo
     assert_int_equal(fixture_key(&two, inner.memory, 10), 5);
     munmap(inner.memory, fixture_page());
     close_domain(&two);
-    close_domain(&told);
-    assert_ok(hmreg_close(told.lib));
+    close_domain(&imported);
+    assert_ok(hmreg_close(imported.lib));
     close_domain(&other);
     assert_ok(hmreg_close(other.lib));
     fixture_close(&one);
@@ -521,7 +521,7 @@ static void hit__watched_by_memhooks__as_many_instructions_as_an_unvalidated_one
     if (FIXTURE_SANITIZED)
         test_skip("a sanitizer's own instructions would be counted");
     fixture_open_hooked(&fixture);
-    if (fixture_hears_kernel(&fixture))
+    if (fixture_has_kernel_events(&fixture))
         beside = HMREG_MONITOR_USERFAULTFD;
     fixture_close(&fixture);
     of_memhooks = count_hit(HMREG_MONITOR_MEMHOOKS);

@@ -122,7 +122,7 @@ static void two_copies__same_memory__one_caches_it_and_both_are_right(void **sta
     open_plugin(plugin);
     assert_int_equal(fixture_key(&fixture, memory, 10), 1);
     assert_true(plugin->get(memory, 10, &cached));
-    assert_int_equal(cached, !fixture_hears_kernel(&fixture));
+    assert_int_equal(cached, !fixture_has_kernel_events(&fixture));
     munmap(memory, fixture_page());
     map_again(memory);
     assert_int_equal(fixture_key(&fixture, memory, 10), 2);

@@ -86,7 +86,7 @@ static void munmap__past_libc__registered_anew(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture);
-    if (!fixture_hears_kernel(&fixture)) {
+    if (!fixture_has_kernel_events(&fixture)) {
         fixture_close(&fixture);
         test_skip("only the kernel tells of this, and it may not");
     }
@@ -305,7 +305,7 @@ static void free__large_block_allocated_again__registered_anew(void **state)
     struct fixture fixture;
 
     open_fixture(&fixture);
-    if (FIXTURE_SANITIZED && !fixture_hears_kernel(&fixture)) {
+    if (FIXTURE_SANITIZED && !fixture_has_kernel_events(&fixture)) {
         free(first);
         fixture_close(&fixture);
         test_skip("a sanitizer's malloc enters the kernel past libc");

@@ -19,14 +19,14 @@ enum { CODE = 64 };
 static struct {
     int count;
     char text[512];
-} told;
+} logged;
 
 static void take(enum hmreg_log_level level, const char *text, void *context)
 {
     if (level > HMREG_LOG_INFO)
         return;
-    told.count++;
-    snprintf(told.text, sizeof(told.text), "%s", text);
+    logged.count++;
+    snprintf(logged.text, sizeof(logged.text), "%s", text);
 }
 
 static void open_default(struct fixture *fixture)
@@ -34,7 +34,7 @@ static void open_default(struct fixture *fixture)
     struct hmreg_config config = {.size = sizeof(config), .log = take};
 
     vendors_reset();
-    told.count = 0;
+    logged.count = 0;
     assert_ok(hmreg_open(&config, &fixture->lib));
     fixture->domain = counter_open(fixture->lib, NULL);
 }
@@ -61,16 +61,16 @@ static void open__default__nothing_is_hooked_before_a_get(void **state)
     assert_memory_equal(before, after, CODE);
     assert_int_equal(active(&fixture), HMREG_MONITOR_DEFAULT);
     assert_int_equal(fixture_threads_named("hmreg-monitor", NULL, 0), 0);
-    assert_int_equal(told.count, 0);
+    assert_int_equal(logged.count, 0);
     assert_int_equal(fixture_key(&fixture, memory, 10), 1);
     if (active(&fixture) != HMREG_MONITOR_MEMHOOKS) {
         fixture_close(&fixture);
         test_skip("this program's libc cannot be hooked");
     }
-    assert_int_equal(told.count, 1);
-    assert_non_null(strstr(told.text, "memhooks"));
+    assert_int_equal(logged.count, 1);
+    assert_non_null(strstr(logged.text, "memhooks"));
     assert_int_equal(fixture_key(&fixture, memory, 10), 1);
-    assert_int_equal(told.count, 1);
+    assert_int_equal(logged.count, 1);
     munmap(memory, fixture_page());
     fixture_close(&fixture);
     memcpy(after, (const void *)(uintptr_t)munmap, CODE);
@@ -163,7 +163,7 @@ static void get__first_on_several_threads_at_once__one_chooses_for_all(void **st
             assert_int_not_equal(getters[i].keys[0], getters[i].keys[1]);
             munmap(getters[i].memory, fixture_page());
         }
-        assert_int_equal(told.count, 1);
+        assert_int_equal(logged.count, 1);
         fixture_close(&fixture);
     }
     pthread_barrier_destroy(&line);

@@ -364,7 +364,7 @@ static void munmap__of_what_no_region_covers_any_more__no_event(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 1};
     size_t len = 4 * fixture_page();
-    char *evicted = fixture_map(4), *flushed = fixture_map(4), *told = fixture_map(4);
+    char *evicted = fixture_map(4), *flushed = fixture_map(4), *invalidated = fixture_map(4);
     struct fixture fixture;
 
     fixture_open(&fixture, HMREG_MONITOR_USERFAULTFD, &config);
@@ -373,10 +373,10 @@ static void munmap__of_what_no_region_covers_any_more__no_event(void **state)
     munmap(evicted, len);
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(flushed, len);
-    fixture_key(&fixture, told, len);
-    assert_ok(hmreg_invalidate(fixture.lib, told, len));
+    fixture_key(&fixture, invalidated, len);
+    assert_ok(hmreg_invalidate(fixture.lib, invalidated, len));
     assert_ok(hmreg_domain_flush(fixture.domain));
-    munmap(told, len);
+    munmap(invalidated, len);
     assert_int_equal(events(&fixture), 0);
     fixture_close(&fixture);
 }

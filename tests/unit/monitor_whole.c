@@ -31,7 +31,7 @@
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define HUGE      ((size_t)2 << 20)
 
-#define PATIENCE_SECONDS 120
+#define TIMEOUT_SECONDS 120
 
 /* The reaper tidies after this idle time. */
 static void open_fixture_idle(struct fixture *fixture, int64_t idle_ns)
@@ -119,7 +119,7 @@ static bool is_shown_as_watched(const char *page)
 static void await_unwatched(const char *page)
 {
     static const struct timespec pause = {.tv_nsec = 10000000};
-    time_t until = time(NULL) + PATIENCE_SECONDS;
+    time_t until = time(NULL) + TIMEOUT_SECONDS;
 
     while (is_shown_as_watched(page) && time(NULL) < until)
         nanosleep(&pause, NULL);

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_SECONDS 120
+#define TIMEOUT_SECONDS 120
 
 static _Thread_local bool is_tests_thread;
 
@@ -53,7 +53,7 @@ static void open_counted(struct fixture *fixture, bool any_thread,
 static void await_count(atomic_uint *word, unsigned value)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
-    time_t until = time(NULL) + PATIENCE_SECONDS;
+    time_t until = time(NULL) + TIMEOUT_SECONDS;
 
     while (atomic_load(word) != value && time(NULL) < until)
         nanosleep(&pause, NULL);
@@ -476,7 +476,7 @@ static bool count_tidy(struct reaper_client *client)
 static void await_tidied(struct tidier *tidier, unsigned before)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
-    time_t until = time(NULL) + PATIENCE_SECONDS;
+    time_t until = time(NULL) + TIMEOUT_SECONDS;
 
     while (atomic_load(&tidier->tidied) == before && time(NULL) < until)
         nanosleep(&pause, NULL);

@@ -35,14 +35,14 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     return rc;
 }
 
-static bool is_told(struct change_reader *reader)
+static bool is_reported(struct change_reader *reader)
 {
     struct change change;
-    bool told = false;
+    bool found = false;
 
     while (changes_next(reader, &change))
-        told |= change.start <= start && end <= change.end;
-    return told;
+        found |= change.start <= start && end <= change.end;
+    return found;
 }
 
 static bool need_nothing(struct userfault_client *client, uint64_t from, uint64_t to,
@@ -72,10 +72,10 @@ static void move__new_place_watched_before_it_is_read__stays_watched(void **stat
     assert_ptr_equal(mremap(from, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
     assert_true(userfault_sync(userfault));
     assert_true(atomic_load(&watched));
-    assert_false(is_told(&reader));
+    assert_false(is_reported(&reader));
     assert_int_equal(madvise(to, page, MADV_DONTNEED), 0);
     assert_true(userfault_sync(userfault));
-    assert_true(is_told(&reader));
+    assert_true(is_reported(&reader));
     userfault_close(userfault, &client);
     munmap(from, 3 * page);
 }

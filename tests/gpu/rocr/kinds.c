@@ -519,11 +519,11 @@ static void kind__mapping_of_an_older_runtime__refused_in_words(void **state)
     struct reserved reserved = reserved_begin();
 
     map_piece(&reserved, 0, MIB, MIB);
-    setenv("HMREG_FAKE_HSA_VMEM_UNTOLD", "1", 1);
+    setenv("HMREG_FAKE_HSA_VMEM_RESERVED", "1", 1);
     assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "a newer one does");
     assert_ok(hmreg_query(lib, reserved.addr + MIB, 10, &info));
     assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
-    unsetenv("HMREG_FAKE_HSA_VMEM_UNTOLD");
+    unsetenv("HMREG_FAKE_HSA_VMEM_RESERVED");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
     unmap_piece(&reserved, 0, MIB);
     reserved_end(&reserved);

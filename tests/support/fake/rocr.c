@@ -18,7 +18,7 @@
  * HMREG_FAKE_HSA_DMABUF=0: the driver exports none. HMREG_FAKE_HSA_LARGE_BAR=1: the CPU can touch
  * device memory. HMREG_FAKE_HSA_HIDDEN=1: imported memory is of a device that is not visible, 2:
  * and no visible one reaches it. HMREG_FAKE_HSA_SHORT=n: descriptors have n bytes.
- * HMREG_FAKE_HSA_VMEM_UNTOLD=1: as runtime 6.1, mapped virtual memory is called reserved and
+ * HMREG_FAKE_HSA_VMEM_RESERVED=1: as runtime 6.1, mapped virtual memory is called reserved and
  * nothing is said to be registered.
  */
 #include "tests/support/fake/rocr_fake.h"

@@ -224,11 +224,11 @@ static void describe(const struct memory *memory, uint64_t addr, hsa_amd_pointer
 {
     bool reserved = memory->type == ROCR_POINTER_RESERVED;
     bool vmem = memory->type == ROCR_POINTER_VMEM;
-    bool untold = fake_env("HMREG_FAKE_HSA_VMEM_UNTOLD", 0);
+    bool as_reserved = fake_env("HMREG_FAKE_HSA_VMEM_RESERVED", 0);
     bool hidden = is_imported(memory) && fake_env("HMREG_FAKE_HSA_HIDDEN", 0);
-    uint8_t registered = !untold && (!reserved || memory->registered);
+    uint8_t registered = !as_reserved && (!reserved || memory->registered);
 
-    if (untold && vmem) {
+    if (as_reserved && vmem) {
         out->type = (hsa_amd_pointer_type_t)ROCR_POINTER_RESERVED;
         return;
     }
