@@ -27,8 +27,8 @@ static int own(struct side *side)
     int rc = hmreg_mr_get(side->domain, buffer, BYTES, HMREG_REMOTE_WRITE, &mr);
 
     rc = rc ? rc : hmreg_mr_pack(mr, token, &size);
-    rc = rc ? rc : side_tell(side, token, size);
-    rc = rc ? rc : side_hear(side, &done, &one);
+    rc = rc ? rc : side_send(side, token, size);
+    rc = rc ? rc : side_receive(side, &done, &one);
     hmreg_mr_put(mr);
     if (rc)
         return rc;
@@ -46,7 +46,7 @@ static int visit(struct side *side)
     char token[1024];
     size_t size = sizeof(token);
     uint64_t addr, key;
-    int rc = side_hear(side, token, &size);
+    int rc = side_receive(side, token, &size);
 
     rc = rc ? rc : hmreg_remote_open(side->domain, token, size, &remote);
     rc = rc ? rc : hmreg_remote_query(remote, &info);
@@ -55,7 +55,7 @@ static int visit(struct side *side)
     rc = rc ? rc : hmreg_mr_get(side->domain, text, sizeof(text), HMREG_WRITE, &source);
     rc = rc ? rc
             : endpoint_write(&side->endpoint, text, sizeof(text), hmreg_mr_desc(source), addr, key);
-    rc = rc ? rc : side_tell(side, "!", 1);
+    rc = rc ? rc : side_send(side, "!", 1);
     hmreg_mr_put(source);
     hmreg_remote_close(remote);
     return rc;

@@ -93,8 +93,8 @@ static int serve(struct side *side)
     int rc = hmreg_mr_pack(side->mr, letter.token, &size);
 
     letter.size = size;
-    rc = rc ? rc : pair_tell(&side->pair, &letter, sizeof(letter));
-    rc = rc ? rc : pair_hear(&side->pair, &done, 1);
+    rc = rc ? rc : pair_send(&side->pair, &letter, sizeof(letter));
+    rc = rc ? rc : pair_receive(&side->pair, &done, 1);
     rc = rc ? rc : compare(side, 1);
     if (!rc)
         printf("server: the client's bytes are in its memory\n");
@@ -124,11 +124,11 @@ static int visit(struct side *side)
 {
     struct hmreg_remote *remote = NULL;
     struct letter letter;
-    int rc = pair_hear(&side->pair, &letter, sizeof(letter));
+    int rc = pair_receive(&side->pair, &letter, sizeof(letter));
 
     rc = rc ? rc : hmreg_remote_open(side->domain, letter.token, letter.size, &remote);
     rc = rc ? rc : transfer(side, remote);
-    rc = rc ? rc : pair_tell(&side->pair, "!", 1);
+    rc = rc ? rc : pair_send(&side->pair, "!", 1);
     hmreg_remote_close(remote);
     if (!rc)
         printf("client: written to the server's memory, and read back\n");

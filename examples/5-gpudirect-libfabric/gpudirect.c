@@ -76,8 +76,8 @@ static int own(struct side *side)
     int rc = open_buffer(side, &buffer);
 
     rc = rc ? rc : hmreg_mr_pack(buffer.mr, token, &size);
-    rc = rc ? rc : side_tell(side, token, size);
-    rc = rc ? rc : side_hear(side, &done, &one);
+    rc = rc ? rc : side_send(side, token, size);
+    rc = rc ? rc : side_receive(side, &done, &one);
     rc = rc ? rc : compare(&buffer);
     if (!rc)
         printf("%s: the peer's bytes are in %s memory, path %s\n",
@@ -112,10 +112,10 @@ static int visit(struct side *side)
     struct buffer buffer;
     int rc = open_buffer(side, &buffer);
 
-    rc = rc ? rc : side_hear(side, token, &size);
+    rc = rc ? rc : side_receive(side, token, &size);
     rc = rc ? rc : hmreg_remote_open(side->domain, token, size, &remote);
     rc = rc ? rc : transfer(side, &buffer, remote);
-    rc = rc ? rc : side_tell(side, "!", 1);
+    rc = rc ? rc : side_send(side, "!", 1);
     hmreg_remote_close(remote);
     close_buffer(&buffer);
     return rc;

@@ -75,18 +75,18 @@ static int meet(const char *host)
     return rc;
 }
 
-int pair_tell(struct pair *pair, const void *bytes, size_t len)
+int pair_send(struct pair *pair, const void *bytes, size_t len)
 {
     ssize_t sent = send(pair->socket, bytes, len, MSG_NOSIGNAL);
 
     return sent == (ssize_t)len ? 0 : sent < 0 ? -errno : -EPIPE;
 }
 
-int pair_hear(struct pair *pair, void *bytes, size_t len)
+int pair_receive(struct pair *pair, void *bytes, size_t len)
 {
-    ssize_t heard = recv(pair->socket, bytes, len, MSG_WAITALL);
+    ssize_t received = recv(pair->socket, bytes, len, MSG_WAITALL);
 
-    return heard == (ssize_t)len ? 0 : heard < 0 ? -errno : -EPIPE;
+    return received == (ssize_t)len ? 0 : received < 0 ? -errno : -EPIPE;
 }
 
 /* ---- the device ------------------------------------------------------------------------- */
@@ -219,14 +219,14 @@ int pair_open(const char *host, struct pair *out)
     out->socket = meet(host);
     if (out->socket < 0)
         return out->socket;
-    rc = pair_tell(out, &ours, sizeof(ours));
-    rc = rc ? rc : pair_hear(out, &peers, sizeof(peers));
+    rc = pair_send(out, &ours, sizeof(ours));
+    rc = rc ? rc : pair_receive(out, &peers, sizeof(peers));
     rc = rc ? rc : to_init(out);
     rc = rc ? rc : to_receive(out, &peers);
     rc = rc ? rc : to_send(out);
     /* Neither side sends before both can receive. */
-    rc = rc ? rc : pair_tell(out, "!", 1);
-    return rc ? rc : pair_hear(out, &ready, 1);
+    rc = rc ? rc : pair_send(out, "!", 1);
+    return rc ? rc : pair_receive(out, &ready, 1);
 }
 
 void pair_close(struct pair *pair)

@@ -26,8 +26,8 @@ int pair_open(const char *host, struct pair *out);
 void pair_close(struct pair *pair);
 
 /* Sends len bytes to the other process; receives len bytes. */
-int pair_tell(struct pair *pair, const void *bytes, size_t len);
-int pair_hear(struct pair *pair, void *bytes, size_t len);
+int pair_send(struct pair *pair, const void *bytes, size_t len);
+int pair_receive(struct pair *pair, void *bytes, size_t len);
 
 /* RDMA WRITE or READ; returns after completion. -EIO: refused, or no answer. */
 int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, size_t len,

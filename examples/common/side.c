@@ -18,8 +18,8 @@ static int exchange_addresses(struct side *side)
     size_t size = sizeof(mine), room = sizeof(theirs);
     int rc = endpoint_address(&side->endpoint, mine, &size);
 
-    rc = rc ? rc : side_tell(side, mine, size);
-    rc = rc ? rc : side_hear(side, theirs, &room);
+    rc = rc ? rc : side_send(side, mine, size);
+    rc = rc ? rc : side_receive(side, theirs, &room);
     return rc ? rc : endpoint_connect(&side->endpoint, theirs);
 }
 
@@ -55,12 +55,12 @@ int side_close(struct side *side)
     return rc;
 }
 
-int side_tell(struct side *side, const void *message, size_t size)
+int side_send(struct side *side, const void *message, size_t size)
 {
     return send(side->socket, message, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -EPIPE;
 }
 
-int side_hear(struct side *side, void *message, size_t *size)
+int side_receive(struct side *side, void *message, size_t *size)
 {
     struct pollfd waiting = {.fd = side->socket, .events = POLLIN};
     ssize_t got;

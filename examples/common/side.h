@@ -29,7 +29,7 @@ int side_close(struct side *side);
 
 /* Sends a message; receives one, of at most *size bytes, and drives the fabric's progress while it
  * waits: on many fabrics a peer's RMA needs that. -EPIPE: the other process has ended. */
-int side_tell(struct side *side, const void *message, size_t size);
-int side_hear(struct side *side, void *message, size_t *size);
+int side_send(struct side *side, const void *message, size_t size);
+int side_receive(struct side *side, void *message, size_t *size);
 
 #endif

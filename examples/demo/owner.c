@@ -118,8 +118,8 @@ static int order_peer(struct owner *owner, struct buffer *buffer, struct order *
 
     order->token_size = sizeof(order->token);
     rc = hmreg_mr_pack(buffer->mr, order->token, &order->token_size);
-    rc = rc ? rc : side_tell(&owner->side, order, sizeof(*order));
-    rc = rc ? rc : side_hear(&owner->side, &answer, &size);
+    rc = rc ? rc : side_send(&owner->side, order, sizeof(*order));
+    rc = rc ? rc : side_receive(&owner->side, &answer, &size);
     if (rc || !answer.code)
         return rc;
     memcpy(buffer->row.text, answer.text, sizeof(answer.text));

@@ -83,10 +83,10 @@ int peer_run(int socket, const char *provider)
         struct answer answer = {0};
         size_t size = sizeof(order);
 
-        if (side_hear(&side, &order, &size)) /* the owner is done */
+        if (side_receive(&side, &order, &size)) /* the owner is done */
             break;
         answer.code = carry_out(&side, &order, &answer);
-        rc = side_tell(&side, &answer, sizeof(answer));
+        rc = side_send(&side, &answer, sizeof(answer));
     }
     return side_close(&side) || rc;
 }
