@@ -127,8 +127,8 @@ static void contest__one_dies__reported(void **state)
 {
     static const struct job job = {.open = open_number, .sample = die_at_20};
 
-    run("dies", &job, 1, 1, 1, 5);
-    assert_string_equal(series_find("dies", "one")->absent, "failed: its process died");
+    run("killed", &job, 1, 1, 1, 5);
+    assert_string_equal(series_find("killed", "one")->absent, "failed: its process died");
 }
 
 /* ---- single steps ----------------------------------------------------------------------- */

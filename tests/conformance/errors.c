@@ -484,7 +484,7 @@ static void open__no_thread_for_the_monitor__eagain(void **state)
     rc = hmreg_open(&config, &lib);
     thread_errno = 0;
     if (rc == -EPERM || rc == -ENOSYS)
-        test_skip("userfaultfd is not to be had here: %s", hmreg_last_error()->text);
+        test_skip("userfaultfd is not available here: %s", hmreg_last_error()->text);
     assert_int_equal(rc, -EAGAIN);
     assert_null(lib);
 }

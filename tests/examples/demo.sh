@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The demo: does its table say what it did, and does its exit status tell the truth?
+# The demo: its table shows what it did, and its exit status is right.
 . "$(dirname "$0")/../package/cases.sh"
 
 demo=("$SOURCE_DIR/examples/demo/run.sh" "$BUILD_DIR")
@@ -11,8 +11,7 @@ table_of() {
     awk -v fabric="$1:" '/^(tcp|shm):/ { on = $1 == fabric } on'
 }
 
-# Every buffer is there on both fabrics; those on tcp were all reached, and each device on shm was
-# reached or refused for a reason.
+# Both fabrics list every buffer; tcp reached all, and shm reached each device or has a reason.
 all_is_well() {
     local output vendor tcp shm
     output=$("${demo[@]}") || { echo "$output"; return 1; }

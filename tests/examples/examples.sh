@@ -48,7 +48,7 @@ check tokens__shm__owner_finds_it says 'shm: the owner finds "written by another
     "$examples/3-token-exchange" shm
 check tokens__no_such_fabric__fails fails "nosuch: No data available" \
     "$examples/3-token-exchange" nosuch
-# shm is told the memory's iface where it grants FI_HMEM, and then does not ask the kernel for pages.
+# A shm that grants FI_HMEM receives the memory's iface, and then does not ask the kernel for pages.
 for vendor in $VENDORS; do
     check "gpudirect__${vendor}_over_shm__mapped" says "shm: the peer's bytes are in $vendor memory, path mapped" \
         "${simulated[@]}" "$examples/5-gpudirect-libfabric" "$vendor" shm

@@ -115,7 +115,7 @@ void reuse_host_addresses(const struct reuse *reuse, unsigned times)
     }
     assert_true(t.reused >= t.memories / 2);
     assert_ok(hmreg_domain_stats(t.domain, &stats));
-    print_message("%u addresses had again: %llu hits, %llu misses, none stale\n", t.reused,
+    print_message("%u addresses reused: %llu hits, %llu misses, none stale\n", t.reused,
                   (unsigned long long)stats.hits, (unsigned long long)stats.misses);
     assert_int_equal(stats.hits, t.memories);
     assert_int_equal(stats.misses, t.memories);

@@ -276,8 +276,7 @@ static void reuse(enum hmreg_monitor monitor, void (*once)(unsigned round), unsi
     assert_ok(hmreg_domain_stats(t.domain, &stats));
     assert_int_equal(stats.hits + stats.misses + stats.uncached, 2 * t.memories);
     assert_true(stats.hits >= t.memories / 2);
-    print_message("%u addresses had again in %.1f s: %llu hits, %llu misses, none stale\n",
-                  t.reused,
+    print_message("%u addresses reused in %.1f s: %llu hits, %llu misses, none stale\n", t.reused,
                   (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9,
                   (unsigned long long)stats.hits, (unsigned long long)stats.misses);
     close_all();

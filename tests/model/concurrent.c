@@ -135,9 +135,9 @@ static bool take_part(unsigned first, unsigned count)
 
 static bool take_alone(unsigned slot)
 {
-    int nobody = 0;
+    int unused = 0;
 
-    return atomic_compare_exchange_strong(&t.slots[slot].users, &nobody, ALONE);
+    return atomic_compare_exchange_strong(&t.slots[slot].users, &unused, ALONE);
 }
 
 /* Writes new tags; for the thread that has the slot alone. */

@@ -359,17 +359,17 @@ static void judge_remembering(const struct oracle_want *want, const struct oracl
     uint64_t bytes = seen->region->end - seen->region->start;
 
     if (seen->cached && !cacheable(want))
-        oracle_fail("remembered, though nobody would notice a change");
+        oracle_fail("cached, though no monitor would notice a change");
     if (seen->cached && (!fits(oracle.max, used(want->area, LIVE, true), bytes) ||
                          !fits(oracle.all_max, used_everywhere(LIVE, true), bytes)))
-        oracle_fail("remembered, though what is in use leaves no room");
+        oracle_fail("cached, though the regions in use leave no room");
     if (!seen->cached && !oracle.meanwhile && cacheable(want) &&
         fits(oracle.max, used(want->area, MAYBE, true), bytes) &&
         fits(oracle.all_max, used_everywhere(MAYBE, true), bytes))
-        oracle_fail("not remembered, though there is room");
+        oracle_fail("not cached, though there is room");
     if (!seen->cached && seen->evictions && !seen->others_evicted_too && !oracle.meanwhile &&
         !in_vain_for_all(bytes))
-        oracle_fail("evicted in vain");
+        oracle_fail("evicted without need");
 }
 
 static void add_entry(const struct oracle_want *want, const struct oracle_seen *seen)
@@ -414,7 +414,7 @@ static void judge_left(const struct oracle_want *want)
         return;
     for (each(entry))
         if (entry->key && entry->state == DEAD && !entry->pins)
-            oracle_fail("region %" PRIu64 " is dead, nobody holds it, and it has not ended",
+            oracle_fail("region %" PRIu64 " is dead and unused, and was not deregistered",
                         entry->key);
 }
 
@@ -525,7 +525,7 @@ void oracle_flushed(bool busy)
     oracle_settle();
     for (each(entry))
         if (entry->key && !entry->pins && !busy)
-            oracle_fail("region %" PRIu64 " is left after a flush, and nobody holds it",
+            oracle_fail("region %" PRIu64 " is left after a flush, though it is unused",
                         entry->key);
 }
 

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-/* Shared with the parent process, whatever happens here. */
+/* Shared with the parent process, and readable after a crash. */
 struct runner_record {
     atomic_ulong episode;
     atomic_uint step;    /* PLAN_STEPS: before the first or after the last */

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define NOBODY       65534
+#define USER_NOBODY  65534
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -198,10 +198,10 @@ const char *confine_nobody(void)
 {
     if (geteuid() != 0) {
         errno = EPERM;
-        return "only root can become nobody";
+        return "only root can become user nobody";
     }
-    if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
-        setresuid(NOBODY, NOBODY, NOBODY))
+    if (setgroups(0, NULL) || setresgid(USER_NOBODY, USER_NOBODY, USER_NOBODY) ||
+        setresuid(USER_NOBODY, USER_NOBODY, USER_NOBODY))
         return "there is no user nobody here";
     return NULL;
 }

@@ -12,7 +12,7 @@ const char *confine_filter(void);
 const char *confine_kill(void);
 /* All file systems but /proc are read-only. */
 const char *confine_read_only(void);
-/* User and group nobody, without capabilities. */
+/* The user nobody, without capabilities. */
 const char *confine_nobody(void);
 
 #endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # program.py LIBHMREG-LOOPBACK: hmreg from Python by ctypes, as program.c from C: buffers are registered
-# twice, their memory is exchanged, they are registered again. Python allocates and frees meanwhile.
+# twice, their memory is replaced, they are registered again. Python allocates and frees meanwhile.
 import ctypes
 import gc
 import mmap

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Who includes and who calls whom: in one direction, without circles, as docs/architecture.md and
+# Includes and calls go in one direction, without cycles, as docs/architecture.md and
 # core/README.md say. A unit is a source and the header of its name.
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
@@ -76,7 +76,7 @@ includes_only() {
     ! includes "$1" | grep -vE " ($1/[a-z0-9_/]*|$2)\$"
 }
 
-# A folder of the core says what lives in it.
+# Each folder of the core has a README that lists its contents.
 each_folder_has_a_readme() {
     local folder bad=0
     for folder in core core/*/ hmem providers; do

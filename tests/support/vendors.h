@@ -37,7 +37,7 @@ struct vendor {
     int devices;
     void (*on_open)(void); /* called inside open; NULL: none */
     /* Called before each query of an address, with no lock held: here threads meet, and memory is
-     * freed at the worst moment. NULL: none. */
+     * freed at a critical moment. NULL: none. */
     void (*hook)(const char *call, uint64_t addr, size_t len);
     unsigned opens, closes, resolves, identities, exports, copies; /* number of calls */
     struct vendor_claim claims[VENDOR_CLAIMS];

@@ -458,13 +458,13 @@ static void child_of_fork__is_not_taken_for_its_parent(void **state)
 
 /* ---- permission ------------------------------------------------------------------------- */
 
-#define NOBODY 65534
+#define USER_NOBODY 65534
 
 static void stats_as_nobody(void)
 {
-    if (setgid(NOBODY) == 0 && setuid(NOBODY) == 0)
+    if (setgid(USER_NOBODY) == 0 && setuid(USER_NOBODY) == 0)
         execl(getenv("HMREG_TOOL"), "hmreg", "stats", "--json", (char *)NULL);
-    printf("cannot be run by nobody");
+    printf("cannot be run by user nobody");
 }
 
 static void other_users_process__counted_and_left_out(void **state)
@@ -493,7 +493,7 @@ static pid_t watched_pid;
 
 static void stats_pid_as_nobody(void)
 {
-    if (setgid(NOBODY) == 0 && setuid(NOBODY) == 0) {
+    if (setgid(USER_NOBODY) == 0 && setuid(USER_NOBODY) == 0) {
         pid_t child = fork();
         int status = 0;
 

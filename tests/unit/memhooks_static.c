@@ -82,8 +82,8 @@ int main(void)
     lose(SYS_brk);
     lose(-1);
     /* Also changes of memory in the same 2 MiB. */
-    must(hmreg_monitor_query(lib, &info) == 0 && info.calls >= 4, "hooks have told all four");
+    must(hmreg_monitor_query(lib, &info) == 0 && info.calls >= 4, "hooks reported all four");
     must(hmreg_domain_close(domain) == 0 && hmreg_close(lib) == 0, "close");
-    printf("4 ways to lose memory were heard\n");
+    printf("4 ways to lose memory were reported\n");
     return 0;
 }
