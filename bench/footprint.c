@@ -10,7 +10,6 @@
 #include "bench/bench.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 struct task {
     const struct subject *subject;

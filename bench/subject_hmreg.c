@@ -7,7 +7,6 @@
 #include "bench/subject.h"
 #include "providers/provider.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED };

@@ -9,7 +9,6 @@
 #include "tools/table.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *yes(bool is)

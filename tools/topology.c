@@ -7,9 +7,7 @@
 #include "tools/document.h"
 #include "tools/root.h"
 
-#include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include "tools/topology.h"
 
 #include <hwloc.h>
-#include <stdio.h>
 
 /* This machine's tree, read once and kept for the command's lifetime. */
 static hwloc_topology_t tree(void)

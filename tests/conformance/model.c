@@ -158,20 +158,6 @@ void model_close_done(struct model *model, int slot)
     model->queued = kept;
 }
 
-bool model_anything_open(const struct model *model)
-{
-    for (int i = 0; i < MODEL_REGIONS; i++)
-        if (model->regions[i].open)
-            return true;
-    for (int i = 0; i < MODEL_OBJECTS; i++)
-        if (model->ep_open[i] || model->counter_open[i])
-            return true;
-    for (int i = 0; i < MODEL_MAPPED; i++)
-        if (model->mapped[i] >= 0)
-            return true;
-    return model->async; /* its queue */
-}
-
 /* ---- binding and enabling --------------------------------------------------------------- */
 
 struct verdict model_bind_ep(const struct model *model, int slot, uint64_t flags)

@@ -11,12 +11,11 @@
 #include <hmreg/loopback.h>
 #include <stdbool.h>
 
-#define MODEL_REGIONS           12
-#define MODEL_OBJECTS           3 /* endpoints, and as many counters */
-#define MODEL_MAPPED            6
-#define MODEL_PAGES             16
-#define MODEL_RANGES            4
-#define MODEL_SLOTS_OF_COUNTERS 8 /* counters one region can have */
+#define MODEL_REGIONS 12
+#define MODEL_OBJECTS 3 /* endpoints, and as many counters */
+#define MODEL_MAPPED  6
+#define MODEL_PAGES   16
+#define MODEL_RANGES  4
 
 /* Errors that a call may return. */
 struct verdict {
@@ -54,9 +53,8 @@ struct model {
     uint64_t counts[MODEL_OBJECTS];
     int queue[MODEL_REGIONS]; /* regions with unread events, oldest first */
     int queued;
-    int mapped[MODEL_MAPPED];                /* the region of this raw key; -1: unused slot */
-    uint64_t mapped_secret_of[MODEL_MAPPED]; /* which registration in that slot, by number */
-    uint64_t serial[MODEL_REGIONS];          /* number of the registration in a slot */
+    int mapped[MODEL_MAPPED];       /* the region of this raw key; -1: unused slot */
+    uint64_t serial[MODEL_REGIONS]; /* number of the registration in a slot */
     uint64_t last_serial;
 };
 
@@ -98,7 +96,6 @@ uint64_t model_rma_place(const struct model *model, const struct model_rma *rma,
 void model_rma_done(struct model *model, const struct model_rma *rma);
 /* The result of hmreg_mr_key(). */
 uint64_t model_key(const struct model *model, int slot);
-bool model_anything_open(const struct model *model);
 void model_unbind_ep(struct model *model, int ep);
 void model_unbind_counter(struct model *model, int counter);
 

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <hmreg/loopback.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/test.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

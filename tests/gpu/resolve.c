@@ -5,7 +5,6 @@
  */
 #include "tests/gpu/gpu.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>

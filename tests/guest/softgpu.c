@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>

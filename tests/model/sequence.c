@@ -17,7 +17,6 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -181,9 +181,3 @@ uint64_t world_tag(const struct area *area, uint64_t at)
 {
     return area->tags[page_of(area, at)];
 }
-
-uint64_t world_read_tag(uint64_t at)
-{
-    return __atomic_load_n((uint64_t *)(uintptr_t)(at & ~(uint64_t)(world_page() - 1)),
-                           __ATOMIC_RELAXED);
-}

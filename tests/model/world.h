@@ -47,7 +47,5 @@ void world_alloc(struct area *area, unsigned segment);
 bool world_there(const struct area *area, uint64_t start, uint64_t end);
 /* The recorded tag of the page that contains an address. */
 uint64_t world_tag(const struct area *area, uint64_t at);
-/* The tag in the page itself. */
-uint64_t world_read_tag(uint64_t at);
 
 #endif

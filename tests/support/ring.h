@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RING_SLOTS 8192  /* pieces of memory that can be pinned at once */
-#define RING_BYTES 32768 /* of one transfer, at most */
+#define RING_SLOTS 8192 /* pieces of memory that can be pinned at once */
 
 struct ring;
 

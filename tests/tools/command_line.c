@@ -2,11 +2,9 @@
  * The command line: accepted arguments, refused ones and the error texts. */
 #include "tests/tools/tool.h"
 
-#include <fcntl.h>
 #include <hmreg/hmreg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The command refuses the argument: status 2, the argument and the accepted ones on stderr, nothing
  * on stdout. */

@@ -6,7 +6,6 @@
 #include "tests/tools/tool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pty.h>
 #include <stdlib.h>
 #include <string.h>

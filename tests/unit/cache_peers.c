@@ -7,7 +7,6 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

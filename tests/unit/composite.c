@@ -6,7 +6,6 @@
 #include "tests/support/vendors.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 
 #include "tests/support/test.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <hmreg/hmreg.h>
 #include <linux/seccomp.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/shm.h>

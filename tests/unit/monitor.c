@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

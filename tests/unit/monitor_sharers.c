@@ -5,7 +5,6 @@
  */
 #include "tests/support/cache_fixture.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

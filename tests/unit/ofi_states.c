@@ -11,7 +11,6 @@
 #include <hmreg/ofi.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static char memory[8192];

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <hmreg/hmreg.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>

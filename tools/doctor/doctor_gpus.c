@@ -9,7 +9,6 @@
 #include "tools/machine.h"
 #include "tools/root.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -7,9 +7,7 @@
 #include "tools/machine.h"
 #include "tools/root.h"
 
-#include <inttypes.h>
 #include <linux/seccomp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 #include "tools/doctor/findings.h"
 #include "tools/topology.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const json_t *member_named(const json_t *topology, const char *name)

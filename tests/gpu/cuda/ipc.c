@@ -8,7 +8,6 @@
 #include "tests/gpu/kinds.h"
 
 #include <hmreg/loopback.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

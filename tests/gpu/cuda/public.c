@@ -7,7 +7,6 @@
 #include <hmreg/loopback.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define BYTES 100000
 

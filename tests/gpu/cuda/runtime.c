@@ -4,7 +4,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

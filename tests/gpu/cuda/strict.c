@@ -5,7 +5,6 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>

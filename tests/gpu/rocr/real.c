@@ -6,7 +6,6 @@
 #include "tests/gpu/rocr/app.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define LEN 65536u

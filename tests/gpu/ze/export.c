@@ -6,7 +6,6 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

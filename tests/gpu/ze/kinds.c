@@ -6,7 +6,6 @@
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #define BYTES 100000
 

@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define CPU_MEMORY (8ull << 30)
 #define GPU_MEMORY (16ull << 30)
