@@ -3,6 +3,8 @@
  * Explicit registration and its close: the equivalents of fi_mr(3) and ibv_reg_mr(3). All three
  * forms of the call fill a struct request.
  */
+#include "core/mr/explicit.h"
+
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/mr/region.h"
@@ -146,45 +148,49 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
     };
 }
 
-static int register_ranges(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
-                           uint64_t flags, struct hmreg_mr **mr)
+static int check_segments(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
-    struct request request = attr_request(attr, flags);
-    struct iovec in_dmabuf;
-    int rc = check_ranges(domain, attr, flags, &in_dmabuf, &request);
-
-    rc = rc ? rc : request_check(domain, &request, attr->offset);
-    rc = rc ? rc : request_check_length(domain, request.iov, request.count);
-    return rc ? rc : register_request(domain, &request, mr);
-}
-
-static int register_segments(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
-                             uint64_t flags, struct hmreg_mr **mr)
-{
-    struct request request = attr_request(attr, flags);
     bool ranges = attr->iov || attr->iov_count;
-    int rc;
 
     if (ranges || attr->dmabuf || (flags & HMREG_MR_DMABUF))
         return hmreg_fail(-EINVAL, "segments is set, and %s as well; a region is of one of them",
                           ranges ? "iov" : "dmabuf or HMREG_MR_DMABUF");
-    rc = segments_check(attr->segments, attr->segment_count);
-    rc = rc ? rc : request_check(domain, &request, attr->offset);
-    return rc ? rc : segments_register(domain, attr->segments, attr->segment_count, &request, mr);
+    return segments_check(attr->segments, attr->segment_count);
+}
+
+int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      uint64_t flags, struct attributes *out)
+{
+    const struct hmreg_mr_attr *attr = &out->attr;
+    struct request *request = &out->request;
+    int rc = check_attr(domain, callers, &out->attr);
+
+    if (rc)
+        return rc;
+    *request = attr_request(attr, flags);
+    if (attributes_of_segments(out)) {
+        rc = check_segments(attr, flags);
+        return rc ? rc : request_check(domain, request, attr->offset);
+    }
+    rc = check_ranges(domain, attr, flags, &out->in_dmabuf, request);
+    rc = rc ? rc : request_check(domain, request, attr->offset);
+    return rc ? rc : request_check_length(domain, request->iov, request->count);
 }
 
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                      uint64_t flags, struct hmreg_mr **mr)
 {
-    struct hmreg_mr_attr attr;
+    struct attributes own;
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
-    rc = rc ? rc : check_attr(domain, callers, &attr);
+    rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
     if (rc)
         return rc;
-    return attr.segments || attr.segment_count ? register_segments(domain, &attr, flags, mr)
-                                               : register_ranges(domain, &attr, flags, mr);
+    if (attributes_of_segments(&own))
+        return segments_register(domain, own.attr.segments, own.attr.segment_count, &own.request,
+                                 mr);
+    return register_request(domain, &own.request, mr);
 }
 
 int hmreg_mr_close(struct hmreg_mr *mr)

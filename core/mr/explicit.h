@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The attributes of a registration, checked, for explicit and for cached registration.
+ */
+#ifndef HMREG_CORE_MR_EXPLICIT_H
+#define HMREG_CORE_MR_EXPLICIT_H
+
+#include "core/mr/request.h"
+
+#include <stdbool.h>
+
+/* A caller's attributes. The request refers to the other fields, and to the caller's memory. */
+struct attributes {
+    struct hmreg_mr_attr attr; /* a copy; fields beyond the caller's size are zero */
+    struct iovec in_dmabuf;    /* the range of attr.dmabuf */
+    struct request request;    /* without ranges if attr.segments is set */
+};
+
+static inline bool attributes_of_segments(const struct attributes *attributes)
+{
+    return attributes->attr.segments || attributes->attr.segment_count;
+}
+
+/* Checks attributes and flags as hmreg_mr_regattr() does, and makes a request of them. Its errors,
+ * as far as they come before the memory is resolved. *out is undefined after an error. */
+int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      uint64_t flags, struct attributes *out);
+
+#endif
