@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 int64_t dmabuf_length(int fd)
@@ -24,6 +26,18 @@ int64_t dmabuf_length(int fd)
     if (end >= 0)
         return end;
     return about.st_size ? about.st_size : -1;
+}
+
+bool dmabuf_identity(int fd, uint64_t *dev, uint64_t *ino)
+{
+    struct statfs system;
+    struct stat about;
+
+    if (fstat(fd, &about) || fstatfs(fd, &system) || system.f_type == ANON_INODE_FS_MAGIC)
+        return false;
+    *dev = about.st_dev;
+    *ino = about.st_ino;
+    return true;
 }
 
 int dmabuf_duplicate(int fd)

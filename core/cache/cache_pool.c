@@ -318,6 +318,8 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
     entry->mr.used = entry->mr.refused_room = false;
     entry->mr.cache = cache->index;
+    entry->variant = want->variant;
+    variant_use(entry->variant);
     entry->pins++; /* the sum with the threads' pin slots was 0 before */
     pool->count++;
     return entry;

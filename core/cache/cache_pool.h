@@ -14,6 +14,7 @@
 #include "core/base/itree.h"
 #include "core/cache/clock_list.h"
 #include "core/cache/thread_cache.h"
+#include "core/cache/variant.h"
 #include "core/context/quota.h"
 #include "core/monitor/change_queue.h"
 #include "core/mr/mr.h"
@@ -48,7 +49,8 @@ struct cache_entry {
     struct hmreg_mr mr; /* first */
     uint32_t place;     /* live: its place in the clock list; else the next entry of its list */
     uint32_t pins;      /* those in no thread's pin slot; thread_cache_pins() adds up the others */
-};
+    struct variant *variant;                         /* NULL: of hmreg_mr_get() */
+} __attribute__((aligned(sizeof(struct pin_slot)))); /* see mr_at() in get_fast.c */
 
 struct cache_list {
     uint32_t first, last; /* entry numbers; 0: empty */
@@ -104,7 +106,8 @@ struct cache {
 struct cache_want {
     uint64_t start, end;
     uint64_t access;
-    bool exact; /* only a region of exactly this range serves */
+    struct variant *variant; /* NULL: of hmreg_mr_get() */
+    bool exact;              /* only a region of exactly this range serves */
 };
 
 /* Opens the pool for `count` caches, which cache_init() initializes afterwards. False: no memory.

@@ -124,6 +124,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
         free(set);
         return NULL;
     }
+    variants_open(&set->variants);
     set->pool.check_puts = domain->check_puts = lib->settings.check_puts;
     for (unsigned i = 0; i < count; i++)
         cache_init(&set->caches[i], &set->pool, i, domain->max_regions, domain->max_bytes);
@@ -144,6 +145,7 @@ void cache_set_free(struct cache_set *set)
     while (monitor_tidy(set->monitor)) /* the reaper may have stopped */
         ;
     cache_pool_close(&set->pool);
+    variants_close(&set->variants);
     close_all_stats(set);
     free(set);
 }
@@ -204,10 +206,12 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
     for (unsigned i = 0; i < count; i++) {
         struct hmreg_mr *mr = &entries[i]->mr;
 
-        if (mr->registered && region_destroy(mr) == -EBUSY)
+        if (mr->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
-        else
-            entries[gone++] = entries[i];
+            continue;
+        }
+        variant_put(&set->variants, entries[i]->variant);
+        entries[gone++] = entries[i];
     }
     hmreg_error_unguard(&guard, true);
     cache_forget(&set->pool, entries, gone);

@@ -20,6 +20,7 @@ struct cache_set {
     atomic_bool asked; /* whether cache_set_serve() was called */
     unsigned visitors; /* threads of other domains that unpublish regions here */
     struct cache_pool pool;
+    struct variants variants;
     struct stats_domain *shown; /* on the library's stats page; NULL: no space was left there */
     unsigned first[HMREG_IFACE_COUNT]; /* index of the cache of an iface's device 0 */
     unsigned count;

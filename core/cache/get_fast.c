@@ -22,6 +22,7 @@
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #define noinline            __attribute__((noinline))
+#define always_inline       inline __attribute__((always_inline))
 
 /* Only this thread writes the word, so the addition need not be atomic. The order is that of a
  * release. */
@@ -152,7 +153,7 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 
 /* Can no change that the domain has not read yet concern this entry? Events being read from the
  * kernel concern memory that the monitor watches; changes in the queue may concern any. */
-static bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr *mr)
+static always_inline bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr *mr)
 {
     unsigned state = state_of(tcache);
 
@@ -161,7 +162,8 @@ static bool is_certain(const struct thread_cache *tcache, const struct hmreg_mr 
 }
 
 /* Performs the checks that the entry needs at each hit. */
-static bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence)
+static always_inline bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr,
+                                   uint32_t sequence)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
@@ -176,14 +178,17 @@ static bool is_right(const struct thread_cache *tcache, struct hmreg_mr *mr, uin
 }
 
 /* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
- */
-static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, uint64_t addr,
-                                  uint64_t len, uint64_t access, bool *go_on)
+ * variant: a constant NULL for plain gets, which the compiler folds. */
+static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number,
+                                                uint64_t addr, uint64_t len, uint64_t access,
+                                                const struct variant *variant, bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
-    struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
+    struct cache_entry *entry = cache_entry_at(&set->pool, number);
+    struct hmreg_mr *mr = &entry->mr;
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    uint32_t sequence = (pin_slot->check ^ (uint32_t)access) & ~THREAD_CACHE_ASIDE;
+    uint32_t marks = THREAD_CACHE_ASIDE | (variant ? THREAD_CACHE_VARIED : 0);
+    uint32_t sequence = (pin_slot->check ^ (uint32_t)access) & ~marks;
 
     *go_on = true;
     if (sequence_of(mr) != sequence) /* or the access rights differ */
@@ -192,7 +197,7 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, 
     fence(tcache);
     *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
     if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
-        !serves(tcache, mr, addr, len, access)) {
+        (variant && entry->variant != variant) || !serves(tcache, mr, addr, len, access)) {
         unpin(tcache, pin_slot, mr);
         return NULL;
     }
@@ -206,18 +211,34 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t number, 
     return mr;
 }
 
-static struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr, uint64_t len,
-                                  uint64_t access)
+static always_inline struct hmreg_mr *hit_aside(struct thread_cache *tcache, uint64_t addr,
+                                                uint64_t len, uint64_t access,
+                                                const struct variant *variant)
 {
     const uint32_t *slot =
-        thread_cache_slot(tcache->view.slots, tcache->view.mask, thread_cache_hash(addr));
+        thread_cache_slot(tcache->view.slots, tcache->view.mask,
+                          thread_cache_hash(variant ? addr ^ variant_salt(variant) : addr));
     const uint32_t *end = slot + THREAD_CACHE_PROBES;
     struct hmreg_mr *mr = NULL;
     bool go_on = true;
 
     for (; go_on && !mr && slot < end && *slot; slot++)
-        mr = try_entry(tcache, pin_slot_number(*slot), addr, len, access, &go_on);
+        mr = try_entry(tcache, pin_slot_number(*slot), addr, len, access, variant, &go_on);
     return mr;
+}
+
+struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want)
+{
+    struct thread_cache *tcache = thread_cache_find(&domain->caches->pool.thread_caches);
+    uint64_t len = want->end - want->start;
+
+    if (!tcache)
+        return NULL;
+    cache_drain(&domain->caches->pool);
+    if (state_of(tcache) & GATE_REAP)
+        cache_set_reap(domain->caches);
+    return want->variant ? hit_aside(tcache, want->start, len, want->access, want->variant)
+                         : hit_aside(tcache, want->start, len, want->access, NULL);
 }
 
 static noinline int get_aside(struct hmreg_domain *domain, const void *addr, size_t len,
@@ -232,7 +253,7 @@ static noinline int get_aside(struct hmreg_domain *domain, const void *addr, siz
         cache_drain(&domain->caches->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(domain->caches);
-        mr = hit_aside(tcache, (uintptr_t)addr, len, access);
+        mr = hit_aside(tcache, (uintptr_t)addr, len, access, NULL);
     }
     if (!mr)
         return get_slowly(domain, addr, len, access, out);

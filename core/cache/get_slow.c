@@ -33,7 +33,7 @@
 /* The round had no result: start another one. */
 #define AGAIN 1
 
-/* One call of hmreg_mr_get(). */
+/* One call of hmreg_mr_get() or hmreg_mr_get_attr(). */
 struct get {
     struct cache_set *set;
     struct hmreg_domain *domain;
@@ -62,6 +62,7 @@ static void remember(struct get *get, struct cache_entry *entry)
     struct pin_slot *pin_slot =
         tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
     bool asks = mr->ask_monitor || mr->ask_identity;
+    uint64_t addr = get->want.start;
     uint32_t check;
 
     if (!pin_slot)
@@ -69,8 +70,12 @@ static void remember(struct get *get, struct cache_entry *entry)
     check = atomic_load_explicit(&mr->sequence, memory_order_relaxed) ^ mr->access;
     if (asks || !thread_cache_is_usual(tcache, mr->cache, &cache_of(get, entry)->stats))
         check |= THREAD_CACHE_ASIDE;
+    if (get->want.variant) {
+        addr ^= variant_salt(get->want.variant);
+        check |= THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED;
+    }
     if (check % 2) /* even: the entry may have ended meanwhile */
-        thread_cache_remember(tcache, get->want.start, pin_slot_number(mr->slot_offset), check);
+        thread_cache_remember(tcache, addr, pin_slot_number(mr->slot_offset), check);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */
@@ -324,6 +329,8 @@ static bool notice_changes(struct get *get, struct hmreg_mr *mr)
 
     if (is_host(get))
         context_monitor(get->domain->lib);
+    if (get->request->dmabuf) /* a get of another dmabuf has another variant */
+        return true;
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     mr->monitored = mr->watched;
@@ -339,8 +346,9 @@ static bool is_still_found(struct get *get)
 {
     const struct hmem_range *range = &get->found->range;
 
-    return !range->identity || cache_set_is_same(get->set, get->found->iface, get->want.start,
-                                                 get->want.end, range->identity);
+    return !range->identity || get->request->dmabuf ||
+           cache_set_is_same(get->set, get->found->iface, get->want.start, get->want.end,
+                             range->identity);
 }
 
 /* Makes room for a registered region, if necessary, and publishes it. */
@@ -475,6 +483,14 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
 /* ---- rounds ----------------------------------------------------------------------------- */
 
+bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
+{
+    if (!request->claimed)
+        return true;
+    return request->claimed_iface == mr->iface && (request->claimed_device == HMREG_DEVICE_ANY ||
+                                                   request->claimed_device == mr_device(mr));
+}
+
 static int resolve_request(struct get *get)
 {
     return request_resolve(get->domain, get->request, get->found);
@@ -496,7 +512,7 @@ static bool is_cacheable(const struct get *get, bool sure)
 {
     if (!get->domain->lib->settings.watch[get->found->iface])
         return false;
-    return get->found->range.identity || (sure && is_monitors(get));
+    return get->found->range.identity || get->request->dmabuf || (sure && is_monitors(get));
 }
 
 static int get_round(struct get *get, struct hmreg_mr **out)
@@ -511,20 +527,23 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         sure = settle(get);
     else
         entry = find_anywhere(get, &sure);
-    if (entry) {
+    if (entry && get_claim_holds(get->request, &entry->mr)) {
         *out = &entry->mr;
         return 0;
     }
+    if (entry)
+        cache_set_release(get->set, entry);
     cache_set_reap(get->set);
-    rc = resolve_request(get);
+    rc = resolve_request(get); /* fails if the claim is wrong */
     if (rc)
         return rc;
+    if (entry)
+        return AGAIN;
     return is_cacheable(get, sure) ? miss(get, out) : get_anew(get, out);
 }
 
-static int get_region(struct get *get, struct hmreg_mr **out)
+static int get_region(struct get *get, bool caching, struct hmreg_mr **out)
 {
-    bool caching = !(get->domain->flags & HMREG_DOMAIN_NO_CACHE);
     int rc;
 
     if (caching && !get->domain->check_puts)
@@ -539,32 +558,44 @@ static int get_region(struct get *get, struct hmreg_mr **out)
     return rc ? rc : get_anew(get, out);
 }
 
+int get_requested(struct hmreg_domain *domain, const struct request *request,
+                  const struct cache_want *want, bool cacheable, struct hmreg_mr **mr)
+{
+    struct resolved found; /* set anew in each round */
+    struct get get = {
+        .set = domain->caches,
+        .domain = domain,
+        .request = request,
+        .want = *want,
+        .found = &found,
+    };
+
+    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
+    return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
+}
+
+int get_check(const struct hmreg_domain *domain)
+{
+    if (domain->caps.async)
+        return hmreg_fail(-EOPNOTSUPP, "registrations of this domain complete in an event queue, "
+                                       "which is yours to read: use hmreg_mr_reg()");
+    return 0;
+}
+
 int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                struct hmreg_mr **mr)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
     struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
-    struct resolved found; /* set anew in each round */
-    struct get get = {
-        .domain = domain,
-        .request = &request,
-        .found = &found,
-        .want = {.start = (uint64_t)(uintptr_t)addr,
-                 .end = (uint64_t)(uintptr_t)addr + len,
-                 .access = access},
-    };
+    struct cache_want want = {.start = (uint64_t)(uintptr_t)addr,
+                              .end = (uint64_t)(uintptr_t)addr + len,
+                              .access = access};
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : validate_access(access);
     rc = rc ? rc : request_check_length(domain, &iov, 1);
-    if (!rc && domain->caps.async)
-        rc = hmreg_fail(-EOPNOTSUPP, "registrations of this domain complete in an event queue, "
-                                     "which is yours to read: use hmreg_mr_reg()");
-    if (rc)
-        return rc;
-    get.set = domain->caches;
-    get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
-    return get_region(&get, mr);
+    rc = rc ? rc : get_check(domain);
+    return rc ? rc : get_requested(domain, &request, &want, true, mr);
 }

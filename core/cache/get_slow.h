@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The slow path of a get.
+ * The paths of a get out of line: the thread's table for gets with attributes, and the search and
+ * registration that follow where it does not serve.
  */
 #ifndef HMREG_CORE_CACHE_GET_SLOW_H
 #define HMREG_CORE_CACHE_GET_SLOW_H
 
+#include "core/cache/cache_pool.h"
 #include "core/context/domain.h"
+#include "core/mr/request.h"
 
 /* Implements hmreg_mr_get(), arguments and errors included, where this thread's table does not
  * serve the request. */
 int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                struct hmreg_mr **mr);
+
+/* The region that this thread's table has for a get with attributes, pinned. NULL: none. In
+ * get_fast.c. */
+struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want);
+
+/* Gets a region for a checked request of one range, which `want` repeats. The caller uses its
+ * variant. cacheable: else the region is registered for this get alone. Errors of hmreg_mr_get()
+ * that come from the memory and the fabric. */
+int get_requested(struct hmreg_domain *domain, const struct request *request,
+                  const struct cache_want *want, bool cacheable, struct hmreg_mr **mr);
+
+/* Is a cached region of the memory that the request claims? */
+bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr);
+
+/* Refuses gets where the caller reads the domain's event queue. -EOPNOTSUPP. */
+int get_check(const struct hmreg_domain *domain);
 
 #endif

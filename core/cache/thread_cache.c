@@ -351,7 +351,7 @@ static bool is_good(const struct thread_cache *tcache, uint32_t number)
     if (!check)
         return false;
     check ^= atomic_load_explicit(&mr->sequence, memory_order_relaxed);
-    return !(check & ~(THREAD_CACHE_ASIDE | HMREG_ACCESS_ALL));
+    return !(check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE);
 }
 
 static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)

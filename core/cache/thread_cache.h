@@ -29,7 +29,8 @@
  * the sum over all threads, modulo 2^32, has a meaning. used: set by each hit, cleared by eviction
  * when its hand visits the entry. check: valid while it matches the entry's sequence; of an entry
  * that needs more checks than a sequence, or is not in the thread's usual cache, it includes
- * THREAD_CACHE_ASIDE, so it matches no sequence and the hit takes the out-of-line path. */
+ * THREAD_CACHE_ASIDE, so it matches no sequence and the hit takes the out-of-line path; of an entry
+ * that has a variant also THREAD_CACHE_VARIED, which only gets with attributes look for. */
 struct pin_slot {
     atomic_uint pins, used;
     uint32_t check; /* sequence ^ access rights: they have no bit in common */
@@ -52,18 +53,21 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
     return (struct pin_slot *)((char *)pin_slots + name);
 }
 
-#define THREAD_CACHE_ASIDE 0x80000000u
+#define THREAD_CACHE_ASIDE  0x80000000u
+#define THREAD_CACHE_VARIED 0x40000000u
+/* The bits of a pin slot's check that are not of a sequence. */
+#define THREAD_CACHE_NO_SEQUENCE (THREAD_CACHE_ASIDE | THREAD_CACHE_VARIED | HMREG_ACCESS_ALL)
 
 /* The same bit in an entry's sequence, which is even then: no put can end the entry. It is set for
  * entries that are live and cold, and for free ones. */
 #define PUT_UNCHECKED THREAD_CACHE_ASIDE
 
-/* The next value of a sequence, which has 25 bits around those of the access rights. It returns to
- * 0 after 2^25 steps; an entry that has reached 0 is not used again, so that no old pin slot
+/* The next value of a sequence, which has 24 bits around those of the access rights. It returns to
+ * 0 after 2^24 steps; an entry that has reached 0 is not used again, so that no old pin slot
  * becomes valid again. */
 static inline uint32_t thread_cache_next(uint32_t sequence)
 {
-    return ((sequence | HMREG_ACCESS_ALL) + 1) & ~(THREAD_CACHE_ASIDE | HMREG_ACCESS_ALL);
+    return ((sequence | HMREG_ACCESS_ALL) + 1) & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
 }
 
 /* What a hit reads of its thread cache, in one cache line of thread-local storage (tls_views). */

@@ -558,7 +558,8 @@ uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);
 uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
 /* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback. Borrowed. */
 void *hmreg_mr_native(const struct hmreg_mr *mr);
-/* The context that the caller passed to the registration. */
+/* The context that the caller passed to the registration; of a cached region, to the get that made
+ * it. */
 void *hmreg_mr_context(const struct hmreg_mr *mr);
 
 struct hmreg_mr_info {
@@ -615,6 +616,24 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
+/*
+ * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, or with
+ * HMREG_MR_DMABUF of the caller's dmabuf, whose descriptor the caller may close after the call.
+ * A cached region serves the get if it contains the range, has exactly the access rights, and was
+ * got with the same attributes. Compared are: flags; auth_key, by its bytes; page_size; hmem_data,
+ * by its address; of a dmabuf its inode (not the number of the descriptor), base_addr, and what the
+ * caller claims; and every attribute that is not named here. Not compared are size, context, and a
+ * claim about memory, which is checked at each get. hmreg_mr_context() returns the context of the
+ * get that registered the region. A get without attributes that are compared, and hmreg_mr_get(),
+ * serve each other's regions. requested_key must be 0. Release the region with hmreg_mr_put().
+ * A cached region of a dmabuf keeps the exporter's memory until it is evicted, flushed, or
+ * invalidated by its addresses (base_addr + offset).
+ * Errors of hmreg_mr_regattr(). -EINVAL also: several ranges or segments, or a requested_key.
+ * -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in
+ * an event queue.
+ */
+int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
+                      struct hmreg_mr **mr);
 /* Releases a region: one put for each get. NULL is accepted. */
 void hmreg_mr_put(struct hmreg_mr *mr);
 

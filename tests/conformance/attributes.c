@@ -2,6 +2,8 @@
  * hmreg_mr_regattr(): each attribute, structs of older and newer callers, the caller's dmabuf. */
 #include "tests/conformance/suite.h"
 
+#include <fcntl.h>
+
 #define KEY 5
 
 struct attributes {
@@ -206,8 +208,48 @@ CASE(dmabuf__range_behind_its_end__inval)
     close(dmabuf.fd);
 }
 
+/* A cached region: NCCL closes the descriptor at once, and comes with another the next time. */
+CASE(dmabuf__cached__hit_by_another_descriptor)
+{
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    struct hmreg_mr_dmabuf dmabuf;
+    struct hmreg_remote *remote;
+    struct hmreg_mr_attr attr;
+    unsigned char *view;
+    int other, rc;
+
+    begin_dmabuf(fixture, &dmabuf, &attr, &view);
+    attr.requested_key = 0;
+    attr.context = &attr;
+    other = fcntl(dmabuf.fd, F_DUPFD_CLOEXEC, 0);
+    rc = hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr);
+    close(dmabuf.fd);
+    dmabuf.fd = other;
+    if (rc) {
+        assert_int_equal(rc, -EOPNOTSUPP);
+        suite_impossible("no path to it: EOPNOTSUPP");
+    } else if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
+        suite_not_applicable();
+    } else {
+        attr.context = &dmabuf;
+        dmabuf.offset += 10;
+        dmabuf.len -= 20;
+        assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &again));
+        assert_ptr_equal(again, mr);
+        assert_ptr_equal(hmreg_mr_context(mr), &attr);
+        hmreg_mr_put(again);
+        remote = suite_peer(fixture, mr);
+        suite_put(fixture, remote, 3, 9, view + 5003);
+        hmreg_remote_close(remote);
+    }
+    close(other);
+    hmreg_mr_put(mr);
+    munmap(view, DMABUF_BYTES);
+}
+
 SUITE_CASES(attributes, TEST(attr__means_what_reg_means),
             TEST(attr__of_an_older_caller__newer_fields_are_not_read),
             TEST(attr__of_a_newer_caller__unknown_fields_must_be_zero),
             TEST(auth_key__of_another__denied), TEST(dmabuf__callers__its_bytes_are_reached),
-            TEST(dmabuf__range_behind_its_end__inval));
+            TEST(dmabuf__range_behind_its_end__inval),
+            TEST(dmabuf__cached__hit_by_another_descriptor));

@@ -75,6 +75,7 @@ static void register_memory(struct hmreg_domain *domain, void *memory)
     PERM(hmreg_mr_regattr(domain, &attr, 0, &out.mr));
     PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &out.mr));
+    PERM(hmreg_mr_get_attr(domain, &attr, 0, &out.mr));
 }
 
 static void call_region(const struct parent *parent, struct hmreg_mr *mr)

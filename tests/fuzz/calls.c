@@ -348,38 +348,50 @@ static struct hmreg_mr_dmabuf any_dmabuf(struct fuzz *fuzz)
     };
 }
 
-static void call_regattr(struct fuzz *fuzz)
+/* Registers, or gets. */
+static void call_with_attr(struct fuzz *fuzz, bool get)
 {
     STRUCT(hmreg_mr_attr, attr);
     struct hmreg_mr_dmabuf dmabuf = any_dmabuf(fuzz);
     bool by_dmabuf = fuzz_below(fuzz, 3) == 0;
     static const uint8_t secret[64] = "of the region";
     unsigned slot = SLOT;
-    struct hmreg_mr *mr = fuzz->regions[slot];
+    struct hmreg_mr **place = get ? &fuzz->gotten[slot] : &fuzz->regions[slot], *mr = *place;
     struct iovec iov[4];
 
     if (!mr) {
         attr.it.iov = iov;
-        attr.it.iov_count = any_ranges(fuzz, iov, 4);
+        attr.it.iov_count = any_ranges(fuzz, iov, get && !fuzz_rarely(fuzz) ? 1 : 4);
         if (by_dmabuf && !fuzz_rarely(fuzz))
             attr.it.iov = NULL, attr.it.iov_count = 0;
         attr.it.dmabuf = by_dmabuf ? &dmabuf : NULL;
         attr.it.access = any_access(fuzz);
         attr.it.offset = any_offset(fuzz);
-        attr.it.requested_key = any_key(fuzz);
+        attr.it.requested_key = get && !fuzz_rarely(fuzz) ? 0 : any_key(fuzz);
         attr.it.auth_key_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 64) : 0;
         attr.it.auth_key = secret;
         attr.it.claim_iface = fuzz_below(fuzz, 4) == 0;
         attr.it.iface = (enum hmreg_iface)fuzz_small(fuzz);
         attr.it.device = fuzz_small(fuzz);
         attr.it.page_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 9) : 0;
-        CALL(hmreg_mr_regattr(PICK(fuzz->domains), &attr.it,
-                              any_flags(fuzz) | (by_dmabuf ? HMREG_MR_DMABUF : 0), &mr),
+        CALL((get ? hmreg_mr_get_attr
+                  : hmreg_mr_regattr)(PICK(fuzz->domains), &attr.it,
+                                      any_flags(fuzz) | (by_dmabuf ? HMREG_MR_DMABUF : 0), &mr),
              &mr);
-        fuzz->regions[slot] = mr;
+        *place = mr;
     }
     if (dmabuf.fd >= 0)
         close(dmabuf.fd);
+}
+
+static void call_regattr(struct fuzz *fuzz)
+{
+    call_with_attr(fuzz, false);
+}
+
+static void call_get_attr(struct fuzz *fuzz)
+{
+    call_with_attr(fuzz, true);
 }
 
 static void call_regsgl(struct fuzz *fuzz)
@@ -569,12 +581,12 @@ static void call_rma(struct fuzz *fuzz)
 void fuzz_call(struct fuzz *fuzz)
 {
     static void (*const calls[])(struct fuzz *) = {
-        end_anything,     call_queries,    call_names,          call_open,    call_query,
-        call_export,      call_copy,       call_alloc,          call_free,    call_invalidate,
-        call_domain_open, call_reg,        call_domain_queries, call_regattr, call_regsgl,
-        call_get,         call_mr_queries, call_mr_state,       call_objects, call_wrong_end,
-        call_raw,         call_pack,       call_remote_open,    call_rma,     call_reg,
-        call_get,
+        end_anything,     call_queries,  call_names,          call_open,        call_query,
+        call_export,      call_copy,     call_alloc,          call_free,        call_invalidate,
+        call_domain_open, call_reg,      call_domain_queries, call_regattr,     call_regsgl,
+        call_get,         call_get_attr, call_mr_queries,     call_mr_state,    call_objects,
+        call_wrong_end,   call_raw,      call_pack,           call_remote_open, call_rma,
+        call_reg,         call_get,
     };
 
     calls[fuzz_below(fuzz, sizeof(calls) / sizeof(calls[0]))](fuzz);

@@ -313,8 +313,7 @@ static void sequence__used_up__not_in_thread_caches_again(void **state)
     fixture_key(&fixture, memory[0], LEN);
     worn = fixture_get(&fixture, memory[1], LEN);
     hmreg_mr_put(worn);
-    atomic_store(&worn->sequence,
-                 ~(THREAD_CACHE_ASIDE | (uint32_t)HMREG_ACCESS_ALL)); /* the last */
+    atomic_store(&worn->sequence, ~(uint32_t)THREAD_CACHE_NO_SEQUENCE); /* the last */
     for (unsigned i = 2; i < FULL; i++)
         fixture_key(&fixture, memory[i], LEN);
     fixture_key(&fixture, memory[FULL], LEN); /* evicts 0, removes 1 from the threads' tables */

@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Cached gets with attributes: which are part of the key, a caller's dmabuf, what is refused.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/vendors.h"
+
+#include "core/cache/cache_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LEN 4096
+
+static char memory[8][LEN] __attribute__((aligned(LEN)));
+
+struct asked {
+    struct iovec iov;
+    struct hmreg_mr_dmabuf dmabuf;
+    struct hmreg_mr_attr attr;
+};
+
+static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .flags = flags, .max_regions = max_regions};
+
+    vendors_reset();
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+}
+
+/* Attributes of a plain get. */
+static struct hmreg_mr_attr *ask(struct asked *asked, void *addr, size_t len)
+{
+    asked->iov = (struct iovec){addr, len};
+    asked->attr = (struct hmreg_mr_attr){.size = sizeof(asked->attr),
+                                         .iov = &asked->iov,
+                                         .iov_count = 1,
+                                         .access = HMREG_ACCESS_REMOTE};
+    return &asked->attr;
+}
+
+static struct hmreg_mr *get(const struct fixture *fixture, const struct hmreg_mr_attr *attr,
+                            uint64_t flags)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get_attr(fixture->domain, attr, flags, &mr));
+    return mr;
+}
+
+/* Gets, puts, and gives the number of the registration. */
+static uint64_t key_of(const struct fixture *fixture, const struct hmreg_mr_attr *attr,
+                       uint64_t flags)
+{
+    struct hmreg_mr *mr = get(fixture, attr, flags);
+    uint64_t key = hmreg_mr_key(mr);
+
+    hmreg_mr_put(mr);
+    return key;
+}
+
+/* How many variants the domain has. */
+static unsigned variant_count;
+
+static void count_variant(const void *node, VISIT which, int depth)
+{
+    variant_count += which == postorder || which == leaf;
+}
+
+static unsigned variants(const struct fixture *fixture)
+{
+    variant_count = 0;
+    twalk(fixture->domain->caches->variants.tree, count_variant);
+    return variant_count;
+}
+
+/* ---- the key ---------------------------------------------------------------------------- */
+
+static void get_attr__without_attributes__shares_with_plain_gets(void **state)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    assert_int_equal(fixture_key(&fixture, memory[0], 2 * LEN), 1);
+    assert_int_equal(key_of(&fixture, ask(&asked, memory[0], 2 * LEN), 0), 1);
+    assert_int_equal(key_of(&fixture, ask(&asked, memory[1], LEN), 0), 1);
+    assert_int_equal(key_of(&fixture, ask(&asked, memory[4], LEN), 0), 2);
+    assert_int_equal(fixture_key(&fixture, memory[4], LEN), 2);
+    assert_int_equal(fixture_stats(&fixture).hits, 3);
+    assert_int_equal(variants(&fixture), 0);
+    fixture_close(&fixture);
+}
+
+/* Often enough that threads' tables have all of them. */
+static void assert_distinct(const struct fixture *fixture, struct asked *asked, uint64_t flags)
+{
+    struct asked plain;
+    uint64_t mine = 0, other = 0;
+
+    ask(&plain, asked->iov.iov_base, asked->iov.iov_len);
+    for (int i = 0; i < 3; i++) {
+        uint64_t key = key_of(fixture, &asked->attr, flags);
+
+        assert_true(i == 0 || key == mine);
+        mine = key;
+        key = i % 2 ? key_of(fixture, &plain.attr, 0)
+                    : fixture_key(fixture, asked->iov.iov_base, asked->iov.iov_len);
+        assert_true(i == 0 || key == other);
+        other = key;
+        assert_int_not_equal(mine, other);
+    }
+    assert_ok(hmreg_domain_flush(fixture->domain));
+    assert_int_equal(variants(fixture), 0);
+}
+
+static void get_attr__page_size__part_of_the_key(void **state)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->page_size = 65536;
+    assert_distinct(&fixture, &asked, 0);
+    fixture_close(&fixture);
+}
+
+static void get_attr__hmem_data__part_of_the_key_by_address(void **state)
+{
+    int one = 0, same = 0;
+    struct fixture fixture;
+    struct asked asked;
+    uint64_t key;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->hmem_data = &one;
+    assert_distinct(&fixture, &asked, 0);
+    key = key_of(&fixture, &asked.attr, 0);
+    asked.attr.hmem_data = &same;
+    assert_int_not_equal(key_of(&fixture, &asked.attr, 0), key);
+    asked.attr.hmem_data = &one;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), key);
+    fixture_close(&fixture);
+}
+
+static void get_attr__auth_key__part_of_the_key_by_its_bytes(void **state)
+{
+    uint8_t secret[8] = "secret", same[8] = "secret";
+    struct fixture fixture;
+    struct asked asked;
+    uint64_t key;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->auth_key = secret;
+    asked.attr.auth_key_size = sizeof(secret);
+    assert_distinct(&fixture, &asked, 0);
+    key = key_of(&fixture, &asked.attr, 0);
+    asked.attr.auth_key = same;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), key);
+    same[5]++;
+    assert_int_not_equal(key_of(&fixture, &asked.attr, 0), key);
+    asked.attr.auth_key = secret;
+    asked.attr.auth_key_size--;
+    assert_int_not_equal(key_of(&fixture, &asked.attr, 0), key);
+    assert_int_equal(variants(&fixture), 3);
+    fixture_close(&fixture);
+}
+
+static void get_attr__flags__part_of_the_key(void **state)
+{
+    struct vendor_claim *claim;
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    claim = vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
+    ask(&asked, (void *)(uintptr_t)claim->addr, LEN);
+    assert_distinct(&fixture, &asked, HMREG_HMEM_DEVICE_ONLY);
+    fixture_close(&fixture);
+}
+
+static void get_attr__context__not_part_of_the_key(void **state)
+{
+    int first = 0, second = 0;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->context = &first;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    asked.attr.context = &second;
+    mr = get(&fixture, &asked.attr, 0);
+    assert_ptr_equal(hmreg_mr_context(mr), &first);
+    hmreg_mr_put(mr);
+    mr = fixture_get(&fixture, memory[0], LEN);
+    assert_ptr_equal(hmreg_mr_context(mr), &first);
+    hmreg_mr_put(mr);
+    asked.attr.page_size = 4096; /* another region */
+    mr = get(&fixture, &asked.attr, 0);
+    assert_ptr_equal(hmreg_mr_context(mr), &second);
+    hmreg_mr_put(mr);
+    fixture_close(&fixture);
+}
+
+static void get_attr__struct_of_an_older_caller__same_region(void **state)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->size = offsetof(struct hmreg_mr_attr, dmabuf);
+    asked.attr.page_size = 3; /* not read */
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    fixture_close(&fixture);
+}
+
+/* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another
+ * form? A field that is not named here is part of the key. */
+static bool is_left_out(size_t byte)
+{
+#define FIELD(name)                                                                                \
+    (byte - offsetof(struct hmreg_mr_attr, name) < sizeof(((struct hmreg_mr_attr *)0)->name))
+    return FIELD(size) || FIELD(iov) || FIELD(iov_count) || FIELD(access) || FIELD(context) ||
+           FIELD(auth_key) || FIELD(claim_iface) || FIELD(iface) || FIELD(device) ||
+           FIELD(dmabuf) ||
+           (byte >= offsetof(struct hmreg_mr_attr, device) + sizeof(int) &&
+            byte < offsetof(struct hmreg_mr_attr, dmabuf)); /* padding */
+#undef FIELD
+}
+
+static bool is_size_of_key(size_t byte)
+{
+    return byte - offsetof(struct hmreg_mr_attr, auth_key_size) < sizeof(size_t);
+}
+
+static void variant__each_byte_of_the_attributes__part_of_the_key_or_named(void **state)
+{
+    struct attributes attributes = {.attr = {.size = 0}};
+    unsigned char *bytes = (unsigned char *)&attributes.attr;
+    struct variant *variant;
+    struct variants all;
+    bool identified;
+
+    variants_open(&all);
+    for (size_t i = 0; i < sizeof(attributes.attr); i++) {
+        if (i - offsetof(struct hmreg_mr_attr, claim_iface) - 1 < sizeof(int) - 1)
+            continue; /* not 0 or 1 */
+        bytes[i] ^= 1;
+        if (i >= offsetof(struct hmreg_mr_attr, dmabuf) &&
+            i < offsetof(struct hmreg_mr_attr, dmabuf) + sizeof(void *))
+            attributes.attr.dmabuf = NULL;
+        attributes.attr.auth_key_size = is_size_of_key(i) ? 1 : 0;
+        attributes.attr.auth_key = is_size_of_key(i) ? bytes : NULL;
+        assert_ok(variant_get(&all, &attributes, 0, &variant, &identified));
+        assert_true(identified);
+        if (is_left_out(i) != !variant)
+            fail_msg("byte %zu of struct hmreg_mr_attr", i);
+        variant_put(&all, variant);
+        attributes = (struct attributes){.attr = {.size = 0}};
+        memset(bytes, 0, sizeof(attributes.attr));
+    }
+    assert_null(all.tree);
+    variants_close(&all);
+}
+
+/* ---- claims ----------------------------------------------------------------------------- */
+
+static void get_attr__claim__not_part_of_the_key_and_checked_at_hits(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 1);
+    ask(&asked, memory[2], LEN)->claim_iface = 1;
+    asked.attr.iface = HMREG_IFACE_CUDA;
+    asked.attr.device = 1;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    asked.attr.device = HMREG_DEVICE_ANY;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    asked.attr.device = 0;
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "device");
+    asked.attr.iface = HMREG_IFACE_SYSTEM;
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "iface");
+    assert_null(mr);
+    assert_int_equal(fixture_key(&fixture, memory[2], LEN), 1);
+    fixture_close(&fixture);
+}
+
+/* ---- refusals --------------------------------------------------------------------------- */
+
+static void get_attr__several_ranges__inval(void **state)
+{
+    const struct hmreg_segment segment = {.u.memory = {memory[0], LEN}};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, NULL, 0)->iov = NULL;
+    asked.attr.iov_count = 0;
+    asked.attr.segments = &segment;
+    asked.attr.segment_count = 1;
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "segments");
+    assert_null(mr);
+    fixture_close(&fixture);
+}
+
+static void get_attr__arguments__refused_as_by_regattr(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN);
+    assert_fails(hmreg_mr_get_attr(NULL, &asked.attr, 0, &mr), -EINVAL, "domain");
+    assert_fails(hmreg_mr_get_attr(fixture.domain, NULL, 0, &mr), -EINVAL, "attr");
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, NULL), -EINVAL, "mr");
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 1, &mr), -HMREG_EBADFLAGS, "flags");
+    asked.attr.page_size = 3;
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "page_size");
+    ask(&asked, memory[0], 0);
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "len is 0");
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_MR_DMABUF, &mr), -EINVAL,
+                 "iov is set");
+    assert_null(mr);
+    assert_int_equal(atomic_load(&counter.regs), 0);
+    assert_int_equal(variants(&fixture), 0);
+    fixture_close(&fixture);
+}
+
+static void get_attr__registration_fails__no_variant_left(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 0);
+    ask(&asked, memory[0], LEN)->page_size = 65536;
+    atomic_store(&counter.reg_code, -EIO);
+    atomic_store(&counter.reg_times, -1);
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EIO, "asked to fail");
+    assert_null(mr);
+    assert_int_equal(variants(&fixture), 0);
+    atomic_store(&counter.reg_times, 0);
+    fixture_close(&fixture);
+}
+
+/* ---- other domains ---------------------------------------------------------------------- */
+
+static void get_attr__domain_without_cache__registered_each_time(void **state)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0);
+    ask(&asked, memory[0], LEN)->page_size = 65536;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 2);
+    assert_int_equal(variants(&fixture), 0);
+    fixture_close(&fixture);
+}
+
+static void get_attr__exact_domain__exactly_the_range(void **state)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, HMREG_DOMAIN_EXACT, 0);
+    ask(&asked, memory[0], 2 * LEN)->page_size = 65536;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    asked.iov.iov_len = LEN;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 2);
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 2);
+    fixture_close(&fixture);
+}
+
+static void get_attr__evicted__variant_goes_with_it(void **state)
+{
+    struct fixture fixture;
+    struct asked asked;
+
+    open_fixture(&fixture, 0, 2);
+    ask(&asked, memory[0], LEN)->page_size = 65536;
+    assert_int_equal(key_of(&fixture, &asked.attr, 0), 1);
+    assert_int_equal(variants(&fixture), 1);
+    for (int i = 1; i < 8; i++)
+        fixture_key(&fixture, memory[i], LEN);
+    assert_ok(hmreg_domain_progress(fixture.domain));
+    assert_int_equal(variants(&fixture), 0);
+    fixture_close(&fixture);
+}
+
+/* ---- the caller's dmabuf ---------------------------------------------------------------- */
+
+static int dmabuf_new(size_t pages)
+{
+    int fd = memfd_create("hmreg-test", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)(pages * LEN)), 0);
+    return fd;
+}
+
+static struct hmreg_mr_attr *ask_dmabuf(struct asked *asked, int fd, void *base, uint64_t offset,
+                                        size_t len)
+{
+    asked->dmabuf =
+        (struct hmreg_mr_dmabuf){.fd = fd, .base_addr = base, .offset = offset, .len = len};
+    asked->attr = (struct hmreg_mr_attr){
+        .size = sizeof(asked->attr), .access = HMREG_ACCESS_REMOTE, .dmabuf = &asked->dmabuf};
+    return &asked->attr;
+}
+
+static uint64_t dmabuf_key(const struct fixture *fixture, int fd, void *base, uint64_t offset,
+                           size_t len)
+{
+    struct asked asked;
+
+    return key_of(fixture, ask_dmabuf(&asked, fd, base, offset, len), HMREG_MR_DMABUF);
+}
+
+/* As NCCL does. */
+static void dmabuf__descriptor_closed_at_once__hit_by_another_of_it(void **state)
+{
+    struct fixture fixture;
+    int fd = dmabuf_new(4), own;
+
+    open_fixture(&fixture, 0, 0);
+    own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    assert_int_equal(dmabuf_key(&fixture, own, memory[0], 0, 4 * LEN), 1);
+    close(own);
+    for (int i = 0; i < 3; i++) {
+        own = fcntl(fd, F_DUPFD_CLOEXEC, 100 + i);
+        assert_int_equal(dmabuf_key(&fixture, own, memory[0], 0, 4 * LEN), 1);
+        assert_int_equal(dmabuf_key(&fixture, own, memory[0], LEN + 1, LEN), 1); /* a part */
+        close(own);
+    }
+    assert_int_equal(fixture_stats(&fixture).hits, 6);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+static void dmabuf__number_reused_for_another__registered(void **state)
+{
+    struct fixture fixture;
+    int fd = dmabuf_new(4), other;
+
+    open_fixture(&fixture, 0, 0);
+    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 1);
+    close(fd);
+    other = dmabuf_new(4);
+    assert_int_equal(other, fd);
+    assert_int_equal(dmabuf_key(&fixture, other, memory[0], 0, LEN), 2);
+    assert_int_equal(dmabuf_key(&fixture, other, memory[0], 0, LEN), 2);
+    close(other);
+    fixture_close(&fixture);
+}
+
+static void dmabuf__another_base__registered(void **state)
+{
+    struct fixture fixture;
+    int fd = dmabuf_new(4);
+
+    open_fixture(&fixture, 0, 0);
+    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], LEN, LEN), 1);
+    assert_int_equal(dmabuf_key(&fixture, fd, memory[1], 0, LEN), 2); /* the same addresses */
+    assert_int_equal(dmabuf_key(&fixture, fd, NULL, LEN, LEN), 3);
+    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], LEN, LEN), 1);
+    assert_int_equal(dmabuf_key(&fixture, fd, NULL, LEN, LEN), 3);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+static void dmabuf__from_address_0__cached(void **state)
+{
+    struct fixture fixture;
+    int fd = dmabuf_new(2), other = dmabuf_new(2);
+
+    open_fixture(&fixture, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
+        assert_int_equal(dmabuf_key(&fixture, other, NULL, 0, LEN), 2);
+    }
+    close(fd);
+    close(other);
+    fixture_close(&fixture);
+}
+
+static void dmabuf__and_plain_get_of_its_addresses__two_regions(void **state)
+{
+    struct fixture fixture;
+    int fd = dmabuf_new(1);
+
+    open_fixture(&fixture, 0, 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+        assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 2);
+    }
+    assert_int_equal(dmabuf_key(&fixture, fd, memory[4], 0, LEN), 3);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(fixture_key(&fixture, memory[4], LEN), 4);
+        assert_int_equal(dmabuf_key(&fixture, fd, memory[4], 0, LEN), 3);
+    }
+    close(fd);
+    fixture_close(&fixture);
+}
+
+static bool is_mapped(const char *name)
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    bool found = false;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps))
+        found |= strstr(line, name) != NULL;
+    fclose(maps);
+    return found;
+}
+
+/* On this fabric a mapping of the dmabuf keeps the memory. */
+static void dmabuf__each_end__memory_let_go(void **state)
+{
+    struct fixture fixture;
+    int fd = dmabuf_new(1);
+
+    open_fixture(&fixture, 0, 2);
+    for (int end = 0; end < 3; end++) {
+        dmabuf_key(&fixture, fd, memory[0], 0, LEN);
+        assert_true(is_mapped("hmreg-test"));
+        if (end == 0)
+            assert_ok(hmreg_domain_flush(fixture.domain));
+        if (end == 1)
+            assert_ok(hmreg_invalidate(fixture.lib, memory[0] + 1, 1));
+        for (int i = 1; i < 8 && end == 2; i++)
+            fixture_key(&fixture, memory[i], LEN);
+        assert_ok(hmreg_domain_progress(fixture.domain));
+        assert_false(is_mapped("hmreg-test"));
+        assert_int_equal(variants(&fixture), 0);
+    }
+    close(fd);
+    fixture_close(&fixture);
+}
+
+static void dmabuf__invalidated_while_held__ends_with_its_put(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+    struct asked asked;
+    int fd = dmabuf_new(1);
+
+    open_fixture(&fixture, 0, 0);
+    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[0], 0, LEN), HMREG_MR_DMABUF);
+    assert_true(fixture_is_cached(mr));
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
+    assert_int_equal(dmabuf_key(&fixture, fd, memory[0], 0, LEN), 2);
+    assert_int_equal(atomic_load(&counter.deregs), 0);
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.deregs), 1);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+/* Its address is a vendor's memory: no question to the vendor at a hit. */
+static void dmabuf__of_a_known_device__hit_asks_nobody(void **state)
+{
+    struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+    struct asked asked;
+    int fd = dmabuf_new(1);
+    unsigned asks;
+
+    open_fixture(&fixture, 0, 0);
+    vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
+    mr = get(&fixture, ask_dmabuf(&asked, fd, memory[2], 0, LEN), HMREG_MR_DMABUF);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
+    assert_int_equal(info.device, 1);
+    asks = cuda->resolves + cuda->identities;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(dmabuf_key(&fixture, fd, memory[2], 0, LEN), hmreg_mr_key(mr));
+    assert_int_equal(cuda->resolves + cuda->identities, asks);
+    hmreg_mr_put(mr);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+/* What the caller says about a dmabuf is what it is registered as. */
+static void dmabuf__claim__part_of_the_key(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+    struct asked asked;
+    int fd = dmabuf_new(1);
+
+    open_fixture(&fixture, 0, 0);
+    assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
+    ask_dmabuf(&asked, fd, NULL, 0, LEN)->claim_iface = 1;
+    asked.attr.iface = HMREG_IFACE_ROCR;
+    asked.attr.device = 1;
+    mr = get(&fixture, &asked.attr, HMREG_MR_DMABUF);
+    assert_int_equal(hmreg_mr_key(mr), 2);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
+    assert_int_equal(info.device, 1);
+    hmreg_mr_put(mr);
+    assert_int_equal(dmabuf_key(&fixture, fd, NULL, 0, LEN), 1);
+    assert_int_equal(key_of(&fixture, &asked.attr, HMREG_MR_DMABUF), 2);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+/* An epoll descriptor's inode is shared by all such descriptors, as a dmabuf's was before
+ * Linux 5.3. */
+static void dmabuf__without_an_inode_of_its_own__has_no_identity(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf = {.fd = epoll_create1(EPOLL_CLOEXEC), .len = LEN};
+    struct attributes attributes = {.attr = {.dmabuf = &dmabuf}};
+    struct variant *variant;
+    struct variants all;
+    bool identified;
+
+    assert_true(dmabuf.fd >= 0);
+    variants_open(&all);
+    assert_ok(variant_get(&all, &attributes, HMREG_MR_DMABUF, &variant, &identified));
+    assert_non_null(variant);
+    assert_false(identified);
+    variant_put(&all, variant);
+    variants_close(&all);
+    close(dmabuf.fd);
+}
+
+static void get_attr__no_path_for_a_dmabuf__opnotsupp(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct asked asked;
+    int fd = dmabuf_new(1);
+
+    vendors_reset();
+    fixture_open(&fixture, HMREG_MONITOR_IMPORT, &config);
+    ask_dmabuf(&asked, fd, NULL, 0, LEN);
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_MR_DMABUF, &mr), -EOPNOTSUPP,
+                 "dmabuf");
+    assert_null(mr);
+    assert_int_equal(variants(&fixture), 0);
+    close(fd);
+    fixture_close(&fixture);
+}
+
+/* ---- threads ---------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define ROUNDS  2000
+
+struct worker {
+    const struct fixture *fixture;
+    const int *fds;
+    unsigned seed;
+};
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    uint64_t keys[2][4] = {{0}};
+
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned which = (unsigned)rand_r(&worker->seed) % 4;
+        bool plain = rand_r(&worker->seed) % 2;
+        uint64_t key = plain
+                           ? fixture_key(worker->fixture, memory[which], LEN)
+                           : dmabuf_key(worker->fixture, worker->fds[which], memory[which], 0, LEN);
+
+        if (keys[plain][which] && keys[plain][which] != key)
+            return arg;
+        keys[plain][which] = key;
+    }
+    return NULL;
+}
+
+static void dmabuf__many_threads__each_registered_once(void **state)
+{
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    struct fixture fixture;
+    int fds[4];
+
+    open_fixture(&fixture, 0, 0);
+    for (int i = 0; i < 4; i++)
+        fds[i] = dmabuf_new(1);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){&fixture, fds, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(atomic_load(&counter.regs), 8);
+    assert_int_equal(fixture_stats(&fixture).hits + 8, THREADS * ROUNDS);
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(get_attr__without_attributes__shares_with_plain_gets),
+          TEST(get_attr__page_size__part_of_the_key),
+          TEST(get_attr__hmem_data__part_of_the_key_by_address),
+          TEST(get_attr__auth_key__part_of_the_key_by_its_bytes),
+          TEST(get_attr__flags__part_of_the_key), TEST(get_attr__context__not_part_of_the_key),
+          TEST(get_attr__struct_of_an_older_caller__same_region),
+          TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named),
+          TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits),
+          TEST(get_attr__several_ranges__inval), TEST(get_attr__arguments__refused_as_by_regattr),
+          TEST(get_attr__registration_fails__no_variant_left),
+          TEST(get_attr__domain_without_cache__registered_each_time),
+          TEST(get_attr__exact_domain__exactly_the_range),
+          TEST(get_attr__evicted__variant_goes_with_it),
+          TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it),
+          TEST(dmabuf__number_reused_for_another__registered),
+          TEST(dmabuf__another_base__registered), TEST(dmabuf__from_address_0__cached),
+          TEST(dmabuf__and_plain_get_of_its_addresses__two_regions),
+          TEST(dmabuf__each_end__memory_let_go),
+          TEST(dmabuf__invalidated_while_held__ends_with_its_put),
+          TEST(dmabuf__of_a_known_device__hit_asks_nobody), TEST(dmabuf__claim__part_of_the_key),
+          TEST(dmabuf__without_an_inode_of_its_own__has_no_identity),
+          TEST(get_attr__no_path_for_a_dmabuf__opnotsupp),
+          TEST(dmabuf__many_threads__each_registered_once));
