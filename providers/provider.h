@@ -24,6 +24,17 @@
 
 #pragma GCC visibility push(default) /* the providers' libraries call these */
 
+/* How to register one region: each 0 as the domain does. The core has checked them against the
+ * domain's caps. */
+struct provider_options {
+    enum hmreg_ordering ordering;
+    enum hmreg_choice atomics; /* ON: access has HMREG_REMOTE_WRITE */
+    enum hmreg_choice on_demand;
+    int set_iova;             /* 1: peers reach the first byte at iova */
+    uint64_t iova;            /* 0 unless set_iova */
+    uint64_t optional_access; /* bits of caps.optional_access */
+};
+
 /* What a domain can do; constant for its lifetime. */
 struct provider_caps {
     char fabric[64];       /* the fabric's name, such as "tcp;ofi_rxm" */
@@ -39,7 +50,13 @@ struct provider_caps {
     bool local_keys; /* regions without remote access need a unique requested_key too */
     bool caches;     /* the fabric has a registration cache that cannot be turned off: ours
                         stays off unless the domain's config sets limits for it */
+    /* What provider_options may ask for. Defaults are always accepted. */
+    uint32_t orderings, atomics, on_demand; /* accepted values, as PROVIDER_VALUE()s */
+    bool iova;                /* with HMREG_MR_VIRT_ADDR, peers may use a caller's addresses */
+    bool local_iova;          /* local operations use such addresses too */
+    uint64_t optional_access; /* accepted bits */
 };
+#define PROVIDER_VALUE(value) (1u << (value))
 
 /* The arguments of one registration. Borrowed for the call. */
 struct provider_request {
@@ -59,6 +76,7 @@ struct provider_request {
     const uint8_t *auth_key;
     void *hmem_data;
     size_t page_size;
+    struct provider_options options;
 };
 
 /* The result of a registration. */

@@ -53,6 +53,8 @@ struct request composite_piece(const struct composite *composite, size_t index)
     request.iov = &composite->iov[index];
     request.count = 1;
     request.dmabuf = composite->dmabufs ? composite->dmabufs[index] : NULL;
+    for (size_t i = 0; i < index && request.options.set_iova; i++)
+        request.options.iova += composite->iov[i].iov_len;
     return request;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/mr/options.h"
 #include "core/mr/region.h"
 #include "core/mr/segments.h"
 
@@ -145,6 +146,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
         .claimed = attr->claim_iface,
         .claimed_iface = attr->iface,
         .claimed_device = attr->iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr->device,
+        .options = options_of(attr),
     };
 }
 

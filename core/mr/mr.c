@@ -52,6 +52,18 @@ void mr_revoke(struct hmreg_mr *mr)
         mr_revoke(mr_pieces(mr)[i]);
 }
 
+uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
+{
+    uint64_t addr;
+
+    if (!mr->domain->caps.local_iova || !mr_has_iova(mr))
+        return (uint64_t)(uintptr_t)mr_iov(mr, index).iov_base;
+    addr = mr->more->iova;
+    for (size_t i = 0; i < index; i++)
+        addr += mr_iov(mr, i).iov_len;
+    return addr;
+}
+
 int mr_check_complete(const struct hmreg_mr *mr)
 {
     bool keyed = !mr_pieces(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
@@ -130,8 +142,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.len = mr_len(mr);
     info.access = mr->access;
     info.identity = mr_identity(mr);
-    info.local_addr =
-        (uint64_t)(uintptr_t)mr_iov(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0).iov_base;
+    info.local_addr = mr_local_addr(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
     info.cached = mr->cached;
     validate_copy_out(out, &info, sizeof(info));
     return 0;

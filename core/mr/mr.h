@@ -28,6 +28,8 @@ struct mr_more {
     struct mapping *mappings; /* count, for MAPPED; else NULL */
     struct hmreg_mr **pieces; /* a composite's count regions, NULL once deregistered. A composite
                                  does not use made, iov and mappings. NULL: not a composite */
+    bool has_iova;            /* the caller chose the address of the first byte: */
+    uint64_t iova;
 };
 
 struct hmreg_mr {
@@ -100,6 +102,15 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
 
     return mr->more ? mr->more->iov[index] : plain;
 }
+
+/* Did the caller choose the address by which peers reach the first byte, more->iova? */
+static inline bool mr_has_iova(const struct hmreg_mr *mr)
+{
+    return mr->more && mr->more->has_iova;
+}
+
+/* The address of a range, of a region that is no composite, for the fabric's local operations. */
+uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index);
 
 /* Is the asynchronous registration not complete yet? Never true of a region of hmreg_mr_get(). */
 static inline bool mr_is_pending(const struct hmreg_mr *mr)

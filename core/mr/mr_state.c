@@ -124,6 +124,8 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
         raw[i] = (uint8_t)(key >> (8 * i));
     *base =
         domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
+    if (mr_has_iova(mr))
+        *base = mr->more->iova;
     *size = 8;
     return 0;
 }

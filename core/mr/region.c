@@ -37,12 +37,12 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 
 /* ---- cached regions --------------------------------------------------------------------- */
 
-/* Is it system memory at its own address, without an identity, and has the caller no context? Such
- * a region needs no mr_more. */
+/* Is it system memory at its own address, without an identity or an iova, and has the caller no
+ * context? Such a region needs no mr_more. */
 static bool is_plain(const struct request *request, const struct resolved *found)
 {
     return !request->dmabuf && !request->context && found->iface == HMREG_IFACE_SYSTEM &&
-           found->range.device == -1 && !found->range.identity &&
+           found->range.device == -1 && !found->range.identity && !request->options.set_iova &&
            found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
 }
 

@@ -49,6 +49,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .auth_key = request->auth_key,
         .hmem_data = request->hmem_data,
         .page_size = request->page_size,
+        .options = request->options,
     };
 
     return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
@@ -365,6 +366,7 @@ static void clear_more(struct mr_more *more)
     more->closing = false;
     more->mappings = NULL;
     more->pieces = NULL;
+    more->has_iova = false;
 }
 
 static void fill_more(struct mr_more *more, const struct request *request,
@@ -373,6 +375,8 @@ static void fill_more(struct mr_more *more, const struct request *request,
     more->identity = found->range.identity;
     more->device = found->range.device;
     more->context = request->context;
+    more->has_iova = request->options.set_iova;
+    more->iova = request->options.iova;
     more->count = request->count;
     more->iov = (struct iovec *)(more + 1);
     more->asked = more->iov + request->count;

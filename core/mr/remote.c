@@ -24,14 +24,15 @@ struct hmreg_remote {
 
 /* ---- packing ---------------------------------------------------------------------------- */
 
-/* With HMREG_MR_VIRT_ADDR each range is a segment with its own address; else all ranges together
- * are one segment that starts at 0. */
+/* With HMREG_MR_VIRT_ADDR each range is a segment with its own address, unless the caller chose the
+ * address; else all ranges together are one segment that starts at 0. */
 static void add_segments(const struct hmreg_mr *mr, struct token *token)
 {
     uint64_t key = mr_now(mr).key;
+    uint64_t base = mr_has_iova(mr) ? mr->more->iova : 0;
 
-    if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
-        token->segment[token->segments++] = (struct token_segment){0, mr_len(mr), key};
+    if (mr_has_iova(mr) || !(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
+        token->segment[token->segments++] = (struct token_segment){base, mr_len(mr), key};
         return;
     }
     for (size_t i = 0; i < mr_count(mr); i++)

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/mr/options.h"
 #include "hmem/dmabuf.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@ int request_check(const struct hmreg_domain *domain, const struct request *reque
     if (!rc && offset)
         rc = hmreg_fail(-EINVAL, "offset is %" PRIu64 "; it is reserved and must be 0", offset);
     rc = rc ? rc : validate_flags(request->flags, CLAIMS | domain->caps.flags, "flags");
+    rc = rc ? rc : options_check(domain, &request->options, request->access);
     return rc ? rc : check_key(domain, request);
 }
 
@@ -157,7 +159,10 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found)
 {
     bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
+    int wraps = options_check_ranges(&request->options, request->iov, request->count);
 
+    if (wraps)
+        return wraps;
     if (request->dmabuf) {
         resolve_dmabuf(domain, request, found);
         return check_claim(request, found);

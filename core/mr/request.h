@@ -25,10 +25,11 @@ struct request {
     const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, which is one range; NULL: memory */
     bool claimed;                         /* the caller claims iface and device: */
     enum hmreg_iface claimed_iface;
-    int claimed_device; /* HMREG_DEVICE_ANY: no claim about the device */
+    int claimed_device;              /* HMREG_DEVICE_ANY: no claim about the device */
+    struct provider_options options; /* how the fabric registers it; zero: as the domain does */
 };
 
-/* Checks a request except for its ranges: access, offset, flags, key. */
+/* Checks a request except for its ranges: access, offset, flags, options, key. */
 int request_check(const struct hmreg_domain *domain, const struct request *request,
                   uint64_t offset);
 /* Checks that the ranges together are not longer than the domain's max_len. -EMSGSIZE. */
@@ -37,7 +38,8 @@ int request_check_length(const struct hmreg_domain *domain, const struct iovec *
 int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out);
 
 /* Finds the memory of each range of a request. found: out, request->count elements. All ranges must
- * have one iface and device, and be what the caller claimed (-EINVAL). Errors of resolve(); with
+ * have one iface and device, and be what the caller claimed, and an iova must not wrap (-EINVAL).
+ * Errors of resolve(); with
  * HMREG_MR_ALLOCATED also -EFAULT: host memory is not mapped, or not with the access needed. */
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);

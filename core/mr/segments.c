@@ -155,12 +155,12 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
 static void describe(const struct hmreg_mr *mr, size_t index, struct hmreg_segment_info *out)
 {
     const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
-    struct iovec iov = mr_pieces(mr) ? mr_iov(owner, 0) : mr_iov(mr, index);
+    size_t range = mr_pieces(mr) ? 0 : index;
     struct provider_mr now = mr_now(owner);
 
     *out = (struct hmreg_segment_info){
-        .local_addr = (uint64_t)(uintptr_t)iov.iov_base,
-        .len = iov.iov_len,
+        .local_addr = mr_local_addr(owner, range),
+        .len = mr_iov(owner, range).iov_len,
         .desc = now.desc,
         .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.key,
         .native = now.native,

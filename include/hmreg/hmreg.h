@@ -387,6 +387,18 @@ struct hmreg_mr_dmabuf {
                         HMREG_MR_VIRT_ADDR use base_addr + offset; NULL: addresses from 0 */
 };
 
+/* The order in which the fabric's writes reach a region: STRICT, that of the transfers, is a
+ * demand; RELAXED is a permission to reorder. DEFAULT: the domain's (HMREG_VERBS_RELAXED_ORDERING).
+ */
+enum hmreg_ordering {
+    HMREG_ORDERING_DEFAULT = 0,
+    HMREG_ORDERING_STRICT = 1,
+    HMREG_ORDERING_RELAXED = 2,
+};
+
+/* A choice for one region. DEFAULT: the domain's. */
+enum hmreg_choice { HMREG_CHOICE_DEFAULT = 0, HMREG_CHOICE_OFF = 1, HMREG_CHOICE_ON = 2 };
+
 /* The attributes of fi_mr_attr and kfi_mr_attr, with additions. */
 struct hmreg_segment;
 struct hmreg_mr_attr {
@@ -410,6 +422,16 @@ struct hmreg_mr_attr {
                          or a power of two */
     const struct hmreg_segment *segments; /* as for hmreg_mr_regsgl(), in place of iov; or NULL */
     size_t segment_count;
+    /* How the fabric registers this region; 0: as the domain does. A value that the fabric does not
+     * satisfy is refused, never ignored; hmreg_mr_reg(3) has what each accepts. */
+    enum hmreg_ordering ordering;
+    enum hmreg_choice atomics;   /* peers may use atomic operations, with HMREG_REMOTE_WRITE */
+    enum hmreg_choice on_demand; /* host memory is paged on demand, not pinned */
+    int set_iova; /* 1: peers, and on verbs local operations, reach the region's first
+                     byte at iova, which may be 0. 0: at its own address; iova is 0 */
+    uint64_t iova;
+    uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
+                                 IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
 };
 
 /*
@@ -422,13 +444,15 @@ struct hmreg_mr_attr {
  * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*.
  * -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or above the domain's
  *   iov_limit, access is 0 or has unknown bits, offset is not 0, the memory is not what the caller
- *   claimed, or an iface or device does not exist. The fabric was not called.
- * -HMREG_EBADFLAGS: flags has other bits than these.
+ *   claimed, an iface or device does not exist, atomics are on without HMREG_REMOTE_WRITE, or iova
+ *   wraps or (verbs) lies elsewhere in its page than the memory. The fabric was not called.
+ * -HMREG_EBADFLAGS: flags has other bits than these, or optional_access is not accepted here.
  * -HMREG_ENOKEY: requested_key is in use in this domain.
  * -EKEYREJECTED: requested_key does not fit key_size, is reserved, or the provider chooses keys.
  * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -EFAULT also, with HMREG_MR_ALLOCATED: the
  *   process may not read the host memory, or may not write it though access lets the fabric write.
- * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each.
+ * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each. Or
+ *   ordering, atomics, on_demand or iova is not what the fabric does; the text has what it accepts.
  * -EMSGSIZE: the region is longer than the domain's max_len.
  * Any other error is the fabric's, from its registration call.
  */
@@ -573,7 +597,8 @@ struct hmreg_mr_info {
     uint64_t access;
     uint64_t identity;   /* the allocation's, as in hmreg_mem_info */
     uint64_t local_addr; /* the address for the fabric's local operations that corresponds to addr;
-                            differs from addr on path mapped, where it lies in the mapping */
+                            differs from addr on path mapped, where it lies in the mapping, and on
+                            verbs for a region with an iova, which it then is */
     int cached;          /* 1: from hmreg_mr_get(), and in the cache */
 };
 

@@ -14,7 +14,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Flags of a verbs domain's config, besides HMREG_DOMAIN_*. A flag that the device or its kernel
- * does not support is ignored, except where its comment says otherwise. */
+ * does not support is ignored, except where its comment says otherwise. For one region,
+ * hmreg_mr_attr's ordering, on_demand and atomics override the first, second and last. */
 #define HMREG_VERBS_RELAXED_ORDERING (1u << 16) /* the device may write out of order */
 #define HMREG_VERBS_ON_DEMAND        (1u << 17) /* host memory is paged on demand, not pinned */
 /* Memory windows can be bound to regions, except regions of dmabufs. Closing a region returns

@@ -409,6 +409,11 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         .max_len = config->max_len ? config->max_len : UINT64_MAX,
         .flags = HMREG_RMA_EVENT | HMREG_RMA_PMEM,
         .any_thread = true,
+        /* The CPU copies: in order, touching pages as it comes to them, and without atomics. */
+        .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
+        .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
+        .on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF) | PROVIDER_VALUE(HMREG_CHOICE_ON),
+        .iova = true,
     };
     if (out->mr_mode & HMREG_MR_RAW)
         out->key_size = LOOPBACK_RAW_BYTES;

@@ -107,6 +107,8 @@ struct region {
     struct hmreg_loopback_ep *ep;
     struct hmreg_loopback_counter *counters[LOOPBACK_COUNTERS_MAX];
     struct pages *pages; /* an array of `count`; NULL: all pages count as resident */
+    bool has_iova;       /* peers reach the first byte at iova, and the ranges follow each other */
+    uint64_t iova;
     size_t count;
     struct iovec iov[];
 };

@@ -148,6 +148,8 @@ static int region_fill(struct loopback *loopback, struct region *region,
     region->access = req->access;
     region->flags = req->flags;
     region->enabled = starts_enabled(loopback, req->flags);
+    region->has_iova = req->options.set_iova;
+    region->iova = req->options.iova;
     region->count = req->count;
     memcpy(region->iov, req->iov, req->count * sizeof(region->iov[0]));
     if (getrandom(&region->secret, sizeof(region->secret), 0) != sizeof(region->secret))
@@ -237,6 +239,8 @@ int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uin
     memcpy(key + 8, &region->secret, 8);
     *base =
         loopback->mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->iov[0].iov_base : 0;
+    if (region->has_iova)
+        *base = region->iova;
     *size = LOOPBACK_RAW_BYTES;
     return 0;
 }
@@ -402,7 +406,11 @@ static bool locate(const struct region *region, bool by_address, uint64_t addr, 
 {
     uint64_t begins = 0, total = 0;
 
-    if (by_address) {
+    if (region->has_iova) {
+        if (addr < region->iova)
+            return false;
+        addr -= region->iova;
+    } else if (by_address) {
         *index = range_of(region, addr, len);
         if (*index == region->count)
             return false;

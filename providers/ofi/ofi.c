@@ -589,6 +589,22 @@ static bool may_close_anywhere(const struct ofi *ofi, const struct fi_info *info
     return info->domain_attr->threading == FI_THREAD_SAFE && strcmp(ofi->name, "net");
 }
 
+/* libfabric has none of these attributes of a region. A fabric that moves bytes with the CPU stores
+ * them in order and pins nothing. Of a device's writes libfabric promises an order only by an
+ * endpoint's attributes (max_order_waw_size). FI_REMOTE_WRITE covers atomic operations. */
+static void describe_options(const struct ofi *ofi, const struct fi_info *info,
+                             struct provider_caps *out)
+{
+    bool cpu = ofi->fabric && ofi->fabric->cpu;
+
+    out->orderings = PROVIDER_VALUE(HMREG_ORDERING_RELAXED);
+    if (cpu)
+        out->orderings |= PROVIDER_VALUE(HMREG_ORDERING_STRICT);
+    if (cpu)
+        out->on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF) | PROVIDER_VALUE(HMREG_CHOICE_ON);
+    out->atomics = PROVIDER_VALUE(info->caps & FI_ATOMIC ? HMREG_CHOICE_ON : HMREG_CHOICE_OFF);
+}
+
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
@@ -612,5 +628,6 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.async = ofi->async = is_async(config);
     caps.any_thread = may_close_anywhere(ofi, info);
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
+    describe_options(ofi, info, &caps);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
 }

@@ -84,9 +84,21 @@ static const struct {
     {HMREG_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE},
 };
 
-static unsigned translate_access(const struct verbs *verbs, uint64_t wanted)
+static bool is_on(enum hmreg_choice choice, bool of_domain)
 {
-    unsigned access = 0;
+    return choice == HMREG_CHOICE_DEFAULT ? of_domain : choice == HMREG_CHOICE_ON;
+}
+
+static bool is_relaxed(const struct verbs *verbs, enum hmreg_ordering ordering)
+{
+    return ordering == HMREG_ORDERING_DEFAULT ? verbs->flags & HMREG_VERBS_RELAXED_ORDERING
+                                              : ordering == HMREG_ORDERING_RELAXED;
+}
+
+static unsigned translate_access(const struct verbs *verbs, const struct provider_request *req)
+{
+    unsigned access = (unsigned)req->options.optional_access;
+    uint64_t wanted = req->access;
 
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
         if (wanted & rights[i].right)
@@ -95,10 +107,11 @@ static unsigned translate_access(const struct verbs *verbs, uint64_t wanted)
     if (verbs->iwarp && (wanted & HMREG_READ))
         access |= IBV_ACCESS_REMOTE_WRITE;
     /* Every verbs atomic returns the old value, so it would let a peer read with a write right
-     * alone: granted only if the domain asks for it. */
-    if ((verbs->flags & HMREG_VERBS_ATOMICS) && (wanted & HMREG_REMOTE_WRITE))
+     * alone: granted only if the domain or the caller asks for it. */
+    if (is_on(req->options.atomics, verbs->flags & HMREG_VERBS_ATOMICS) &&
+        (wanted & HMREG_REMOTE_WRITE))
         access |= IBV_ACCESS_REMOTE_ATOMIC;
-    if (verbs->flags & HMREG_VERBS_RELAXED_ORDERING)
+    if (is_relaxed(verbs, req->options.ordering))
         access |= IBV_ACCESS_RELAXED_ORDERING;
     if (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS)
         access |= IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE;
@@ -233,6 +246,12 @@ static struct ibv_mr *import_dmabuf(const struct verbs *verbs, uint64_t offset, 
     return verbs->reg_ex(verbs->pd, &attr);
 }
 
+/* The address by which the device's users, local and remote, reach the region's first byte. */
+static uint64_t address_of(const struct provider_request *req)
+{
+    return req->options.set_iova ? req->options.iova : (uint64_t)(uintptr_t)req->iov[0].iov_base;
+}
+
 static struct ibv_mr *call_device(const struct verbs *verbs, const struct provider_request *req,
                                   unsigned access)
 {
@@ -240,40 +259,58 @@ static struct ibv_mr *call_device(const struct verbs *verbs, const struct provid
 
     errno = 0;                          /* some drivers fail without setting it */
     if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no memory windows to them */
-        return import_dmabuf(verbs, req->dmabuf->offset, iov->iov_len,
-                             (uint64_t)(uintptr_t)iov->iov_base, req->dmabuf->fd,
-                             (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
-    if (req->path == HMREG_PATH_SYSTEM && verbs->odp && (verbs->flags & HMREG_VERBS_ON_DEMAND))
+        return import_dmabuf(verbs, req->dmabuf->offset, iov->iov_len, address_of(req),
+                             req->dmabuf->fd, (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
+    if (req->path == HMREG_PATH_SYSTEM && verbs->odp &&
+        is_on(req->options.on_demand, verbs->flags & HMREG_VERBS_ON_DEMAND))
         access |= IBV_ACCESS_ON_DEMAND;
-    return ibv_reg_mr(verbs->pd, iov->iov_base, iov->iov_len, access);
+    return ibv_reg_mr_iova(verbs->pd, iov->iov_base, iov->iov_len, address_of(req), access);
 }
 
-/* Relaxed ordering is a hint, so we retry without it. libibverbs drops it for kernels that do not
- * know it, but not for dmabufs, and drivers differ. */
+/* Relaxed ordering and the caller's optional bits are hints, so we retry without them. libibverbs
+ * drops them for kernels that do not know them, but not for dmabufs, and drivers differ. */
 static struct ibv_mr *call_device_twice(const struct verbs *verbs,
                                         const struct provider_request *req, unsigned access)
 {
     struct ibv_mr *mr = call_device(verbs, req, access);
 
-    if (mr || !(access & IBV_ACCESS_RELAXED_ORDERING) || (errno != EINVAL && errno != EOPNOTSUPP))
+    if (mr || !(access & IBV_ACCESS_OPTIONAL_RANGE) || (errno != EINVAL && errno != EOPNOTSUPP))
         return mr;
-    return call_device(verbs, req, access & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING);
+    return call_device(verbs, req, access & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE);
 }
 
-/* The device maps whole pages, so the address and the dmabuf's offset must agree in their offset
- * within a page. */
+/* Only host memory can be paged: the device's memory does not move. */
+static int check_paging(const struct provider_request *req)
+{
+    if (req->options.on_demand != HMREG_CHOICE_ON || req->path == HMREG_PATH_SYSTEM)
+        return 0;
+    return hmreg_fail(-EOPNOTSUPP,
+                      "on_demand is %d (on), but this is device memory (%s), and verbs pages only "
+                      "host memory; accepted: 0 (default), 1 (off)",
+                      req->options.on_demand, hmreg_iface_name(req->iface));
+}
+
+/* The device maps whole pages, so the address and the memory, or its offset in the dmabuf, must
+ * agree in their offset within a page. */
 static int check_offset(const struct provider_request *req, struct hmreg_reason *why)
 {
-    uint64_t addr = (uint64_t)(uintptr_t)req->iov[0].iov_base;
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t addr = address_of(req), page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t memory = req->path == HMREG_PATH_DMABUF ? req->dmabuf->offset
+                                                     : (uint64_t)(uintptr_t)req->iov[0].iov_base;
 
-    if (req->path != HMREG_PATH_DMABUF || !((addr ^ req->dmabuf->offset) & (page - 1)))
+    if (!((addr ^ memory) & (page - 1)))
         return 0;
+    if (req->options.set_iova)
+        return hmreg_fail(-EINVAL,
+                          "iova is %#" PRIx64 ", %" PRIu64 " bytes into a page, and the memory "
+                          "begins %" PRIu64 " bytes into one; accepted are multiples of %" PRIu64
+                          " plus %" PRIu64,
+                          addr, addr & (page - 1), memory & (page - 1), page, memory & (page - 1));
     return hmreg_refuse(why, -EINVAL, "page-offset-differs",
                         "the range begins %" PRIu64 " bytes into a page by its address, and "
                         "%" PRIu64 " in the dmabuf: give the dmabuf a base_addr that is a "
                         "multiple of %" PRIu64,
-                        addr & (page - 1), req->dmabuf->offset & (page - 1), page);
+                        addr & (page - 1), memory & (page - 1), page);
 }
 
 /* Counts a region of this domain. The device may have fewer left, since others use it too. */
@@ -290,13 +327,14 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
                struct hmreg_reason *why)
 {
     struct verbs *verbs = self;
-    unsigned access = translate_access(verbs, req->access);
+    unsigned access = translate_access(verbs, req);
     struct ibv_mr *mr;
     int rc;
 
     if (req->auth_key_size)
         return hmreg_fail(-EOPNOTSUPP, "auth_key is set, but verbs has no authorization keys");
-    rc = check_offset(req, why);
+    rc = check_paging(req);
+    rc = rc ? rc : check_offset(req, why);
     rc = rc ? rc : count_region(verbs);
     if (rc)
         return rc;
@@ -459,7 +497,17 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .any_thread = true,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
                         HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
+        .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
+        .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
+        .on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF),
+        .iova = true,
+        .local_iova = true,
+        .optional_access = IBV_ACCESS_OPTIONAL_RANGE & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING,
     };
+    if (limits->atomic_cap != IBV_ATOMIC_NONE)
+        out->atomics |= PROVIDER_VALUE(HMREG_CHOICE_ON);
+    if (verbs->odp)
+        out->on_demand |= PROVIDER_VALUE(HMREG_CHOICE_ON);
     snprintf(out->fabric, sizeof(out->fabric), "%s", device_name(verbs));
 }
 

@@ -260,6 +260,12 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(dmabuf, &dmabuf, -EINVAL, "lacks HMREG_MR_DMABUF");
     WRONG(segments, &segment, -EINVAL, "segments is set, and iov as well");
     WRONG(segment_count, 1, -EINVAL, "segments is set, and iov as well");
+    WRONG(ordering, 3, -EINVAL, "ordering is 3; accepted are 0 (default), 1 (strict), 2 (relaxed)");
+    WRONG(atomics, 3, -EINVAL, "atomics is 3; accepted are 0 (default), 1 (off), 2 (on)");
+    WRONG(on_demand, 4711, -EINVAL, "on_demand is 4711; accepted are 0 (default)");
+    WRONG(set_iova, 2, -EINVAL, "set_iova is 2; accepted are 0 and 1");
+    WRONG(iova, 4096, -EINVAL, "iova is 0x1000, but set_iova is 0");
+    WRONG(optional_access, 1, -HMREG_EBADFLAGS, "optional_access has unknown bits 0x1;");
     bad = good;
     bad.claim_iface = 1;
     bad.iface = HMREG_IFACE_COUNT;

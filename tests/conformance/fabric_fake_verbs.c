@@ -54,6 +54,7 @@ const struct suite_fabric *suite_fabric(const char *name)
         .variants = 1,
         .open = open_pair,
         .open_more = open_more,
+        .optional_access = IBV_ACCESS_OPTIONAL_RANGE & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
                         HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
         .registrations = registrations,

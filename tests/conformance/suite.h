@@ -57,7 +57,8 @@ struct suite_fabric {
     /* Opens another domain next to the target's, on the same native domain. */
     int (*open_more)(struct suite_fixture *fixture, const struct hmreg_domain_config *config,
                      struct hmreg_domain **out);
-    uint32_t domain_flags; /* flags of a domain's config that only this provider has */
+    uint32_t domain_flags;    /* flags of a domain's config that only this provider has */
+    uint64_t optional_access; /* bits of hmreg_mr_attr's that this provider passes on */
     /* Number of registrations in the fabric so far; NULL: unknown. */
     unsigned (*registrations)(void);
     void (*close)(struct suite_fixture *fixture);
@@ -128,8 +129,8 @@ struct suite_cases {
                                              sizeof(file##_list) / sizeof(file##_list[0])}
 
 extern const struct suite_cases arguments_cases, attributes_cases, keys_cases, raw_keys_cases,
-    access_cases, operations_cases, modes_cases, segments_cases, queries_cases, close_cases,
-    async_cases, forks_cases;
+    access_cases, operations_cases, options_cases, modes_cases, segments_cases, queries_cases,
+    close_cases, async_cases, forks_cases;
 
 /* Notes another result than "passed"; the case continues. */
 void suite_supplied(const char *format, ...) __attribute__((format(printf, 1, 2)));

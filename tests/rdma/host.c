@@ -202,6 +202,66 @@ static void get__region_serves_rdma(void **state)
     bench_close(&bench);
 }
 
+/* ---- addresses of the caller's choice --------------------------------------------------- */
+
+static struct hmreg_mr *reg_at(struct bench *bench, void *addr, size_t len, uint64_t access,
+                               uint64_t iova)
+{
+    struct iovec iov = {addr, len};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = access,
+                                 .set_iova = 1,
+                                 .iova = iova,
+                                 .ordering = HMREG_ORDERING_STRICT};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_regattr(bench->domain, &attr, 0, &mr));
+    return mr;
+}
+
+/* Both ends' memory is registered at addresses that are not its own: 0 for the target. */
+static void iova__peers_and_local_operations_use_it(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *target = aligned_alloc(page, 4 * page), *source = aligned_alloc(page, 4 * page);
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *target_mr, *source_mr;
+    uint64_t addr = 1, key = 0;
+    struct hmreg_remote *remote;
+    struct bench bench;
+    char token[512];
+    size_t size = sizeof(token);
+
+    bench_open(&bench);
+    memset(target, 0, 4 * page);
+    fill(source, 4 * page, 9);
+    target_mr = reg_at(&bench, target, 3 * page, HMREG_ACCESS_REMOTE, 0);
+    source_mr = reg_at(&bench, source + 100, 3 * page, HMREG_READ | HMREG_WRITE, 0x5000000 + 100);
+    assert_ok(hmreg_mr_query(source_mr, &info));
+    assert_int_equal(info.local_addr, 0x5000000 + 100);
+    assert_ok(hmreg_mr_pack(target_mr, token, &size));
+    assert_ok(hmreg_remote_open(bench.domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, page + 3, page, &addr, &key));
+    assert_int_equal(addr, page + 3);
+    assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, (void *)(uintptr_t)(info.local_addr + 1),
+                                page, source_mr, addr, (uint32_t)key),
+                     IBV_WC_SUCCESS);
+    assert_memory_equal(target + page + 3, source + 101, page);
+    assert_int_equal(target[page + 2] | target[2 * page + 3], 0);
+    assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, (void *)(uintptr_t)info.local_addr, 64,
+                                source_mr, (uintptr_t)target, (uint32_t)key),
+                     IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(target[0], 0);
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(target_mr));
+    assert_ok(hmreg_mr_close(source_mr));
+    free(target);
+    free(source);
+    bench_close(&bench);
+}
+
 /* ---- refusals of the kernel ------------------------------------------------------------- */
 
 static void reg__read_only_memory_for_receives__efault(void **state)
@@ -311,6 +371,7 @@ TEST_MAIN(TEST(rdma_write__exact_bytes_arrive), TEST(rdma_read__exact_bytes_arri
           TEST(rdma_write__one_byte_outside__device_refuses),
           TEST(rdma_write__region_closed__device_refuses),
           TEST(rdma_read__into_a_region_for_writes_only__device_refuses),
-          TEST(get__region_serves_rdma), TEST(reg__read_only_memory_for_receives__efault),
+          TEST(get__region_serves_rdma), TEST(iova__peers_and_local_operations_use_it),
+          TEST(reg__read_only_memory_for_receives__efault),
           TEST(reg__memory_without_the_right__as_the_device_answers),
           TEST(reg__beyond_the_limit_of_locked_memory__enomem))

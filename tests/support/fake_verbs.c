@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #undef ibv_reg_mr /* a macro that chooses between the two functions below */
 #define INTERPOSED __attribute__((visibility("default")))
@@ -71,10 +72,14 @@ INTERPOSED int ibv_query_device(struct ibv_context *of, struct ibv_device_attr *
     return 0;
 }
 
-static bool takes(size_t length, unsigned access)
+/* As the kernel, it takes an iova at the memory's own offset in its page only. */
+static bool takes(const void *addr, size_t length, uint64_t iova, unsigned access)
 {
     bool writes = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
+    if (((uint64_t)(uintptr_t)addr ^ iova) & (page - 1))
+        return false;
     return length && length <= fake_verbs.limits.max_mr_size &&
            !(access & ~(DEVICE_ACCESS | fake_verbs.takes)) &&
            !(writes && !(access & IBV_ACCESS_LOCAL_WRITE));
@@ -92,7 +97,7 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned acc
     fake_verbs.iova = iova;
     fake_verbs.access = access;
     fake_verbs.fd = -1;
-    if (!takes(length, access) || fake_verbs.reg_fails) {
+    if (!takes(addr, length, iova, access) || fake_verbs.reg_fails) {
         errno = fake_verbs.reg_fails ? fake_verbs.reg_error : EINVAL;
         return NULL;
     }
@@ -182,29 +187,30 @@ void *test_dlsym(void *handle, const char *name)
     return fake_verbs.no_reg_dmabuf ? NULL : dlsym(handle, name);
 }
 
-/* Finds the region with this key that contains the bytes and has the right, or NULL. */
-static const struct fake_mr *granting(const struct fake_mr *mr, uint64_t addr, size_t len,
-                                      unsigned right)
+/* The bytes at an address of a region that contains them and has the right; else NULL. */
+static char *bytes_of(const struct fake_mr *mr, uint64_t addr, size_t len, unsigned right)
 {
     bool inside = mr && addr >= mr->iova && addr - mr->iova < mr->mr.length &&
                   len <= mr->mr.length - (addr - mr->iova);
 
-    return inside && (mr->access & right) == right ? mr : NULL;
+    return inside && (mr->access & right) == right ? (char *)mr->mr.addr + (addr - mr->iova) : NULL;
 }
 
 bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
                     uint64_t rkey)
 {
     unsigned right = write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
-    void *remote = (void *)(uintptr_t)addr;
     const struct fake_mr *mr = regions;
+    char *there, *here;
 
     while (mr && mr->mr.rkey != rkey)
         mr = mr->next;
-    if (!granting(mr, addr, len, right) || !granting((const struct fake_mr *)desc, (uintptr_t)local,
-                                                     len, write ? 0 : IBV_ACCESS_LOCAL_WRITE))
+    there = bytes_of(mr, addr, len, right);
+    here = bytes_of((const struct fake_mr *)desc, (uintptr_t)local, len,
+                    write ? 0 : IBV_ACCESS_LOCAL_WRITE);
+    if (!there || !here)
         return false;
-    memcpy(write ? remote : local, write ? local : remote, len);
+    memcpy(write ? there : here, write ? here : there, len);
     return true;
 }
 

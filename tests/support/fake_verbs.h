@@ -41,7 +41,7 @@ struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);
 
 /* Grants RMA as the device does: desc's region and the one with this rkey contain the bytes, and
- * have the rights. */
+ * have the rights. Both addresses are the regions' iovas. */
 bool fake_verbs_rma(bool write, void *local, size_t len, const struct ibv_mr *desc, uint64_t addr,
                     uint64_t rkey);
 

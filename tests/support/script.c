@@ -37,6 +37,7 @@ static void record(const struct provider_request *req)
         .device = req->device,
         .dmabuf = {.fd = -1},
         .context = req->context,
+        .options = req->options,
     };
     memcpy(call->iov, req->iov, req->count * sizeof(*req->iov));
     if (req->dmabuf) {
@@ -103,6 +104,11 @@ const struct provider_caps script_caps = {
     .key_size = 8,
     .iov_limit = 8,
     .max_len = 1u << 30,
+    .orderings = UINT32_MAX,
+    .atomics = UINT32_MAX,
+    .on_demand = UINT32_MAX,
+    .iova = true,
+    .local_iova = true,
 };
 
 const struct script_call *script_last(void)

@@ -26,6 +26,7 @@ struct script_call {
     struct hmreg_dmabuf dmabuf; /* fd -1: none */
     char first;                 /* the region's first byte as the provider reads it */
     void *context;
+    struct provider_options options;
 };
 
 struct script {
@@ -41,7 +42,8 @@ struct script {
 };
 extern struct script script;
 extern const struct provider_ops script_ops;
-extern const struct provider_caps script_caps; /* virtual addresses, the caller's keys */
+extern const struct provider_caps script_caps; /* virtual addresses, the caller's keys, all
+                                                 options but optional_access */
 
 const struct script_call *script_last(void);
 

@@ -112,6 +112,48 @@ static void range__no_descriptor_for_the_whole__a_piece_for_each_segment(void **
     close_fixture(&fixture);
 }
 
+/* Each piece takes all options, and begins where the one before it ends. */
+static void range__split_with_options__each_piece_has_them(void **state)
+{
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .requested_key = 5,
+                                 .ordering = HMREG_ORDERING_STRICT,
+                                 .atomics = HMREG_CHOICE_ON,
+                                 .on_demand = HMREG_CHOICE_OFF,
+                                 .set_iova = 1};
+    struct iovec range;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    uint64_t sum = 0;
+
+    open_fixture(&fixture, 3);
+    range = (struct iovec){fixture.addr + 10, 3 * fixture.page - 30};
+    attr.iov = &range;
+    assert_ok(hmreg_mr_regattr(fixture.script.domain, &attr, 0, &mr));
+    assert_int_equal(script.count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        const struct provider_options *options = &script.calls[i].options;
+
+        assert_int_equal(options->ordering, HMREG_ORDERING_STRICT);
+        assert_int_equal(options->atomics, HMREG_CHOICE_ON);
+        assert_int_equal(options->on_demand, HMREG_CHOICE_OFF);
+        assert_int_equal(options->set_iova, 1);
+        assert_int_equal(options->iova, sum);
+        assert_ok(hmreg_mr_segment(mr, i, &piece));
+        assert_int_equal(piece.local_addr, sum);
+        sum += piece.len;
+    }
+    assert_ok(hmreg_mr_close(mr));
+    attr.iova = UINT64_MAX - range.iov_len + 1;
+    assert_reg_fails(hmreg_mr_regattr(fixture.script.domain, &attr, 0, &mr), mr, -EINVAL,
+                     "would wrap");
+    assert_int_equal(script.count, 3);
+    close_fixture(&fixture);
+}
+
 static void range__one_descriptor_for_the_whole__one_registration(void **state)
 {
     struct hmreg_mr *mr = NULL;
@@ -299,6 +341,7 @@ static void get__composite__remembered_until_a_segment_changes(void **state)
 }
 
 TEST_MAIN(TEST(range__no_descriptor_for_the_whole__a_piece_for_each_segment),
+          TEST(range__split_with_options__each_piece_has_them),
           TEST(range__one_descriptor_for_the_whole__one_registration),
           TEST(range__another_path_takes_the_whole__one_registration),
           TEST(range__pieces_on_two_devices__each_as_its_own),

@@ -330,6 +330,96 @@ static void reg__host__translated(void **state)
     end(&fixture);
 }
 
+/* ---- options ---------------------------------------------------------------------------- */
+
+/* An option with this value is accepted, or refused with the code and words before libfabric is
+ * called. */
+static void option_is(struct fixture *fixture, struct hmreg_mr_attr attr, int code,
+                      const char *words)
+{
+    struct iovec iov = {memory, 4096};
+    struct hmreg_mr *mr = NULL;
+    unsigned regs = fake_fabric.regs;
+
+    attr.size = sizeof(attr);
+    attr.iov = &iov;
+    attr.iov_count = 1;
+    attr.access = HMREG_ACCESS_REMOTE;
+    if (!code) {
+        assert_ok(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr));
+        assert_int_equal(fake_fabric.given.attr.offset, 0);
+        assert_int_equal(fake_fabric.flags, 0);
+        assert_ok(hmreg_mr_close(mr));
+        return;
+    }
+    assert_fails(hmreg_mr_regattr(fixture->domain, &attr, 0, &mr), code, words);
+    assert_null(mr);
+    assert_int_equal(fake_fabric.regs, regs);
+}
+
+/* A fabric that moves bytes with the CPU orders its stores and pins nothing; of a device, or of an
+ * unknown fabric, libfabric promises neither. */
+static void options__of_each_fabric__done_or_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        bool cpu;
+    } fabrics[] = {{"tcp;ofi_rxm", true}, {"shm", true},  {"verbs;ofi_rxm", false},
+                   {"efa", false},        {"new", false}, {NULL, false}};
+    struct fixture fixture;
+
+    for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
+        int refused = fabrics[i].cpu ? 0 : -EOPNOTSUPP;
+
+        begin(&fixture);
+        set_provider(fabrics[i].name);
+        assert_ok(open_domain(&fixture, NULL));
+        option_is(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}, 0, "");
+        option_is(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}, refused,
+                  "does not do; accepted: 0 (default), 2 (relaxed)");
+        option_is(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, refused,
+                  "does not do; accepted: 0 (default)");
+        option_is(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}, refused,
+                  "does not do; accepted: 0 (default)");
+        option_is(&fixture, (struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
+                  "optional_access");
+        end(&fixture);
+    }
+}
+
+/* HMREG_REMOTE_WRITE grants them wherever there are any. */
+static void options__atomics__as_fi_atomic_is(void **state)
+{
+    struct fixture fixture;
+
+    for (int atomic = 0; atomic < 2; atomic++) {
+        begin(&fixture);
+        fake_fabric.info->caps = FI_RMA | (atomic ? FI_ATOMIC : 0);
+        assert_ok(open_domain(&fixture, NULL));
+        option_is(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON},
+                  atomic ? 0 : -EOPNOTSUPP, "accepted: 0 (default), 1 (off)");
+        option_is(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF},
+                  atomic ? -EOPNOTSUPP : 0, "accepted: 0 (default), 2 (on)");
+        end(&fixture);
+    }
+}
+
+static void options__iova__0_where_peers_use_offsets(void **state)
+{
+    const struct hmreg_mr_attr zero = {.set_iova = 1};
+    const struct hmreg_mr_attr other = {.set_iova = 1, .iova = 0x1000};
+    struct fixture fixture;
+
+    begin_with(&fixture, 0);
+    option_is(&fixture, zero, 0, "");
+    option_is(&fixture, other, -EOPNOTSUPP, "iova is 0x1000, but peers of this domain use offsets");
+    end(&fixture);
+    begin_with(&fixture, FI_MR_VIRT_ADDR);
+    option_is(&fixture, zero, -EOPNOTSUPP, "set_iova is 1, iova 0, but tcp;ofi_rxm lets no caller");
+    option_is(&fixture, other, -EOPNOTSUPP, "set_iova is 1, iova 0x1000, but tcp;ofi_rxm");
+    end(&fixture);
+}
+
 static void reg__host__what_libfabric_made(void **state)
 {
     struct hmreg_mr *mr;
@@ -599,7 +689,9 @@ TEST_MAIN(TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
           TEST(open__libfabric_caches_but_limits_are_set__ours_is_on),
           TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on),
           TEST(open__libfabrics_monitor_is_disabled__ours_is_on), TEST(reg__host__translated),
-          TEST(reg__host__what_libfabric_made), TEST(reg__provider_key__the_providers),
+          TEST(options__of_each_fabric__done_or_refused), TEST(options__atomics__as_fi_atomic_is),
+          TEST(options__iova__0_where_peers_use_offsets), TEST(reg__host__what_libfabric_made),
+          TEST(reg__provider_key__the_providers),
           TEST(reg__no_remote_access__a_key_of_its_own_that_is_not_shown),
           TEST(reg__our_key_is_in_use_below__another),
           TEST(reg__hint_fields__to_a_libfabric_that_has_them), TEST(reg__fails__the_fabrics_code),

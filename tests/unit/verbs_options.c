@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * The verbs provider and the options of one registration, against a fake libibverbs: what the
+ * device is asked for on each path, how an option overrides the domain's flag, and what is refused
+ * before the device is asked. */
+#include "providers/verbs/verbs_peers.h"
+#include "tests/support/fake_verbs.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hmreg/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES  65536
+#define PLACE  4099       /* of the region in the memory */
+#define SECRET (1u << 27) /* an optional bit that no header names yet */
+
+/* In place of the provider's look at sysfs: every vendor has a client. */
+bool peers_serve(const char *sys, enum hmreg_iface iface)
+{
+    return true;
+}
+
+const char *peers_remedy(enum hmreg_iface iface)
+{
+    return "";
+}
+
+struct fixture {
+    struct hmreg *lib;
+    struct ibv_pd *pd;
+    struct hmreg_domain *domain;
+    char *host, *device;
+};
+
+static void begin(struct fixture *fixture)
+{
+    vendors_reset();
+    fixture->pd = fake_verbs_reset();
+    fake_verbs.odp = true;
+    fake_verbs.takes = IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND;
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    fixture->device = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
+    fixture->host = aligned_alloc(BYTES, BYTES);
+    memset(fixture->host, 0, BYTES);
+}
+
+static void open_with(struct fixture *fixture, uint32_t flags)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
+
+    assert_ok(hmreg_domain_open_verbs(fixture->lib, fixture->pd, &config, &fixture->domain));
+}
+
+static void end(struct fixture *fixture)
+{
+    vendor_memory_free(fixture->device);
+    free(fixture->host);
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    assert_int_equal(fake_verbs.live, 0);
+}
+
+static int reg(struct fixture *fixture, const void *addr, struct hmreg_mr_attr attr,
+               struct hmreg_mr **mr)
+{
+    struct iovec iov = {(void *)(uintptr_t)addr, 5000};
+
+    attr.size = sizeof(attr);
+    attr.iov = &iov;
+    attr.iov_count = 1;
+    attr.access = HMREG_REMOTE_WRITE;
+    return hmreg_mr_regattr(fixture->domain, &attr, 0, mr);
+}
+
+#define PLAIN (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+/* The bits beyond PLAIN that the device is asked for, the same by address and by dmabuf. */
+static unsigned asked(struct fixture *fixture, struct hmreg_mr_attr attr)
+{
+    struct hmreg_mr *mr = NULL;
+    unsigned access;
+
+    assert_ok(reg(fixture, fixture->device + PLACE, attr, &mr));
+    access = fake_verbs.access;
+    assert_int_not_equal(fake_verbs.fd, -1);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(reg(fixture, fixture->host + PLACE, attr, &mr));
+    assert_int_equal(fake_verbs.access & ~(unsigned)IBV_ACCESS_ON_DEMAND, access);
+    access = fake_verbs.access;
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(access & PLAIN, PLAIN);
+    return access & ~(unsigned)PLAIN;
+}
+
+static int refused(struct fixture *fixture, const void *addr, struct hmreg_mr_attr attr)
+{
+    struct hmreg_mr *mr = (void *)1;
+    unsigned regs = fake_verbs.regs;
+    int rc = reg(fixture, addr, attr, &mr);
+
+    assert_int_not_equal(rc, 0);
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_verbs.regs, regs);
+    return rc;
+}
+
+static void says(const char *words)
+{
+    if (!strstr(hmreg_last_error()->text, words))
+        fail_msg("\"%s\" is without \"%s\"", hmreg_last_error()->text, words);
+}
+
+/* ---- ordering --------------------------------------------------------------------------- */
+
+static void ordering__each_value__overrides_the_domains(void **state)
+{
+    static const unsigned relaxed = IBV_ACCESS_RELAXED_ORDERING;
+    const struct hmreg_mr_attr standard = {.ordering = HMREG_ORDERING_DEFAULT},
+                               strict = {.ordering = HMREG_ORDERING_STRICT},
+                               loose = {.ordering = HMREG_ORDERING_RELAXED};
+    struct fixture fixture;
+
+    for (int of_domain = 0; of_domain < 2; of_domain++) {
+        begin(&fixture);
+        open_with(&fixture, of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
+        assert_int_equal(asked(&fixture, standard), of_domain ? relaxed : 0);
+        assert_int_equal(asked(&fixture, strict), 0);
+        assert_int_equal(asked(&fixture, loose), relaxed);
+        end(&fixture);
+    }
+}
+
+/* A permission: where the device does not take it, the region is strict. */
+static void ordering__relaxed_that_the_device_does_not_take__dropped(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    fake_verbs.takes = 0;
+    assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}),
+                     0);
+    end(&fixture);
+}
+
+/* ---- atomics ---------------------------------------------------------------------------- */
+
+static void atomics__each_value__overrides_the_domains(void **state)
+{
+    static const unsigned atomic = IBV_ACCESS_REMOTE_ATOMIC;
+    struct fixture fixture;
+
+    for (int of_domain = 0; of_domain < 2; of_domain++) {
+        begin(&fixture);
+        open_with(&fixture, of_domain ? HMREG_VERBS_ATOMICS : 0);
+        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_DEFAULT}),
+                         of_domain ? atomic : 0);
+        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF}), 0);
+        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON}),
+                         atomic);
+        end(&fixture);
+    }
+}
+
+static void atomics__device_without__opnotsupp(void **state)
+{
+    const struct hmreg_mr_attr on = {.atomics = HMREG_CHOICE_ON};
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
+    open_with(&fixture, 0);
+    assert_int_equal(refused(&fixture, fixture.host, on), -EOPNOTSUPP);
+    says("atomics is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
+    end(&fixture);
+}
+
+/* ---- paging on demand ------------------------------------------------------------------- */
+
+static void on_demand__each_value__overrides_the_domains(void **state)
+{
+    static const unsigned odp = IBV_ACCESS_ON_DEMAND;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    for (int of_domain = 0; of_domain < 2; of_domain++) {
+        begin(&fixture);
+        open_with(&fixture, of_domain ? HMREG_VERBS_ON_DEMAND : 0);
+        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_DEFAULT}),
+                         of_domain ? odp : 0);
+        assert_int_equal(asked(&fixture, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}), 0);
+        assert_ok(
+            reg(&fixture, fixture.host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
+        assert_int_equal(fake_verbs.access, PLAIN | odp);
+        assert_ok(hmreg_mr_close(mr));
+        end(&fixture);
+    }
+}
+
+static void on_demand__device_without__opnotsupp(void **state)
+{
+    const struct hmreg_mr_attr on = {.on_demand = HMREG_CHOICE_ON};
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_verbs.odp = false;
+    open_with(&fixture, HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
+    assert_int_equal(refused(&fixture, fixture.host, on), -EOPNOTSUPP);
+    says("on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
+    end(&fixture);
+}
+
+static void on_demand__device_memory__opnotsupp_on_each_path(void **state)
+{
+    static const int probes[] = {EBADF, EOPNOTSUPP}; /* dmabuf, then peer memory */
+    const struct hmreg_mr_attr on = {.on_demand = HMREG_CHOICE_ON};
+    struct fixture fixture;
+
+    for (int i = 0; i < 2; i++) {
+        begin(&fixture);
+        fake_verbs.dmabuf_probe = probes[i];
+        open_with(&fixture, 0);
+        assert_int_equal(refused(&fixture, fixture.device, on), -EOPNOTSUPP);
+        says("on_demand is 2 (on), but this is device memory (cuda)");
+        end(&fixture);
+    }
+}
+
+/* ---- optional bits ---------------------------------------------------------------------- */
+
+static void optional_access__passed_to_the_device(void **state)
+{
+    const struct hmreg_mr_attr wanted = {.optional_access = SECRET};
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    assert_int_equal(asked(&fixture, wanted), SECRET);
+    fake_verbs.takes = 0; /* optional: the device need not take them */
+    assert_int_equal(asked(&fixture, wanted), 0);
+    end(&fixture);
+}
+
+/* ordering says that. */
+static void optional_access__relaxed_ordering__badflags(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    assert_int_equal(
+        refused(&fixture, fixture.host,
+                (struct hmreg_mr_attr){.optional_access = IBV_ACCESS_RELAXED_ORDERING | SECRET}),
+        -HMREG_EBADFLAGS);
+    says("optional_access has unknown bits 0x100000; accepted are 0x3fe00000");
+    end(&fixture);
+}
+
+/* ---- iova ------------------------------------------------------------------------------- */
+
+static struct hmreg_mr_attr at(uint64_t iova)
+{
+    return (struct hmreg_mr_attr){.set_iova = 1, .iova = iova};
+}
+
+/* The device gets it, and so do tokens and local operations. */
+static void registered_at(struct fixture *fixture, const char *memory, uint64_t iova)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    uint64_t addr = 1, key = 0, base = 1;
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    char token[512];
+    size_t size = sizeof(token);
+    uint8_t raw[8];
+
+    assert_ok(reg(fixture, memory, at(iova), &mr));
+    assert_int_equal(fake_verbs.iova, iova);
+    assert_int_equal(fake_verbs.length, 5000);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.addr, (uintptr_t)memory);
+    assert_int_equal(info.local_addr, iova);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 4999, 1, &addr, &key));
+    assert_int_equal(addr, iova + 4999);
+    assert_int_equal(key, hmreg_mr_rkey(mr));
+    size = sizeof(raw);
+    assert_ok(hmreg_mr_raw_attr(mr, &base, raw, &size, 0));
+    assert_int_equal(base, iova);
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+static void iova__host_memory__the_devices_address(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    registered_at(&fixture, fixture.host, 0);
+    assert_ptr_equal(fake_verbs.addr, fixture.host);
+    registered_at(&fixture, fixture.host + PLACE, 0x123000 + PLACE % 4096);
+    assert_ptr_equal(fake_verbs.addr, fixture.host + PLACE);
+    registered_at(&fixture, fixture.host + 4096, UINT64_MAX - 8191); /* ends before the last */
+    end(&fixture);
+}
+
+static void iova__dmabuf__the_devices_address(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    registered_at(&fixture, fixture.device, 0);
+    registered_at(&fixture, fixture.device + PLACE, 0x123000 + PLACE % 4096);
+    assert_int_equal(fake_verbs.offset, PLACE);
+    assert_int_not_equal(fake_verbs.fd, -1);
+    end(&fixture);
+}
+
+static void iova__peer_memory__the_devices_address(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_verbs.dmabuf_probe = EOPNOTSUPP;
+    open_with(&fixture, 0);
+    registered_at(&fixture, fixture.device, 0);
+    registered_at(&fixture, fixture.device + PLACE, 0x123000 + PLACE % 4096);
+    assert_ptr_equal(fake_verbs.addr, fixture.device + PLACE);
+    assert_int_equal(fake_verbs.fd, -1);
+    end(&fixture);
+}
+
+/* Of a caller's dmabuf base_addr names the memory, iova its address at the device. */
+static void iova__callers_dmabuf__in_place_of_base_addr(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+    int fd;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0);
+    for (int named = 0; named < 2; named++) {
+        const struct hmreg_mr_dmabuf dmabuf = {
+            .fd = fd, .offset = 100, .len = 64, .base_addr = named ? fixture.device : NULL};
+        struct hmreg_mr_attr attr = at(0x5000 + 100);
+
+        attr.size = sizeof(attr);
+        attr.access = HMREG_REMOTE_READ;
+        attr.dmabuf = &dmabuf;
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+        assert_int_equal(fake_verbs.iova, 0x5000 + 100);
+        assert_int_equal(fake_verbs.offset, 100);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    close(fd);
+    end(&fixture);
+}
+
+static void iova__another_place_in_its_page__inval_on_each_path(void **state)
+{
+    struct fixture fixture;
+
+    for (int i = 0; i < 3; i++) {
+        begin(&fixture);
+        fake_verbs.dmabuf_probe = i == 2 ? EOPNOTSUPP : EBADF;
+        open_with(&fixture, 0);
+        assert_int_equal(refused(&fixture, (i ? fixture.device : fixture.host) + PLACE, at(0)),
+                         -EINVAL);
+        says("iova is 0, 0 bytes into a page, and the memory begins 3 bytes into one; accepted "
+             "are multiples of 4096 plus 3");
+        end(&fixture);
+    }
+}
+
+static void iova__wraps__inval(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    assert_int_equal(refused(&fixture, fixture.host, at(UINT64_MAX - 4095)), -EINVAL);
+    says("iova is 0xfffffffffffff000: the region's bytes would wrap");
+    end(&fixture);
+}
+
+static void iova__device_fails__nothing_stays(void **state)
+{
+    struct hmreg_mr *mr = (void *)1;
+    struct fixture fixture;
+
+    begin(&fixture);
+    open_with(&fixture, 0);
+    fake_verbs.reg_fails = true;
+    fake_verbs.reg_error = ENOMEM;
+    assert_int_equal(reg(&fixture, fixture.host, at(0), &mr), -ENOMEM);
+    assert_ptr_equal(mr, (void *)1);
+    fake_verbs.reg_fails = false;
+    registered_at(&fixture, fixture.host, 0);
+    end(&fixture);
+}
+
+TEST_MAIN(
+    TEST(ordering__each_value__overrides_the_domains),
+    TEST(ordering__relaxed_that_the_device_does_not_take__dropped),
+    TEST(atomics__each_value__overrides_the_domains), TEST(atomics__device_without__opnotsupp),
+    TEST(on_demand__each_value__overrides_the_domains), TEST(on_demand__device_without__opnotsupp),
+    TEST(on_demand__device_memory__opnotsupp_on_each_path),
+    TEST(optional_access__passed_to_the_device), TEST(optional_access__relaxed_ordering__badflags),
+    TEST(iova__host_memory__the_devices_address), TEST(iova__dmabuf__the_devices_address),
+    TEST(iova__peer_memory__the_devices_address), TEST(iova__callers_dmabuf__in_place_of_base_addr),
+    TEST(iova__another_place_in_its_page__inval_on_each_path), TEST(iova__wraps__inval),
+    TEST(iova__device_fails__nothing_stays))
