@@ -66,6 +66,9 @@ struct hmem_range {
     bool anonymous;     /* private and not file-backed: no other process can change which
                            pages back it (system memory only) */
     bool exportable;    /* export_dmabuf is expected to succeed for this range */
+    bool claimed;       /* not from resolve but a caller's trusted claim of device memory: device,
+                           alloc_base and alloc_len are the caller's, identity is in the caller's own
+                           numbers or 0. Only export_dmabuf is given such a range */
 };
 
 struct hmem_ops {
@@ -97,7 +100,8 @@ struct hmem_ops {
 
     /* Exports the range as a dmabuf, as hmreg_export_dmabuf() promises: the caller owns the
      * descriptor, it is close-on-exec, and offset locates addr exactly. range: resolve's result
-     * for the same range.
+     * for the same range, or a claim; then the runtime is asked only what the export needs and
+     * the claim does not say.
      * -EOPNOTSUPP: this memory, device or version has no export. -EXDEV: one descriptor cannot
      * cover the range; one per segment may. -EPROTO: the runtime's descriptor does not cover
      * the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's error. */

@@ -87,14 +87,20 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
     return rc;
 }
 
+int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_range *out)
+{
+    struct runtime *system = &lib->runtimes[HMREG_IFACE_SYSTEM];
+
+    return system->ops->resolve(system->self, addr, len, out);
+}
+
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
     struct resolved found;
-    struct runtime *system = &lib->runtimes[HMREG_IFACE_SYSTEM];
     int rc = resolve(lib, addr, len, &found);
 
     if (!rc && found.iface == HMREG_IFACE_SYSTEM)
-        rc = system->ops->resolve(system->self, addr, len, &found.range);
+        rc = resolve_mapped(lib, addr, len, &found.range);
     if (!rc)
         *out = found;
     return rc;

@@ -17,6 +17,10 @@ struct resolved {
  * host_addr only; whether it is mapped is not checked. -ERANGE, -EIO, -EEXIST. */
 int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
 
+/* Describes system memory by its mappings, without asking whether a runtime owns it. -EFAULT: not
+ * mapped throughout. */
+int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_range *out);
+
 /* As resolve(); also checks that system memory is mapped throughout (-EFAULT). */
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
 

@@ -86,7 +86,6 @@ static int read_choices(struct settings *out)
     static const struct choice levels[] = {{"off", LOG_STDERR_OFF},    {"error", HMREG_LOG_ERROR},
                                            {"warn", HMREG_LOG_WARN},   {"info", HMREG_LOG_INFO},
                                            {"debug", HMREG_LOG_DEBUG}, {NULL, 0}};
-    static const struct choice debug[] = {{"puts", true}, {NULL, 0}};
     static const char *const watches[HMREG_IFACE_COUNT] = {
         [HMREG_IFACE_CUDA] = "FI_MR_CUDA_CACHE_MONITOR_ENABLED",
         [HMREG_IFACE_ROCR] = "FI_MR_ROCR_CACHE_MONITOR_ENABLED",
@@ -101,8 +100,26 @@ static int read_choices(struct settings *out)
     out->stats = choose("HMREG_STATS", stats, "are on and off", out->stats, &rc);
     out->log.level =
         choose("HMREG_LOG", levels, "are off, error, warn, info, debug", out->log.level, &rc);
-    out->check_puts = choose("HMREG_DEBUG", debug, "is puts", out->check_puts, &rc);
     return rc;
+}
+
+static int read_debug(struct settings *out)
+{
+    const char *value = getenv("HMREG_DEBUG"), *item = value;
+
+    while (item) {
+        size_t len = strcspn(item, ",");
+
+        if (len == 4 && !memcmp(item, "puts", len))
+            out->check_puts = true;
+        else if (len == 6 && !memcmp(item, "claims", len))
+            out->check_claims = true;
+        else
+            return hmreg_fail(-EINVAL, "HMREG_DEBUG=%s: accepted are puts, claims, and puts,claims",
+                              value);
+        item = item[len] ? item + len + 1 : NULL;
+    }
+    return 0;
 }
 
 static int read_number(const char *name, uint64_t *out)
@@ -170,6 +187,7 @@ static int read_environment(struct settings *out)
     int rc = read_ifaces(&out->ifaces);
 
     rc = rc ? rc : read_choices(out);
+    rc = rc ? rc : read_debug(out);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_COUNT", &out->max_regions);
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_COUNT", &out->all_regions);

@@ -19,8 +19,9 @@ struct settings {
     uint64_t all_regions, all_bytes; /* of all caches together */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct log log;
-    bool stats;      /* show counters to other processes */
-    bool check_puts; /* detect puts without a matching get */
+    bool stats;        /* show counters to other processes */
+    bool check_puts;   /* detect puts without a matching get */
+    bool check_claims; /* compare trusted claims with what the runtimes say */
 };
 
 /* Applies the defaults, then the environment, then config (NULL: none). -EINVAL. */

@@ -70,30 +70,6 @@ int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint
     return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
 }
 
-static int check_claim(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
-{
-    const struct runtime *runtime;
-    int rc;
-
-    if (attr->claim_iface != 0 && attr->claim_iface != 1)
-        return hmreg_fail(-EINVAL, "claim_iface is %d; accepted are 0 and 1", attr->claim_iface);
-    if (!attr->claim_iface)
-        return 0;
-    rc = validate_iface(attr->iface);
-    if (rc)
-        return rc;
-    if (attr->iface == HMREG_IFACE_SYSTEM)
-        return validate_system_device(attr->device, -EINVAL);
-    runtime = &domain->lib->runtimes[attr->iface];
-    if (!runtime->present)
-        return hmreg_fail(-EINVAL, "iface %s is not usable: %s", hmreg_iface_name(attr->iface),
-                          runtime->why);
-    if (attr->device != HMREG_DEVICE_ANY && (attr->device < 0 || attr->device >= runtime->devices))
-        return hmreg_fail(-EINVAL, "device is %d; %s has %d devices", attr->device,
-                          hmreg_iface_name(attr->iface), runtime->devices);
-    return 0;
-}
-
 static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       struct hmreg_mr_attr *attr)
 {
@@ -102,7 +78,7 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     rc = rc ? rc
             : validate_copy_in(attr, sizeof(*attr), callers, ATTR_FIRST_SIZE,
                                "struct hmreg_mr_attr");
-    rc = rc ? rc : check_claim(domain, attr);
+    rc = rc ? rc : claim_check(domain, attr);
     if (rc)
         return rc;
     if (attr->auth_key_size && !attr->auth_key)
@@ -143,9 +119,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
         .auth_key = attr->auth_key,
         .hmem_data = attr->hmem_data,
         .page_size = attr->page_size,
-        .claimed = attr->claim_iface,
-        .claimed_iface = attr->iface,
-        .claimed_device = attr->iface == HMREG_IFACE_SYSTEM ? HMREG_DEVICE_ANY : attr->device,
+        .claim = claim_of(attr),
         .options = options_of(attr),
     };
 }

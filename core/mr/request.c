@@ -80,14 +80,14 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out)
 static int check_claim(const struct request *request, const struct resolved *found)
 {
     const struct hmem_range *range = &found->range;
+    const struct claim *claim = &request->claim;
 
-    if (request->claimed && request->claimed_iface != found->iface)
+    if (claim->made && claim->iface != found->iface)
         return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
-                          hmreg_iface_name(request->claimed_iface), hmreg_iface_name(found->iface));
-    if (request->claimed && request->claimed_device != HMREG_DEVICE_ANY &&
-        request->claimed_device != range->device)
-        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d",
-                          request->claimed_device, range->device);
+                          hmreg_iface_name(claim->iface), hmreg_iface_name(found->iface));
+    if (claim->made && claim->device != HMREG_DEVICE_ANY && claim->device != range->device)
+        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d", claim->device,
+                          range->device);
     if ((request->flags & HMREG_HMEM_DEVICE_ONLY) && range->kind != HMREG_MEM_DEVICE)
         return hmreg_fail(-EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is %s",
                           hmreg_mem_kind_name(range->kind));
@@ -142,9 +142,9 @@ static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *re
 
     *found = (struct resolved){.iface = HMREG_IFACE_SYSTEM,
                                .range = {.device = -1, .kind = HMREG_MEM_DEVICE, .segments = 1}};
-    if (request->claimed) {
-        found->iface = request->claimed_iface;
-        found->range.device = request->claimed_device;
+    if (request->claim.made) {
+        found->iface = request->claim.iface;
+        found->range.device = request->claim.device;
     }
     hmreg_error_save(&before);
     if (request->dmabuf->base_addr &&
@@ -163,18 +163,22 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
 
     if (wraps)
         return wraps;
-    if (request->dmabuf) {
+    if (request->dmabuf && !request->claim.trusted) {
         resolve_dmabuf(domain, request, found);
         return check_claim(request, found);
     }
     for (size_t i = 0; i < request->count; i++) {
         uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
-        int rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
-                                                        &found[i]);
+        int rc;
 
+        if (request->claim.trusted)
+            rc = claim_take(domain, &request->claim, &request->iov[i], request->dmabuf, &found[i]);
+        else
+            rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
+                                                        &found[i]);
         rc = rc ? rc : check_claim(request, &found[i]);
         rc = rc ? rc : check_same(&found[0], &found[i], i);
-        if (!rc && must_exist)
+        if (!rc && must_exist && !request->dmabuf)
             rc = check_touch(request, &found[i], i);
         if (rc)
             return rc;

@@ -8,6 +8,7 @@
 
 #include "core/context/domain.h"
 #include "core/context/resolve.h"
+#include "core/mr/claim.h"
 
 /* A validated request. */
 struct request {
@@ -23,9 +24,7 @@ struct request {
     void *hmem_data;
     size_t page_size;
     const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, which is one range; NULL: memory */
-    bool claimed;                         /* the caller claims iface and device: */
-    enum hmreg_iface claimed_iface;
-    int claimed_device;              /* HMREG_DEVICE_ANY: no claim about the device */
+    struct claim claim;
     struct provider_options options; /* how the fabric registers it; zero: as the domain does */
 };
 

@@ -5,6 +5,9 @@
  * page it begins in to the page it ends in. Allocations smaller than a page share a page with
  * their neighbours; the offset distinguishes them. Flags are 0: a descriptor with the PCIe mapping
  * flag registers through the ordinary verb and then fails in transfers.
+ *
+ * A claimed range is exported by the claim alone: the driver is asked about the address only if it
+ * wants a context, and then for the memory's.
  */
 #include "hmem/cuda/cuda.h"
 #include "hmem/dmabuf.h"
@@ -88,6 +91,8 @@ static int handle_errno(unsigned result, uint32_t segments)
 
 static const char *handle_remedy(const struct cuda_range *range)
 {
+    if (range->first.sort == CUDA_UNKNOWN)
+        return ", which the caller claims: HMREG_DEBUG=claims says whether that is right";
     if (range->first.sort == CUDA_POOL)
         return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
                "cuMemCreate";
@@ -105,32 +110,38 @@ static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, u
                      range->segments == 1 ? "" : "s", handle_remedy(range));
 }
 
-/* Exports [base, end), both page-aligned. Only some drivers need a context for it. */
-static unsigned handle_for(struct cuda_hmem *self, const struct cuda_lookup *at, uint64_t base,
-                           uint64_t end, int *fd)
+/* Exports [base, end), both page-aligned, in the memory's context or, if it has none, the device's
+ * primary one. */
+static unsigned handle_in_context(struct cuda_hmem *self, const struct cuda_lookup *at,
+                                  uint64_t base, uint64_t end, int *fd)
 {
-    unsigned result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
+    struct cuda_guard guard;
+    unsigned result = cuda_enter(self, at->context, at->device, false, &guard);
 
-    if (cuda_wants_context(result)) {
-        struct cuda_guard guard;
-
-        result = cuda_enter(self, at->context, at->device, false, &guard);
-        if (result)
-            return result;
-        result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
-        cuda_leave(self, &guard);
-    }
+    if (result)
+        return result;
+    result = self->api.range_handle(fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
+    cuda_leave(self, &guard);
     return result;
 }
 
+/* Only some drivers need a context for the export. */
 static int export_range(struct cuda_hmem *self, uint64_t addr, size_t len,
                         const struct cuda_range *range, struct hmreg_dmabuf *out)
 {
     uint64_t base = range->base & ~(uint64_t)(self->page - 1);
     uint64_t end = (range->end + self->page - 1) & ~(uint64_t)(self->page - 1);
-    int fd = -1;
-    unsigned result = handle_for(self, &range->first, base, end, &fd);
+    struct cuda_lookup at = range->first;
+    int fd = -1, rc = 0;
+    unsigned result = self->api.range_handle(&fd, base, end - base, CUDA_RANGE_DMABUF_FD, 0);
 
+    if (cuda_wants_context(result)) {
+        if (at.sort == CUDA_UNKNOWN) /* claimed */
+            rc = cuda_lookup(self, addr, &at);
+        if (rc)
+            return rc;
+        result = handle_in_context(self, &at, base, end, &fd);
+    }
     if (result)
         return fail_handle(self, range, result);
     if (fd < 0)
@@ -138,11 +149,27 @@ static int export_range(struct cuda_hmem *self, uint64_t addr, size_t len,
     return dmabuf_take(fd, addr - base, len, out);
 }
 
-static int export_found(struct cuda_hmem *self, uint64_t addr, size_t len, struct hmreg_dmabuf *out)
+/* The claim's words for what cuda_lookup_range() finds out. The sort is not claimed. */
+static int take_claim(struct cuda_hmem *self, const struct hmem_range *claim,
+                      struct cuda_range *out)
+{
+    *out = (struct cuda_range){
+        .first = {.sort = CUDA_UNKNOWN, .device = claim->device},
+        .base = claim->alloc_base,
+        .end = claim->alloc_base + claim->alloc_len,
+        .segments = 1,
+        .device = claim->device,
+    };
+    return atomic_load(&self->base.shut_down) ? -ESHUTDOWN : 0;
+}
+
+static int export_it(struct cuda_hmem *self, uint64_t addr, size_t len,
+                     const struct hmem_range *range, struct hmreg_dmabuf *out)
 {
     struct hmreg_reason why = {0};
     struct cuda_range found;
-    int rc = cuda_lookup_range(self, addr, len, true, &found);
+    int rc = range->claimed ? take_claim(self, range, &found)
+                            : cuda_lookup_range(self, addr, len, true, &found);
 
     if (rc)
         return rc;
@@ -154,5 +181,5 @@ static int export_found(struct cuda_hmem *self, uint64_t addr, size_t len, struc
 int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                 struct hmreg_dmabuf *out)
 {
-    return vendor_result(self, export_found((struct cuda_hmem *)self, addr, len, out), addr);
+    return vendor_result(self, export_it((struct cuda_hmem *)self, addr, len, range, out), addr);
 }

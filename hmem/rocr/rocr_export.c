@@ -4,6 +4,9 @@
  * runtime reports the offset. A mapping of the virtual memory API always maps its physical memory
  * from the start (the runtime supports no other), so the offset in the descriptor equals the
  * offset in the mapping.
+ *
+ * A claimed range costs the same one question as any other: whether the memory is imported or
+ * mapped is not claimed, and decides which call exports it. The wrong one crashes the runtime.
  */
 #include "hmem/dmabuf.h"
 #include "hmem/rocr/rocr.h"

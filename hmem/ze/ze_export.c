@@ -7,6 +7,10 @@
  * it (drivers pool small allocations) at an offset that the interface does not report.
  * object_start() derives the offset where it is provable and refuses otherwise: a wrong offset
  * would let a peer write into a neighbouring allocation.
+ *
+ * The export is a query, zeMemGetAllocProperties, with a request chained to it. For a claimed range
+ * its answer also supplies what object_start() needs and the claim lacks: no other query is made
+ * unless the object is longer than the allocation.
  */
 #include "hmem/dmabuf.h"
 #include "hmem/ze/ze.h"
@@ -31,8 +35,17 @@ static int fail_export(struct ze_hmem *self, const struct ze_lookup *found, ze_r
                    found->base);
 }
 
-/* Returns a duplicate of the descriptor that the driver keeps. */
-static int export_object(struct ze_hmem *self, const struct ze_lookup *found, int *out)
+static int fail_unknown(const struct ze_lookup *found)
+{
+    return hmreg_fail(-EOPNOTSUPP,
+                      "the driver knows no memory at %#" PRIx64 ", which the caller claims: "
+                      "HMREG_DEBUG=claims says what is there",
+                      found->base);
+}
+
+/* Returns a duplicate of the descriptor that the driver keeps. For a claim, also completes *found.
+ */
+static int export_object(struct ze_hmem *self, struct ze_lookup *found, int *out)
 {
     ze_external_memory_export_fd_t exported = {.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
                                                .flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
@@ -43,6 +56,13 @@ static int export_object(struct ze_hmem *self, const struct ze_lookup *found, in
         self->api.properties(found->driver->context, ze_address(found->base), &properties, NULL);
     int fd;
 
+    if (!result && found->type == ZE_MEMORY_TYPE_UNKNOWN) { /* a claim */
+        found->type = properties.type;
+        found->id = properties.id;
+        found->page = properties.pageSize;
+        if (found->type == ZE_MEMORY_TYPE_UNKNOWN)
+            return fail_unknown(found);
+    }
     if (result || exported.fd < 0)
         return fail_export(self, found, result);
     fd = dmabuf_duplicate(exported.fd);
@@ -121,8 +141,8 @@ static int fail_several(uint64_t addr, const struct hmem_range *range,
                       addr, range->segments);
 }
 
-static int export_found(struct ze_hmem *self, uint64_t addr, size_t len,
-                        const struct ze_lookup *found, struct hmreg_dmabuf *out)
+static int export_found(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *found,
+                        struct hmreg_dmabuf *out)
 {
     uint64_t start = 0;
     int64_t length;
@@ -139,6 +159,19 @@ static int export_found(struct ze_hmem *self, uint64_t addr, size_t len,
     return rc;
 }
 
+static int take_claim(struct ze_hmem *self, const struct hmem_range *claim, struct ze_lookup *out)
+{
+    *out = (struct ze_lookup){
+        .driver = &self->drivers[self->devices[claim->device].driver],
+        .type = ZE_MEMORY_TYPE_UNKNOWN,
+        .base = claim->alloc_base,
+        .len = claim->alloc_len,
+        .identity = claim->identity,
+        .segments = 1,
+    };
+    return atomic_load(&self->base.shut_down) ? -ESHUTDOWN : 0;
+}
+
 int ze_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,
               struct hmreg_dmabuf *out)
 {
@@ -150,7 +183,8 @@ int ze_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_ra
         return hmreg_fail(-EOPNOTSUPP,
                           "host memory of Level Zero has no dmabuf: it is registered by its "
                           "address");
-    rc = ze_lookup_range(self, addr, len, &found);
+    rc =
+        range->claimed ? take_claim(self, range, &found) : ze_lookup_range(self, addr, len, &found);
     if (!rc && found.identity != range->identity)
         rc = -HMEM_NOT_MINE;
     if (!rc)

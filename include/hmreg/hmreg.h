@@ -184,12 +184,12 @@ struct hmreg_config {
  * FI_MR_CUDA_CACHE_MONITOR_ENABLED, FI_MR_ROCR_CACHE_MONITOR_ENABLED,
  * FI_MR_ZE_CACHE_MONITOR_ENABLED (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
  * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
- * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts), HMREG_LOG (off,
- * error, warn, info, debug: the least severe level that is written to stderr). -EOPNOTSUPP:
- * memhooks was requested, and the code of this program's libc, or of a library that interposes on
- * it, cannot be hooked; the error's text names the function and the reason. -EPERM, -ENOSYS:
- * userfaultfd was requested, and the kernel does not permit it or does not have it. -ENOMEM,
- * -EAGAIN, -EMFILE: from the system.
+ * HMREG_CACHE_MAX_SIZE (a number), HMREG_STATS (on, off), HMREG_DEBUG (puts, claims, or both with a
+ * comma), HMREG_LOG (off, error, warn, info, debug: the least severe level that is written to
+ * stderr). -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
+ * library that interposes on it, cannot be hooked; the error's text names the function and the
+ * reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel does not permit it or does not
+ * have it. -ENOMEM, -EAGAIN, -EMFILE: from the system.
  */
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
 
@@ -398,6 +398,12 @@ enum hmreg_ordering {
 
 /* A choice for one region. DEFAULT: the domain's. */
 enum hmreg_choice { HMREG_CHOICE_DEFAULT = 0, HMREG_CHOICE_OFF = 1, HMREG_CHOICE_ON = 2 };
+/* Values of claim_iface below. */
+#define HMREG_CLAIM_NONE    0 /* the call ignores iface and device, and finds both itself */
+#define HMREG_CLAIM_CHECKED 1 /* the caller claims iface and device, and the call checks them */
+#define HMREG_CLAIM_TRUSTED                                                                        \
+    2 /* the caller claims iface, device and the claim_* fields, and answers for them: the call    \
+         asks no vendor's runtime what the memory is */
 
 /* The attributes of fi_mr_attr and kfi_mr_attr, with additions. */
 struct hmreg_segment;
@@ -411,8 +417,7 @@ struct hmreg_mr_attr {
     void *context;          /* the caller's; hmreg_mr_context() returns it */
     size_t auth_key_size;   /* bytes at auth_key; 0: the domain's authorization key */
     const uint8_t *auth_key;
-    int claim_iface; /* 1: the caller claims iface and device below, and the call checks them;
-                        0: the call ignores them and finds both itself */
+    int claim_iface; /* HMREG_CLAIM_*: what the call does with iface and device below */
     enum hmreg_iface iface;
     int device; /* HMREG_DEVICE_ANY: no claim about the device */
     /* The fields above are those of the first version; a caller's size may end here. */
@@ -432,6 +437,16 @@ struct hmreg_mr_attr {
     uint64_t iova;
     uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
+    /* With HMREG_CLAIM_TRUSTED, else 0: */
+    uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
+                                       length; needed for kind DEVICE except with a caller's dmabuf,
+                                       which takes none; for other kinds may be 0: not claimed */
+    uint64_t claim_identity; /* the caller's number for the allocation, which no other allocation at
+                                the same address ever had or gets, such as CUDA's buffer id; 0: none
+                                known, the memory is registered and never cached */
+    enum hmreg_mem_kind claim_kind; /* HOST for iface SYSTEM; DEVICE, HOST_PINNED or MANAGED for the
+                                       others; DEVICE or 0 for a caller's dmabuf. Addresses of
+                                       HOST_PINNED and MANAGED memory are the CPU's */
 };
 
 /*
@@ -449,8 +464,9 @@ struct hmreg_mr_attr {
  * -HMREG_EBADFLAGS: flags has other bits than these, or optional_access is not accepted here.
  * -HMREG_ENOKEY: requested_key is in use in this domain.
  * -EKEYREJECTED: requested_key does not fit key_size, is reserved, or the provider chooses keys.
- * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -EFAULT also, with HMREG_MR_ALLOCATED: the
- *   process may not read the host memory, or may not write it though access lets the fabric write.
+ * -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a range is outside the claimed
+ *   allocation. -EFAULT also, with HMREG_MR_ALLOCATED: the process may not read the host memory, or
+ *   may not write it though access lets the fabric write.
  * -EOPNOTSUPP: every path was refused; hmreg_explain(NULL, ...) gives the reason of each. Or
  *   ordering, atomics, on_demand or iova is not what the fabric does; the text has what it accepts.
  * -EMSGSIZE: the region is longer than the domain's max_len.

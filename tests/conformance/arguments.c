@@ -253,7 +253,7 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(iov_count, 0, -EINVAL, "count is 0");
     WRONG(iov_count, 65, -EINVAL, "count is 65");
     WRONG(auth_key_size, 1, -EINVAL, "auth_key is NULL");
-    WRONG(claim_iface, 2, -EINVAL, "claim_iface is 2");
+    WRONG(claim_iface, 3, -EINVAL, "claim_iface is 3");
     WRONG(claim_iface, -1, -EINVAL, "claim_iface is -1");
     WRONG(page_size, 4095, -EINVAL, "page_size is 4095");
     WRONG(page_size, SIZE_MAX, -EINVAL, "page_size");

@@ -370,7 +370,10 @@ static void call_with_attr(struct fuzz *fuzz, bool get)
         attr.it.requested_key = get && !fuzz_rarely(fuzz) ? 0 : any_key(fuzz);
         attr.it.auth_key_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 64) : 0;
         attr.it.auth_key = secret;
-        attr.it.claim_iface = fuzz_below(fuzz, 4) == 0;
+        attr.it.claim_iface = fuzz_below(fuzz, 4) == 0 ? 1 + (int)fuzz_below(fuzz, 3) : 0;
+        attr.it.claim_kind = fuzz_rarely(fuzz) ? (enum hmreg_mem_kind)fuzz_small(fuzz) : 0;
+        attr.it.claim_base = fuzz_rarely(fuzz) ? (uintptr_t)fuzz_anywhere(fuzz) : 0;
+        attr.it.claim_len = fuzz_rarely(fuzz) ? fuzz_length(fuzz) : 0;
         attr.it.iface = (enum hmreg_iface)fuzz_small(fuzz);
         attr.it.device = fuzz_small(fuzz);
         attr.it.page_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 9) : 0;

@@ -54,6 +54,18 @@ static int run_export(struct hmem *self, union gpu_output *out)
     return gpu.ops->export_dmabuf(self, here + 5, 4000, &resolved, &out->dmabuf);
 }
 
+static int run_export_claimed(struct hmem *self, union gpu_output *out)
+{
+    const struct hmem_range claim = {.device = 0,
+                                     .kind = HMREG_MEM_DEVICE,
+                                     .alloc_base = here,
+                                     .alloc_len = LEN,
+                                     .segments = 1,
+                                     .claimed = true};
+
+    return gpu.ops->export_dmabuf(self, here + 5, 4000, &claim, &out->dmabuf);
+}
+
 static void undo_export(struct hmem *self, union gpu_output *out)
 {
     assert_int_equal(out->dmabuf.offset, 5);
@@ -117,6 +129,7 @@ static const struct gpu_operation common[] = {
     {"identity", run_identity, NULL},
     {"identity of new memory", run_identity_new, NULL},
     {"export", run_export, undo_export},
+    {"export of a claim", run_export_claimed, undo_export},
     {"copy", run_copy, NULL},
     {"copy across devices", run_copy_across, NULL},
     {"alloc device", run_alloc_device, undo_alloc_device},

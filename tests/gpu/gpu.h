@@ -58,6 +58,10 @@ struct gpu {
     /* Values that a simulated runtime reports; library: of a real one, too. */
     const char *version, *library, *device_names[2], *pci[2];
     const char *no_device, *copy_fails; /* parts of these errors' texts */
+    /* Calls that ask what is at an address, separated by spaces; and how many of them the export of
+     * claimed memory takes. */
+    const char *queries;
+    unsigned long export_queries;
 
     /* fault.c: every call of the runtime that the vendor makes, ended by NULL, and those that no
      * operation needs; those whose failure changes no result but may leave memory behind, which

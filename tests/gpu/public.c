@@ -6,6 +6,7 @@
 #include "tests/gpu/gpu.h"
 
 #include <hmreg/loopback.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -198,7 +199,123 @@ static void region__of_each_kind__is_reached_by_a_peer(void **state)
     gpu.end(self);
 }
 
-TEST_MAIN(TEST(runtime_and_devices__opened__described), TEST(query__each_kind__described),
+/* ---- trusted claims ---------------------------------------------------------------------- */
+
+static unsigned long queries(void)
+{
+    unsigned long count = 0;
+    char names[256], *rest = names, *name;
+
+    snprintf(names, sizeof(names), "%s", gpu.queries);
+    while ((name = strsep(&rest, " ")))
+        count += gpu.fake()->calls(name);
+    return count;
+}
+
+/* How many queries a registration of [memory+1, LEN-1) takes. */
+static unsigned long reg_queries(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                                 enum hmreg_path path, struct hmreg_mr **mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    unsigned long before = queries();
+
+    assert_ok(hmreg_mr_regattr(domain, attr, 0, mr));
+    before = queries() - before;
+    assert_ok(hmreg_mr_query(*mr, &info));
+    assert_int_equal(info.path, path);
+    assert_int_equal(info.iface, gpu.ops->iface);
+    assert_int_equal(info.device, attr->device);
+    return before;
+}
+
+static void check_trusted(struct hmem *self, struct hmreg *lib, unsigned k, enum hmreg_path order)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {order}};
+    int device = gpu.devices() - 1;
+    char *memory = alloc(lib, device, gpu_kinds[k]);
+    struct iovec iov = {memory + 1, LEN - 1};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr),
+        .iov = &iov,
+        .iov_count = 1,
+        .access = HMREG_ACCESS_REMOTE,
+        .requested_key = 5,
+        .claim_iface = HMREG_CLAIM_TRUSTED,
+        .iface = gpu.ops->iface,
+        .device = device,
+        .claim_base = (uintptr_t)memory,
+        .claim_len = LEN,
+        .claim_kind = gpu_kinds[k],
+    };
+    bool exports = !k && order != HMREG_PATH_PEERMEM;
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+
+    gpu_fill(self, (uintptr_t)memory, LEN, 1);
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, &config, &domain));
+    assert_int_equal(reg_queries(domain, &attr, k ? HMREG_PATH_SYSTEM : order, &mr),
+                     exports ? gpu.export_queries : 0);
+    check_peer(domain, mr);
+    gpu_check(self, (uintptr_t)memory, LEN, 1, SKIP, PIECE, 0xab);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_mem_free(lib, memory));
+}
+
+static void trusted__of_each_kind__nothing_is_asked(void **state)
+{
+    struct hmem *self;
+    struct hmreg *lib;
+
+    gpu_need_fake();
+    self = gpu.begin();
+    lib = open_library();
+    for (unsigned k = 0; k < gpu.kinds; k++) {
+        check_trusted(self, lib, k, HMREG_PATH_MAPPED);
+        check_trusted(self, lib, k, HMREG_PATH_PEERMEM);
+    }
+    assert_ok(hmreg_close(lib));
+    gpu.end(self);
+}
+
+static void trusted__freed_memory__path_is_refused(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_MAPPED}};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct hmreg *lib;
+    struct iovec iov;
+    int fds;
+
+    gpu_need_fake();
+    lib = open_library();
+    iov = (struct iovec){alloc(lib, 0, HMREG_MEM_DEVICE), LEN};
+    assert_ok(hmreg_mem_free(lib, iov.iov_base));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, &config, &domain));
+    fds = test_count_fds();
+    assert_fails(hmreg_mr_regattr(domain,
+                                  &(struct hmreg_mr_attr){
+                                      .size = sizeof(struct hmreg_mr_attr),
+                                      .iov = &iov,
+                                      .iov_count = 1,
+                                      .access = HMREG_ACCESS_REMOTE,
+                                      .claim_iface = HMREG_CLAIM_TRUSTED,
+                                      .iface = gpu.ops->iface,
+                                      .claim_base = (uintptr_t)iov.iov_base,
+                                      .claim_len = LEN,
+                                      .claim_kind = HMREG_MEM_DEVICE,
+                                  },
+                                  0, &mr),
+                 -EOPNOTSUPP, "mapped");
+    assert_null(mr);
+    assert_int_equal(test_count_fds(), fds);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+}
+
+TEST_MAIN(TEST(trusted__of_each_kind__nothing_is_asked),
+          TEST(trusted__freed_memory__path_is_refused),
+          TEST(runtime_and_devices__opened__described), TEST(query__each_kind__described),
           TEST(query__freed_device_memory__the_systems_without_access),
           TEST(export_and_copy__odd_offset__the_same_bytes),
           TEST(region__of_each_kind__is_reached_by_a_peer))

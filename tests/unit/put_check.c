@@ -151,7 +151,7 @@ static void open__wrong_value__einval(void **state)
     struct hmreg *lib = NULL;
 
     setenv("HMREG_DEBUG", "put", 1);
-    assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_DEBUG=put: accepted is puts");
+    assert_fails(hmreg_open(NULL, &lib), -EINVAL, "HMREG_DEBUG=put: accepted are puts");
     unsetenv("HMREG_DEBUG");
 }
 

@@ -123,7 +123,35 @@ static void export__vendor_says_not_supported__eopnotsupp(void **state)
     bench_end(&bench);
 }
 
-TEST_MAIN(TEST(export__a_later_piece__begins_with_it),
+/* A driver that wants a context for it is asked for the memory's, which a claim does not name. */
+static void export__of_a_claim_needs_a_context__the_memorys(void **state)
+{
+    struct hmem_range claim = {.kind = HMREG_MEM_DEVICE, .segments = 1, .claimed = true};
+    struct hmreg_dmabuf dmabuf;
+    unsigned long long addr;
+    struct bench bench;
+
+    driver_need_fake();
+    bench = bench_begin();
+    addr = cu_alloc(MIB);
+    cu_write_pattern(addr, MIB);
+    claim.alloc_base = addr;
+    claim.alloc_len = MIB;
+    cu.fake->reset();
+    cu_fail("cuMemGetHandleForAddressRange", CUDA_INVALID_CONTEXT, 0, 1);
+    assert_ok(hmem_cuda_ops.export_dmabuf(bench.hmem, addr + 33, 44, &claim, &dmabuf));
+    check_dmabuf(&dmabuf, 33);
+    close(dmabuf.fd);
+    assert_int_equal(cu.fake->calls("cuPointerGetAttributes"), 1);
+    cu_fail("cuMemGetHandleForAddressRange", CUDA_INVALID_VALUE, 0, 1);
+    assert_fails(hmem_cuda_ops.export_dmabuf(bench.hmem, addr, 44, &claim, &dmabuf), -EOPNOTSUPP,
+                 "HMREG_DEBUG=claims");
+    CU(cu.free(addr));
+    bench_end(&bench);
+}
+
+TEST_MAIN(TEST(export__of_a_claim_needs_a_context__the_memorys),
+          TEST(export__a_later_piece__begins_with_it),
           TEST(export__imported_pieces_of_two_devices__exdev),
           TEST(export__descriptor_too_short__eproto),
           TEST(export__vendor_says_not_supported__eopnotsupp))

@@ -181,6 +181,9 @@ const struct gpu gpu = {
     .pci = {"0000:41:00.0", "0001:81:01.0"},
     .no_device = "has no device",
     .copy_fails = "CUDA cannot copy",
+    .queries = "cuPointerGetAttribute cuPointerGetAttributes cuMemGetAddressRange_v2 "
+               "cuMemRetainAllocationHandle cuMemGetAllocationPropertiesFromHandle cuMemGetAccess",
+    .export_queries = 0,
     .calls = calls,
     .uncalled = "cuGetErrorName cuMemFreeHost cuMemGetAccess",
     .cleans_up = "cuCtxPopCurrent_v2 cuDevicePrimaryCtxRelease_v2 cuMemRelease",

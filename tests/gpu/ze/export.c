@@ -274,6 +274,30 @@ static void export__our_own_memory__is_in_no_pool(void **state)
     ze->close(self);
 }
 
+static void export__of_a_claim__names_the_bytes_or_is_refused(void **state)
+{
+    struct hmem *self = bench_open();
+    struct hmreg_dmabuf dmabuf = {.fd = -7};
+    uint64_t addr = bench_alloc(self, 1, HMREG_MEM_DEVICE, 8192);
+    struct hmem_range claim = {.device = 1,
+                               .kind = HMREG_MEM_DEVICE,
+                               .alloc_base = addr,
+                               .alloc_len = 8192,
+                               .identity = 4711, /* not ours */
+                               .segments = 1,
+                               .claimed = true};
+
+    assert_ok(ze->export_dmabuf(self, addr + 33, 100, &claim, &dmabuf));
+    check_names(addr, 8192, addr + 33, &dmabuf);
+    close(dmabuf.fd);
+    dmabuf.fd = -7;
+    bench_free(self, addr, HMREG_MEM_DEVICE);
+    assert_fails(ze->export_dmabuf(self, addr, 100, &claim, &dmabuf), -EOPNOTSUPP,
+                 "knows no memory");
+    assert_int_equal(dmabuf.fd, -7);
+    ze->close(self);
+}
+
 static void export__memory_changed_since_resolve__efault(void **state)
 {
     struct hmem *self = bench_open();
@@ -360,4 +384,5 @@ TEST_MAIN(TEST(export__driver_gives_no_descriptor__code_and_sentence),
           TEST(export__piece_of_a_pool_over_tiles__eproto),
           TEST(export__piece_of_a_pool_with_one_id__names_the_bytes),
           TEST(export__our_own_memory__is_in_no_pool),
-          TEST(export__memory_changed_since_resolve__efault))
+          TEST(export__memory_changed_since_resolve__efault),
+          TEST(export__of_a_claim__names_the_bytes_or_is_refused))

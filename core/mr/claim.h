@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The caller's claim about memory that it registers. A checked claim is compared with what the
+ * runtimes say. A trusted claim replaces that: no runtime is asked, and the caller answers for it.
+ */
+#ifndef HMREG_CORE_MR_CLAIM_H
+#define HMREG_CORE_MR_CLAIM_H
+
+#include "core/context/domain.h"
+#include "core/context/resolve.h"
+
+struct claim {
+    bool made;    /* the fields below are the caller's: */
+    bool trusted; /* they replace the finding */
+    enum hmreg_iface iface;
+    int device; /* HMREG_DEVICE_ANY: no claim about the device */
+    /* Trusted claims only: */
+    enum hmreg_mem_kind kind;
+    uint64_t base, len; /* the allocation; 0: not claimed */
+    uint64_t identity;  /* 0: none known */
+};
+
+/* Checks the claim in a caller's attributes, except against ranges and memory. -EINVAL. Any
+ * thread. */
+int claim_check(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr);
+
+/* The claim in checked attributes. */
+struct claim claim_of(const struct hmreg_mr_attr *attr);
+
+/* Describes a range as a trusted claim does. dmabuf: the caller's that contains the range, or NULL.
+ * With HMREG_MR_ALLOCATED host memory is also looked up in the process's mappings. -EINVAL: the
+ * claim does not suit the memory, or is wrong (HMREG_DEBUG=claims). -ERANGE: the range is not in
+ * the claimed allocation. -EFAULT: host memory is not mapped. With HMREG_DEBUG=claims also the
+ * errors of resolve(). Any thread. */
+int claim_take(struct hmreg_domain *domain, const struct claim *claim, const struct iovec *range,
+               const struct hmreg_mr_dmabuf *dmabuf, struct resolved *out);
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Trusted claims: no runtime is asked, all other rules hold, and HMREG_DEBUG=claims finds each that
+ * is wrong. What a real runtime is asked at an export is counted in tests/gpu/public.c. */
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct claim {
+    struct iovec iov[2];
+    struct hmreg_mr_attr attr;
+};
+
+/* A right claim about one of the fixture's ranges. */
+static struct claim *claim_of(struct script_fixture *fixture, struct claim *out)
+{
+    out->iov[0] = (struct iovec){fixture->memory[1] + 16, 64};
+    out->iov[1] = (struct iovec){fixture->memory[1] + 160, 64};
+    out->attr = (struct hmreg_mr_attr){
+        .size = sizeof(out->attr),
+        .iov = out->iov,
+        .iov_count = 1,
+        .access = HMREG_SEND,
+        .claim_iface = HMREG_CLAIM_TRUSTED,
+        .iface = HMREG_IFACE_CUDA,
+        .device = 1,
+        .claim_base = (uintptr_t)fixture->memory[1],
+        .claim_len = FIXTURE_BYTES,
+        .claim_kind = HMREG_MEM_DEVICE,
+    };
+    return out;
+}
+
+static struct claim *claim_of_host(void *addr, size_t len, struct claim *out)
+{
+    out->iov[0] = (struct iovec){addr, len};
+    out->attr = (struct hmreg_mr_attr){.size = sizeof(out->attr),
+                                       .iov = out->iov,
+                                       .iov_count = 1,
+                                       .access = HMREG_SEND,
+                                       .claim_iface = HMREG_CLAIM_TRUSTED};
+    return out;
+}
+
+static int reg(struct script_fixture *fixture, const struct claim *claim, uint64_t flags,
+               struct hmreg_mr **mr)
+{
+    return hmreg_mr_regattr(fixture->domain, &claim->attr, flags, mr);
+}
+
+static unsigned asked(void)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < HMREG_IFACE_COUNT; i++)
+        count += vendors[i].resolves + vendors[i].identities;
+    return count;
+}
+
+static void open_debugging(struct script_fixture *fixture, const char *value)
+{
+    setenv("HMREG_DEBUG", value, 1);
+    script_open(fixture, NULL, NULL);
+    unsetenv("HMREG_DEBUG");
+}
+
+/* ---- no runtime is asked --------------------------------------------------------------------- */
+
+static void trusted__device_memory__registered_as_claimed(void **state)
+{
+    static const enum hmreg_path paths[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
+                                            HMREG_PATH_MAPPED};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    claim_of(&fixture, &claim)->attr.claim_identity = 77;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(reg(&fixture, &claim, HMREG_HMEM_DEVICE_ONLY, &mr));
+        assert_int_equal(script_last()->path, paths[i]);
+        assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
+        assert_int_equal(script_last()->device, 1);
+        assert_ok(hmreg_mr_query(mr, &info));
+        assert_int_equal(info.iface, HMREG_IFACE_CUDA);
+        assert_int_equal(info.device, 1);
+        if (paths[i] != HMREG_PATH_PEERMEM)
+            assert_int_equal(script_last()->first, 'b');
+        assert_ok(hmreg_mr_close(mr));
+        script.refuse[paths[i]][1] = -EOPNOTSUPP;
+    }
+    assert_int_equal(asked(), 0);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 4); /* 1, 1 and 2 */
+    script_close(&fixture);
+}
+
+static void trusted__several_ranges_and_segments__no_runtime_is_asked(void **state)
+{
+    struct hmreg_segment segments[2];
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    claim_of(&fixture, &claim)->attr.iov_count = 2;
+    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_int_equal(script_last()->count, 2);
+    assert_ok(hmreg_mr_close(mr));
+    for (int i = 0; i < 2; i++)
+        segments[i] = (struct hmreg_segment){.u.memory = claim.iov[i]};
+    claim.attr.iov = NULL;
+    claim.attr.iov_count = 0;
+    claim.attr.segments = segments;
+    claim.attr.segment_count = 2;
+    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(asked(), 0);
+    script_close(&fixture);
+}
+
+/* Memory that no runtime knows, so that a question would have ended otherwise. */
+static void trusted__host_pinned_and_managed__by_their_address(void **state)
+{
+    static char memory[64] = "x";
+    static const struct {
+        enum hmreg_iface iface;
+        enum hmreg_mem_kind kind;
+        uint64_t flags;
+    } cases[] = {{HMREG_IFACE_SYSTEM, HMREG_MEM_HOST, 0},
+                 {HMREG_IFACE_ROCR, HMREG_MEM_HOST_PINNED, HMREG_HMEM_HOST_ALLOC},
+                 {HMREG_IFACE_ZE, HMREG_MEM_MANAGED, 0}};
+    struct script_fixture fixture;
+    struct claim claim;
+
+    script_open(&fixture, NULL, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_mr *mr;
+
+        claim_of_host(memory, sizeof(memory), &claim)->attr.iface = cases[i].iface;
+        claim.attr.device = HMREG_DEVICE_ANY;
+        claim.attr.claim_kind = cases[i].kind;
+        assert_ok(reg(&fixture, &claim, cases[i].flags, &mr));
+        assert_int_equal(script_last()->path, HMREG_PATH_SYSTEM);
+        assert_ptr_equal(script_last()->iov[0].iov_base, memory);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    assert_int_equal(asked(), 0);
+    script_close(&fixture);
+}
+
+static void begin_dmabuf(struct script_fixture *fixture, struct claim *claim,
+                         struct hmreg_mr_dmabuf *dmabuf)
+{
+    *dmabuf = (struct hmreg_mr_dmabuf){
+        .fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[1].fd, F_DUPFD_CLOEXEC, 0),
+        .offset = 100,
+        .len = 64,
+        .base_addr = fixture->memory[1],
+    };
+    claim_of(fixture, claim)->attr.iov = NULL;
+    claim->attr.iov_count = 0;
+    claim->attr.claim_base = claim->attr.claim_len = 0;
+    claim->attr.claim_kind = 0;
+    claim->attr.dmabuf = dmabuf;
+}
+
+static void trusted__callers_dmabuf__no_runtime_is_asked(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    for (int kind = 0; kind <= HMREG_MEM_DEVICE; kind += HMREG_MEM_DEVICE) {
+        claim.attr.claim_kind = (enum hmreg_mem_kind)kind;
+        assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+        assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
+        assert_int_equal(script_last()->iface, HMREG_IFACE_CUDA);
+        assert_int_equal(script_last()->device, 1);
+        assert_int_equal(script_last()->dmabuf.fd, dmabuf.fd);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    assert_int_equal(asked(), 0);
+    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 0);
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+/* ---- the other rules ---------------------------------------------------------------------- */
+
+static void trusted__incomplete_or_contradictory__refused(void **state)
+{
+    static char host[64];
+    struct script_fixture fixture;
+    struct claim claims[13];
+    static const struct {
+        int code;
+        const char *words;
+        uint64_t flags;
+    } expected[] = {
+        {-EINVAL, "claim_iface is 3", 0},
+        {-EINVAL, "device is HMREG_DEVICE_ANY", 0},
+        {-EINVAL, "device is 2; cuda has 2 devices", 0},
+        {-EINVAL, "claim_base and claim_len are 0", 0},
+        {-EINVAL, "both are set, or neither", 0},
+        {-EINVAL, "wraps around", 0},
+        {-EINVAL, "claim_kind is 4", 0},
+        {-EINVAL, "claim_kind is host; for cuda it is device, pinned host or managed", 0},
+        {-EINVAL, "claim_kind is device; for system it is host", 0},
+        {-EINVAL, "claim_identity is set", 0},
+        {-ERANGE, "not within the claimed allocation", 0},
+        {-ERANGE, "not within the claimed allocation", 0},
+        {-EINVAL, "HMREG_HMEM_HOST_ALLOC", HMREG_HMEM_HOST_ALLOC},
+    };
+
+    script_open(&fixture, NULL, NULL);
+    for (int i = 0; i < 13; i++)
+        claim_of(&fixture, &claims[i]);
+    claims[0].attr.claim_iface = 3;
+    claims[1].attr.device = HMREG_DEVICE_ANY;
+    claims[2].attr.device = 2;
+    claims[3].attr.claim_base = claims[3].attr.claim_len = 0;
+    claims[4].attr.claim_len = 0;
+    claims[5].attr.claim_len = UINT64_MAX;
+    claims[6].attr.claim_kind = HMREG_MEM_MANAGED + 1;
+    claims[7].attr.claim_kind = HMREG_MEM_HOST;
+    claim_of_host(host, sizeof(host), &claims[8])->attr.claim_kind = HMREG_MEM_DEVICE;
+    claim_of_host(host, sizeof(host), &claims[9])->attr.claim_identity = 1;
+    claims[10].attr.claim_base += 17;
+    claims[11].attr.claim_len = 79;
+    for (int i = 0; i < 13; i++) {
+        struct hmreg_mr *mr;
+
+        assert_reg_fails(reg(&fixture, &claims[i], expected[i].flags, &mr), mr, expected[i].code,
+                         expected[i].words);
+    }
+    assert_int_equal(script.count, 0);
+    assert_int_equal(asked(), 0);
+    script_close(&fixture);
+}
+
+static void trusted__dmabuf_with_an_allocation_or_kind__inval(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    claim.attr.claim_kind = HMREG_MEM_HOST_PINNED;
+    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+                     "for a dmabuf of cuda it is device, or 0");
+    claim.attr.claim_kind = 0;
+    claim.attr.claim_base = claim.attr.claim_len = 4096;
+    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+                     "for a caller's dmabuf they are 0");
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void untrusted__with_a_field_of_a_trusted_claim__inval(void **state)
+{
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    for (int checked = 0; checked <= 1; checked++)
+        for (int field = 0; field < 3; field++) {
+            claim_of(&fixture, &claim)->attr.claim_iface = checked;
+            claim.attr.claim_kind = field == 0 ? HMREG_MEM_DEVICE : 0;
+            claim.attr.claim_base = claim.attr.claim_len = field == 1 ? 4096 : 0;
+            claim.attr.claim_identity = field == 2;
+            assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EINVAL, "HMREG_CLAIM_TRUSTED");
+        }
+    script_close(&fixture);
+}
+
+/* A fabric that pins pages at registration is not asked to pin what the process cannot touch. */
+static void trusted__host_memory_on_a_pinning_fabric__mappings_are_checked(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+    char *page;
+
+    caps.mr_mode |= HMREG_MR_ALLOCATED;
+    script_open(&fixture, &caps, NULL);
+    page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    claim_of_host(page, 64, &claim);
+    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    claim.attr.access = HMREG_RECV;
+    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EFAULT, "read-only");
+    munmap(page, 4096);
+    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EFAULT, "");
+    assert_int_equal(asked(), 0);
+    script_close(&fixture);
+}
+
+/* ---- HMREG_DEBUG=claims -------------------------------------------------------------------- */
+
+static void debug__each_wrong_field__fails_and_names_it(void **state)
+{
+    static char host[64], pinned[64];
+    struct script_fixture fixture;
+    struct claim claims[8];
+    static const struct {
+        const char *words[2];
+    } expected[] = {
+        {{"iface: the caller says ze, the memory's is cuda", "claim about the 64 bytes"}},
+        {{"device: the caller says 0, the memory's is 1", ""}},
+        {{"claim_kind: the caller says managed, the memory's is device", ""}},
+        {{"claim_base: the caller says", ""}},
+        {{"claim_len: the caller says 4096, the memory's is 196608", ""}},
+        {{"iface: the caller says cuda, the memory's is system", ""}},
+        {{"iface: the caller says system, the memory's is rocr", ""}},
+        {{"the CPU's address", ""}},
+    };
+
+    open_debugging(&fixture, "claims");
+    vendor_claim(HMREG_IFACE_ROCR, pinned, sizeof(pinned), HMREG_MEM_HOST_PINNED, 1)
+        ->range.host_addr += 4096;
+    for (int i = 0; i < 5; i++)
+        claim_of(&fixture, &claims[i]);
+    claims[0].attr.iface = HMREG_IFACE_ZE;
+    claims[1].attr.device = 0;
+    claims[2].attr.claim_kind = HMREG_MEM_MANAGED;
+    claims[3].attr.claim_base += 16;
+    claims[3].attr.claim_len -= 16;
+    claims[4].attr.claim_len = 4096;
+    claim_of_host(host, sizeof(host), &claims[5])->attr.iface = HMREG_IFACE_CUDA;
+    claims[5].attr.claim_kind = HMREG_MEM_HOST_PINNED;
+    claim_of_host(pinned, sizeof(pinned), &claims[6]);
+    claim_of_host(pinned, sizeof(pinned), &claims[7])->attr.iface = HMREG_IFACE_ROCR;
+    claims[7].attr.claim_kind = HMREG_MEM_HOST_PINNED;
+    claims[7].attr.device = 1;
+    for (int i = 0; i < 8; i++) {
+        struct hmreg_mr *mr;
+
+        assert_reg_fails(reg(&fixture, &claims[i], 0, &mr), mr, -EINVAL, "HMREG_DEBUG=claims");
+        for (int word = 0; word < 2; word++)
+            assert_non_null(strstr(hmreg_last_error()->text, expected[i].words[word]));
+    }
+    assert_int_equal(script.count, 0);
+    script_close(&fixture);
+}
+
+static void debug__right_claims__registered_and_silent(void **state)
+{
+    static char host[64];
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    open_debugging(&fixture, "puts,claims");
+    claim_of(&fixture, &claim)->attr.iov_count = 2;
+    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    claim_of_host(host, sizeof(host), &claim);
+    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    dmabuf.base_addr = host; /* of no runtime: nothing is known about the dmabuf */
+    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    dmabuf.base_addr = NULL;
+    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    assert_true(asked() > 0);
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void debug__dmabuf_of_another_device__fails(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    open_debugging(&fixture, "claims");
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    claim.attr.device = 0;
+    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+                     "device: the caller says 0, the memory's is 1");
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void debug__wrong_claim__is_a_line_on_standard_error(void **state)
+{
+    struct script_fixture fixture;
+    char line[512] = "";
+    struct claim claim;
+    struct hmreg_mr *mr;
+    int kept, pipes[2];
+
+    open_debugging(&fixture, "claims");
+    claim_of(&fixture, &claim)->attr.device = 0;
+    assert_int_equal(pipe(pipes), 0);
+    kept = dup(STDERR_FILENO);
+    dup2(pipes[1], STDERR_FILENO);
+    assert_int_equal(reg(&fixture, &claim, 0, &mr), -EINVAL);
+    dup2(kept, STDERR_FILENO);
+    assert_true(read(pipes[0], line, sizeof(line) - 1) > 0);
+    assert_non_null(strstr(line, "hmreg: HMREG_DEBUG=claims: the trusted claim"));
+    close(kept);
+    close(pipes[0]);
+    close(pipes[1]);
+    script_close(&fixture);
+}
+
+static void debug__runtime_fails__its_error(void **state)
+{
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    open_debugging(&fixture, "claims");
+    claim_of(&fixture, &claim);
+    vendors[HMREG_IFACE_CUDA].resolve_code = -EIO;
+    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EIO, "resolve of cuda failed");
+    vendors[HMREG_IFACE_CUDA].resolve_code = 0;
+    claim.attr.claim_len++;
+    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -ERANGE, "allocation ends");
+    script_close(&fixture);
+}
+
+TEST_MAIN(TEST(trusted__device_memory__registered_as_claimed),
+          TEST(trusted__several_ranges_and_segments__no_runtime_is_asked),
+          TEST(trusted__host_pinned_and_managed__by_their_address),
+          TEST(trusted__callers_dmabuf__no_runtime_is_asked),
+          TEST(trusted__incomplete_or_contradictory__refused),
+          TEST(trusted__dmabuf_with_an_allocation_or_kind__inval),
+          TEST(untrusted__with_a_field_of_a_trusted_claim__inval),
+          TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked),
+          TEST(debug__each_wrong_field__fails_and_names_it),
+          TEST(debug__right_claims__registered_and_silent),
+          TEST(debug__dmabuf_of_another_device__fails),
+          TEST(debug__wrong_claim__is_a_line_on_standard_error),
+          TEST(debug__runtime_fails__its_error))
