@@ -68,8 +68,8 @@ struct provider_request {
     uint64_t requested_key; /* already unique in the domain; 0 if the provider chooses keys, and
                                for regions without remote access unless caps.local_keys is set */
     uint64_t flags;
-    enum hmreg_iface iface;
-    int device;
+    enum hmreg_iface iface; /* HMREG_IFACE_COUNT to HMREG_IFACE_MAX: DMABUF and MAPPED only */
+    int device;             /* -1: unknown, or none */
     const struct hmreg_dmabuf *dmabuf; /* DMABUF only; the core owns it and closes it afterwards */
     void *context;
     size_t auth_key_size;

@@ -10,8 +10,11 @@
 
 const char *hmreg_iface_name(enum hmreg_iface iface)
 {
-    static const char *const names[] = {"system", "cuda", "rocr", "ze"};
+    static const char *const names[] = {
+        "system", "cuda",   "rocr",    "ze",      "neuron",  "synapseai", "iface6",  "iface7",
+        "iface8", "iface9", "iface10", "iface11", "iface12", "iface13",   "iface14", "iface15"};
 
+    _Static_assert(sizeof(names) / sizeof(names[0]) == HMREG_IFACE_MAX + 1, "a name for each");
     return NAME_OF(names, iface);
 }
 

@@ -103,7 +103,7 @@ static int check_header(const struct token *token, size_t size)
         return bad("its address or key is too long");
     if (token_size(token) != size)
         return bad("its length is not what its header says");
-    if ((unsigned)token->iface >= HMREG_IFACE_COUNT)
+    if ((unsigned)token->iface > HMREG_IFACE_MAX)
         return bad("its iface is unknown");
     if (!token->access || (token->access & ~HMREG_ACCESS_REMOTE))
         return bad("its access rights are not remote ones");

@@ -18,10 +18,17 @@
 static int check_iface(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
 {
     const struct runtime *runtime;
-    int rc = validate_iface(attr->iface);
 
-    if (rc)
-        return rc;
+    if ((unsigned)attr->iface > HMREG_IFACE_MAX)
+        return hmreg_fail(-EINVAL,
+                          "iface is %d; accepted are 0 (system) to 3 (cuda, rocr, ze), and for a "
+                          "caller's dmabuf up to %d",
+                          (int)attr->iface, HMREG_IFACE_MAX);
+    if (claim_is_foreign(attr->iface) && attr->device < HMREG_DEVICE_ANY)
+        return hmreg_fail(-EINVAL, "device is %d; it is 0 or more, or HMREG_DEVICE_ANY",
+                          attr->device);
+    if (claim_is_foreign(attr->iface))
+        return 0;
     if (attr->iface == HMREG_IFACE_SYSTEM)
         return validate_system_device(attr->device, -EINVAL);
     runtime = &domain->lib->runtimes[attr->iface];
@@ -94,6 +101,16 @@ struct claim claim_of(const struct hmreg_mr_attr *attr)
         .len = attr->claim_len,
         .identity = attr->claim_identity,
     };
+}
+
+int claim_check_dmabuf(const struct claim *claim, const struct hmreg_mr_dmabuf *dmabuf)
+{
+    if (!claim->made || !claim_is_foreign(claim->iface) || dmabuf)
+        return 0;
+    return hmreg_fail(-EINVAL,
+                      "iface %s: hmreg has no runtime of it, and registers its memory by a dmabuf "
+                      "of the caller's only (HMREG_MR_DMABUF)",
+                      hmreg_iface_name(claim->iface));
 }
 
 /* ---- taking a claim --------------------------------------------------------------------- */

@@ -20,12 +20,22 @@ struct claim {
     uint64_t identity;  /* 0: none known */
 };
 
+/* Is the iface one whose runtime hmreg does not know? Such memory is never asked about; arrays by
+ * iface have no place for it. */
+static inline bool claim_is_foreign(enum hmreg_iface iface)
+{
+    return iface >= HMREG_IFACE_COUNT;
+}
+
 /* Checks the claim in a caller's attributes, except against ranges and memory. -EINVAL. Any
  * thread. */
 int claim_check(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr);
 
 /* The claim in checked attributes. */
 struct claim claim_of(const struct hmreg_mr_attr *attr);
+
+/* Checks that memory of an iface without a runtime is in a caller's dmabuf. -EINVAL. */
+int claim_check_dmabuf(const struct claim *claim, const struct hmreg_mr_dmabuf *dmabuf);
 
 /* Describes a range as a trusted claim does. dmabuf: the caller's that contains the range, or NULL.
  * With HMREG_MR_ALLOCATED host memory is also looked up in the process's mappings. -EINVAL: the

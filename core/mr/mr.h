@@ -60,6 +60,7 @@ struct hmreg_mr {
 };
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
+_Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 
 static inline int mr_device(const struct hmreg_mr *mr)
 {

@@ -68,8 +68,8 @@ static int refuse_as_last_error(struct attempt *attempt, int code, const char *s
 static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
 {
     const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
-    struct runtime *runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
     const struct iovec *iov = &attempt->request->iov[index];
+    struct runtime *runtime;
     int rc;
 
     if (given) {
@@ -77,6 +77,7 @@ static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmab
             (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset, .length = given->len};
         return 0;
     }
+    runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
     rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
                                      iov->iov_len, &attempt->found[index].range, out);
     return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;

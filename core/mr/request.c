@@ -159,17 +159,17 @@ int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found)
 {
     bool must_exist = domain->caps.mr_mode & HMREG_MR_ALLOCATED;
-    int wraps = options_check_ranges(&request->options, request->iov, request->count);
+    int rc = options_check_ranges(&request->options, request->iov, request->count);
 
-    if (wraps)
-        return wraps;
+    rc = rc ? rc : claim_check_dmabuf(&request->claim, request->dmabuf);
+    if (rc)
+        return rc;
     if (request->dmabuf && !request->claim.trusted) {
         resolve_dmabuf(domain, request, found);
         return check_claim(request, found);
     }
     for (size_t i = 0; i < request->count; i++) {
         uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
-        int rc;
 
         if (request->claim.trusted)
             rc = claim_take(domain, &request->claim, &request->iov[i], request->dmabuf, &found[i]);

@@ -45,8 +45,14 @@ enum hmreg_iface {
     HMREG_IFACE_CUDA = 1,
     HMREG_IFACE_ROCR = 2,
     HMREG_IFACE_ZE = 3,
+    /* hmreg has no runtime of the following, nor of other numbers up to HMREG_IFACE_MAX, which a
+     * caller may use for an iface that a newer libfabric knows. Their memory is registered by the
+     * caller's dmabuf (HMREG_MR_DMABUF) and claim; every other call refuses them. */
+    HMREG_IFACE_NEURON = 4,
+    HMREG_IFACE_SYNAPSEAI = 5, /* Gaudi */
+    HMREG_IFACE_MAX = 15,
 };
-#define HMREG_IFACE_COUNT      4
+#define HMREG_IFACE_COUNT      4 /* the ifaces whose runtimes hmreg knows are less than this */
 #define HMREG_IFACE_BIT(iface) (1u << (iface))
 
 /* The kind of memory. */
@@ -112,7 +118,8 @@ struct hmreg_domain; /* a fabric's domain, on which memory is registered */
 struct hmreg_mr;     /* a memory region */
 struct hmreg_remote; /* a peer's memory region, opened from its token */
 
-/* Names for messages, such as "cuda", "device", "dmabuf"; "?" for an unknown value. */
+/* Names for messages, such as "cuda", "device", "dmabuf"; "iface6" to "iface15" for the numbers
+ * without a name of their own; "?" for an unknown value. */
 const char *hmreg_iface_name(enum hmreg_iface iface);
 const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind);
 const char *hmreg_path_name(enum hmreg_path path);
@@ -417,9 +424,9 @@ struct hmreg_mr_attr {
     void *context;          /* the caller's; hmreg_mr_context() returns it */
     size_t auth_key_size;   /* bytes at auth_key; 0: the domain's authorization key */
     const uint8_t *auth_key;
-    int claim_iface; /* HMREG_CLAIM_*: what the call does with iface and device below */
-    enum hmreg_iface iface;
-    int device; /* HMREG_DEVICE_ANY: no claim about the device */
+    int claim_iface;        /* HMREG_CLAIM_*: what the call does with iface and device below */
+    enum hmreg_iface iface; /* from HMREG_IFACE_COUNT to HMREG_IFACE_MAX only with dmabufs */
+    int device;             /* HMREG_DEVICE_ANY: no claim about the device */
     /* The fields above are those of the first version; a caller's size may end here. */
     const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_MR_DMABUF, else NULL */
     void *hmem_data;                      /* passed to a libfabric that has the field; else NULL */

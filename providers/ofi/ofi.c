@@ -42,6 +42,8 @@ SAME(HMREG_IFACE_SYSTEM, FI_HMEM_SYSTEM);
 SAME(HMREG_IFACE_CUDA, FI_HMEM_CUDA);
 SAME(HMREG_IFACE_ROCR, FI_HMEM_ROCR);
 SAME(HMREG_IFACE_ZE, FI_HMEM_ZE);
+SAME(HMREG_IFACE_NEURON, FI_HMEM_NEURON);
+SAME(HMREG_IFACE_SYNAPSEAI, FI_HMEM_SYNAPSEAI);
 SAME(HMREG_HMEM_HOST_ALLOC, FI_HMEM_HOST_ALLOC);
 SAME(HMREG_HMEM_DEVICE_ONLY, FI_HMEM_DEVICE_ONLY);
 SAME(HMREG_RMA_PMEM, FI_RMA_PMEM);
@@ -124,6 +126,41 @@ static int can_mapped(const struct ofi *ofi, struct hmreg_reason *why)
     return 0;
 }
 
+/* Does the loaded libfabric have this iface? One that it lacks is an index beyond its tables. */
+static bool knows_iface(enum hmreg_iface iface)
+{
+    const int of_1_17 = FI_HMEM_SYNAPSEAI;
+    enum fi_hmem_iface asked = (enum fi_hmem_iface)iface;
+
+    return (int)iface <= of_1_17 || strcmp(fi_tostr(&asked, FI_TYPE_HMEM_IFACE), "Unknown");
+}
+
+/* ROCm's device has a field since libfabric 2.5; before, the field had to be 0. */
+static bool names_device(const struct ofi *ofi, enum hmreg_iface iface)
+{
+    return iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION);
+}
+
+/* Can this libfabric be told whose memory a dmabuf is? CUDA's device it does not index by. */
+static int can_name(const struct ofi *ofi, enum hmreg_iface iface, int device,
+                    struct hmreg_reason *why)
+{
+    uint32_t loaded = fi_version();
+
+    if (!knows_iface(iface))
+        return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-lacks-iface",
+                            "libfabric %u.%u is loaded, which has no iface %d (FI_HMEM_*): use a "
+                            "newer one, or claim iface system",
+                            FI_MAJOR(loaded), FI_MINOR(loaded), (int)iface);
+    if (device < 0 && iface != HMREG_IFACE_SYSTEM && iface != HMREG_IFACE_CUDA &&
+        names_device(ofi, iface))
+        return hmreg_refuse(why, -EOPNOTSUPP, "device-unknown",
+                            "libfabric wants the device of %s memory, and the caller's claim names "
+                            "none: claim it, instead of HMREG_DEVICE_ANY",
+                            hmreg_iface_name(iface));
+    return 0;
+}
+
 static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                struct hmreg_reason *why)
 {
@@ -142,7 +179,7 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
                             "fi_getinfo() for it (FI_HMEM in caps, FI_MR_HMEM in mr_mode), which "
                             "some providers grant",
                             ofi->name);
-    return 0;
+    return path == HMREG_PATH_DMABUF ? can_name(ofi, iface, device, why) : 0;
 }
 
 /* ---- registering ------------------------------------------------------------------------ */
@@ -230,8 +267,7 @@ static void describe(const struct ofi *ofi, const struct provider_request *req,
     attr->known.auth_key = (uint8_t *)(uintptr_t)req->auth_key;
     if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM) {
         attr->known.iface = (enum fi_hmem_iface)req->iface;
-        /* ROCm's device has a field since libfabric 2.5; before, the field had to be 0. */
-        if (req->iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION))
+        if (names_device(ofi, req->iface))
             attr->known.device.reserved = (uint64_t)req->device;
     }
     if (has(ofi, OFI_HMEM_DATA_VERSION))

@@ -268,8 +268,17 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(optional_access, 1, -HMREG_EBADFLAGS, "optional_access has unknown bits 0x1;");
     bad = good;
     bad.claim_iface = 1;
-    bad.iface = HMREG_IFACE_COUNT;
-    assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface is 4");
+    bad.iface = HMREG_IFACE_MAX + 1;
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface is 16");
+    for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++)
+        for (bad.claim_iface = 1; bad.claim_iface <= 2; bad.claim_iface++) {
+            bad.iface = (enum hmreg_iface)iface;
+            assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "hmreg has no runtime");
+        }
+    bad.claim_iface = 1;
+    bad.device = -2;
+    assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "device is -2");
+    bad.device = 0;
     bad.iface = HMREG_IFACE_CUDA; /* the call must not look for its runtime */
     assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "iface cuda");
     bad.iface = HMREG_IFACE_SYSTEM;

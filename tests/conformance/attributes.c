@@ -182,6 +182,46 @@ CASE(dmabuf__callers__its_bytes_are_reached)
     munmap(view, DMABUF_BYTES);
 }
 
+/* hmreg has no runtime of these ifaces: whatever the fabric does with a caller's dmabuf of unknown
+ * memory, it does with theirs, unless it refuses the iface by name. */
+CASE(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached)
+{
+    static const enum hmreg_iface ifaces[] = {HMREG_IFACE_NEURON, HMREG_IFACE_SYNAPSEAI,
+                                              HMREG_IFACE_MAX};
+
+    for (int i = 0; i < 6; i++) {
+        struct hmreg_mr_info info = {.size = sizeof(info)};
+        struct hmreg_mr_dmabuf dmabuf;
+        struct hmreg_remote *remote;
+        struct hmreg_mr_attr attr;
+        struct hmreg_mr *mr = NULL;
+        unsigned char *view;
+        int rc;
+
+        begin_dmabuf(fixture, &dmabuf, &attr, &view);
+        attr.claim_iface = i < 3 ? HMREG_CLAIM_CHECKED : HMREG_CLAIM_TRUSTED;
+        attr.iface = ifaces[i % 3];
+        attr.device = 2;
+        rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &mr);
+        close(dmabuf.fd);
+        if (rc) {
+            assert_int_equal(rc, -EOPNOTSUPP);
+            suite_impossible("no path to it: EOPNOTSUPP");
+            munmap(view, DMABUF_BYTES);
+            return;
+        }
+        assert_ok(hmreg_mr_query(mr, &info));
+        assert_int_equal(info.iface, ifaces[i % 3]);
+        assert_int_equal(info.device, 2);
+        suite_ready(fixture, fixture->domain, mr);
+        remote = suite_peer(fixture, mr);
+        suite_put(fixture, remote, 3, 9, view + 5003);
+        hmreg_remote_close(remote);
+        suite_close(fixture, mr);
+        munmap(view, DMABUF_BYTES);
+    }
+}
+
 /* A mapping of that length would succeed, and the first access beyond the file raise SIGBUS. */
 CASE(dmabuf__range_behind_its_end__inval)
 {
@@ -251,5 +291,6 @@ SUITE_CASES(attributes, TEST(attr__means_what_reg_means),
             TEST(attr__of_an_older_caller__newer_fields_are_not_read),
             TEST(attr__of_a_newer_caller__unknown_fields_must_be_zero),
             TEST(auth_key__of_another__denied), TEST(dmabuf__callers__its_bytes_are_reached),
+            TEST(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached),
             TEST(dmabuf__range_behind_its_end__inval),
             TEST(dmabuf__cached__hit_by_another_descriptor));

@@ -21,6 +21,15 @@ __attribute__((visibility("default"))) uint32_t fi_version(void)
     return fake_fabric.version;
 }
 
+/* As libfabric's, of what the provider asks: an iface. */
+__attribute__((visibility("default"))) char *fi_tostr(const void *data, enum fi_type type)
+{
+    static char known[] = "FI_HMEM_", unknown[] = "Unknown";
+
+    assert_int_equal(type, FI_TYPE_HMEM_IFACE);
+    return (int)*(const enum fi_hmem_iface *)data <= fake_fabric.last_iface ? known : unknown;
+}
+
 /* ---- a region --------------------------------------------------------------------------- */
 
 static int close_mr(struct fid *fid)
@@ -169,6 +178,7 @@ struct fid_domain *fake_fabric_begin(void)
     memset(&fake_fabric, 0, sizeof(fake_fabric));
     fake_fabric.reg_failures = -1;
     fake_fabric.version = FI_VERSION(1, 17);
+    fake_fabric.last_iface = FI_HMEM_SYNAPSEAI;
     fake_fabric.domain.fid.fclass = FI_CLASS_DOMAIN;
     fake_fabric.domain.fid.ops = &domain_ops;
     fake_fabric.domain.mr = &domain_mr;

@@ -29,6 +29,7 @@ struct fake_fabric {
     struct fi_info
         *info;        /* "tcp;ofi_rxm", API 1.17, no mode, keys of 8 bytes; a test may change it */
     uint32_t version; /* the result of fi_version() */
+    int last_iface;   /* the last FI_HMEM_* that fi_tostr() names */
 
     /* Results; 0: success. */
     int reg_code;

@@ -307,6 +307,126 @@ static void trusted__host_memory_on_a_pinning_fabric__mappings_are_checked(void 
     script_close(&fixture);
 }
 
+/* ---- ifaces without a runtime -------------------------------------------------------------- */
+
+static void foreign__callers_dmabuf__registered_under_its_iface(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    dmabuf.base_addr = (void *)0x10000;
+    claim.attr.claim_kind = 0;
+    for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++)
+        for (int trusted = 0; trusted <= 1; trusted++) {
+            struct hmreg_mr *mr;
+
+            claim.attr.claim_iface = HMREG_CLAIM_CHECKED + trusted;
+            claim.attr.iface = (enum hmreg_iface)iface;
+            assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+            assert_int_equal(script_last()->path, HMREG_PATH_DMABUF);
+            assert_int_equal(script_last()->iface, iface);
+            assert_int_equal(script_last()->device, 1);
+            assert_ok(hmreg_explain(mr, &why));
+            assert_int_equal(why.iface, iface);
+            assert_ok(hmreg_mr_close(mr));
+        }
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void foreign__every_path_refused__named_in_the_error(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    claim.attr.iface = HMREG_IFACE_NEURON;
+    script.refuse[HMREG_PATH_DMABUF][1] = script.refuse[HMREG_PATH_MAPPED][1] = -EOPNOTSUPP;
+    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EOPNOTSUPP,
+                     "no path to this neuron memory");
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+/* A runtime that knows the dmabuf's address contradicts a checked claim. */
+static void foreign__address_of_a_vendors_memory__inval(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    open_debugging(&fixture, "claims");
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    claim.attr.iface = HMREG_IFACE_SYNAPSEAI;
+    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+                     "the caller says synapseai, the memory's is cuda");
+    claim.attr.claim_iface = HMREG_CLAIM_CHECKED;
+    assert_reg_fails(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr), mr, -EINVAL,
+                     "the caller says synapseai, the memory is cuda");
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void foreign__segments__dmabufs_only(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf;
+    struct hmreg_segment segments[2];
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    begin_dmabuf(&fixture, &claim, &dmabuf);
+    claim.attr.iface = HMREG_IFACE_MAX;
+    claim.attr.dmabuf = NULL;
+    claim.attr.segments = segments;
+    claim.attr.segment_count = 2;
+    for (int i = 0; i < 2; i++)
+        segments[i] = (struct hmreg_segment){HMREG_SEGMENT_DMABUF, .u.dmabuf = dmabuf};
+    assert_ok(reg(&fixture, &claim, 0, &mr));
+    assert_int_equal(script_last()->iface, HMREG_IFACE_MAX);
+    assert_ok(hmreg_mr_close(mr));
+    segments[1] = (struct hmreg_segment){.u.memory = claim.iov[0]};
+    assert_reg_fails(reg(&fixture, &claim, 0, &mr), mr, -EINVAL, "iface15: hmreg has no runtime");
+    close(dmabuf.fd);
+    script_close(&fixture);
+}
+
+static void foreign__other_calls__refuse_it(void **state)
+{
+    struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct script_fixture fixture;
+
+    script_open(&fixture, NULL, NULL);
+    for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
+        enum hmreg_iface asked = (enum hmreg_iface)iface;
+
+        assert_fails(hmreg_runtime_query(fixture.lib, asked, &runtime), -EINVAL, "iface is");
+        assert_fails(hmreg_domain_explain(fixture.domain, asked, 0, &why), -EINVAL, "iface is");
+        assert_fails(hmreg_cache_stats(fixture.domain, asked, 0, &stats), -EINVAL, "iface is");
+    }
+    script_close(&fixture);
+}
+
+static void foreign__each__has_a_name(void **state)
+{
+    assert_string_equal(hmreg_iface_name(HMREG_IFACE_NEURON), "neuron");
+    assert_string_equal(hmreg_iface_name(HMREG_IFACE_SYNAPSEAI), "synapseai");
+    assert_string_equal(hmreg_iface_name((enum hmreg_iface)6), "iface6");
+    assert_string_equal(hmreg_iface_name(HMREG_IFACE_MAX), "iface15");
+    assert_string_equal(hmreg_iface_name(HMREG_IFACE_MAX + 1), "?");
+}
+
 /* ---- HMREG_DEBUG=claims -------------------------------------------------------------------- */
 
 static void debug__each_wrong_field__fails_and_names_it(void **state)
@@ -447,6 +567,10 @@ TEST_MAIN(TEST(trusted__device_memory__registered_as_claimed),
           TEST(trusted__dmabuf_with_an_allocation_or_kind__inval),
           TEST(untrusted__with_a_field_of_a_trusted_claim__inval),
           TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked),
+          TEST(foreign__callers_dmabuf__registered_under_its_iface),
+          TEST(foreign__every_path_refused__named_in_the_error),
+          TEST(foreign__address_of_a_vendors_memory__inval), TEST(foreign__segments__dmabufs_only),
+          TEST(foreign__other_calls__refuse_it), TEST(foreign__each__has_a_name),
           TEST(debug__each_wrong_field__fails_and_names_it),
           TEST(debug__right_claims__registered_and_silent),
           TEST(debug__dmabuf_of_another_device__fails),

@@ -299,6 +299,86 @@ static void dmabuf__libfabric_without_the_runtime__says_so(void **state)
     end(&fixture);
 }
 
+/* ---- a caller's dmabuf -------------------------------------------------------------------- */
+
+static int reg_callers(struct fixture *fixture, enum hmreg_iface iface, int device, void *base)
+{
+    struct hmreg_mr_dmabuf dmabuf = {
+        .fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, 0),
+        .offset = PLACE,
+        .len = LEN,
+        .base_addr = base};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .access = HMREG_ACCESS_ALL,
+                                 .dmabuf = &dmabuf,
+                                 .claim_iface = HMREG_CLAIM_TRUSTED,
+                                 .iface = iface,
+                                 .device = device};
+    int rc = hmreg_mr_regattr(fixture->domain, &attr, HMREG_MR_DMABUF, &fixture->mr);
+
+    close(dmabuf.fd);
+    assert_ok(hmreg_explain(fixture->mr, &fixture->why));
+    return rc;
+}
+
+static void callers__iface_without_runtime__under_its_number(void **state)
+{
+    static const enum hmreg_iface ifaces[] = {HMREG_IFACE_NEURON, HMREG_IFACE_SYNAPSEAI, 6};
+    struct fixture fixture;
+
+    for (int i = 0; i < 3; i++) {
+        begin(&fixture, &dmabuf_world);
+        fake_fabric.last_iface = 6;
+        assert_ok(reg_callers(&fixture, ifaces[i], 3, (void *)0x10000));
+        assert_int_equal(fixture.why.path, HMREG_PATH_DMABUF);
+        assert_int_equal(fake_fabric.flags, HMREG_MR_DMABUF);
+        assert_int_equal(fake_fabric.given.attr.iface, ifaces[i]);
+        assert_int_equal(fake_fabric.given.attr.device.neuron, 3);
+        assert_int_equal(fake_fabric.given.attr.device.reserved, 3);
+        assert_ptr_equal(fake_fabric.dmabuf.base_addr, (void *)0x10000);
+        end(&fixture);
+    }
+}
+
+/* libfabric indexes a table by it. */
+static void callers__iface_the_library_lacks__refused_before_it_is_asked(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture, &dmabuf_world);
+    assert_int_equal(reg_callers(&fixture, 6, 3, NULL), -EOPNOTSUPP);
+    assert_refused(&fixture, HMREG_PATH_DMABUF, "libfabric-lacks-iface", "has no iface 6");
+    assert_int_equal(fake_fabric.regs, 0);
+    end(&fixture);
+}
+
+static void callers__no_device_claimed__refused_where_it_is_an_index(void **state)
+{
+    static const struct {
+        uint32_t version;
+        enum hmreg_iface iface;
+        bool refused;
+    } cases[] = {{FI_VERSION(2, 1), HMREG_IFACE_SYSTEM, false},
+                 {FI_VERSION(2, 1), HMREG_IFACE_CUDA, false},
+                 {FI_VERSION(2, 1), HMREG_IFACE_ROCR, false},
+                 {FI_VERSION(2, 5), HMREG_IFACE_ROCR, true},
+                 {FI_VERSION(2, 1), HMREG_IFACE_ZE, true},
+                 {FI_VERSION(2, 1), HMREG_IFACE_SYNAPSEAI, true}};
+    struct fixture fixture;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world world = dmabuf_world;
+
+        world.library = world.api = cases[i].version;
+        begin(&fixture, &world);
+        assert_int_equal(reg_callers(&fixture, cases[i].iface, HMREG_DEVICE_ANY, NULL),
+                         cases[i].refused ? -EOPNOTSUPP : 0);
+        if (cases[i].refused)
+            assert_refused(&fixture, HMREG_PATH_DMABUF, "device-unknown", "names none");
+        end(&fixture);
+    }
+}
+
 /* Another path would not help: the caller receives the error, so that it can make room. */
 static void dmabuf__no_memory__no_other_path(void **state)
 {
@@ -551,7 +631,10 @@ static void explain__domain__what_would_be_tried(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),
+TEST_MAIN(TEST(callers__iface_without_runtime__under_its_number),
+          TEST(callers__iface_the_library_lacks__refused_before_it_is_asked),
+          TEST(callers__no_device_claimed__refused_where_it_is_an_index),
+          TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),
           TEST(dmabuf__fabric_refuses__descriptor_is_closed),
           TEST(dmabuf__older_library__says_which),
           TEST(dmabuf__library_older_than_the_application__never_given_one),

@@ -190,7 +190,7 @@ static void read__nonsense_with_a_right_checksum__badmsg(void **state)
         {6, 2, 0xffff, "number of segments"},
         {6, 2, 1, "length"},
         {6, 2, 3, "length"},
-        {8, 4, HMREG_IFACE_COUNT, "iface"},
+        {8, 4, HMREG_IFACE_MAX + 1, "iface"},
         {8, 4, 0xffffffff, "iface"},
         {12, 2, TOKEN_MAX_BLOB + 1, "too long"},
         {12, 2, 0xffff, "too long"},

@@ -192,6 +192,34 @@ static void regattr__callers_dmabuf__by_its_base(void **state)
     close_fixture(&fixture);
 }
 
+/* The device is told nothing about an iface. */
+static void regattr__callers_dmabuf_of_an_iface_without_runtime__imported(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64, .base_addr = (void *)0x7000};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .access = HMREG_SEND,
+                                 .dmabuf = &dmabuf,
+                                 .claim_iface = HMREG_CLAIM_CHECKED,
+                                 .device = HMREG_DEVICE_ANY};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    dmabuf.fd = vendors[HMREG_IFACE_CUDA].claims[0].fd;
+    for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
+        struct hmreg_mr *mr;
+
+        attr.iface = (enum hmreg_iface)iface;
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+        assert_int_equal(fake_verbs.iova, 0x7000 + 100);
+        assert_ok(hmreg_mr_query(mr, &info));
+        assert_int_equal(info.iface, iface);
+        assert_int_equal(info.path, HMREG_PATH_DMABUF);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    close_fixture(&fixture);
+}
+
 static void regattr__base_of_no_page__refused_before_the_device_is_asked(void **state)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -651,7 +679,8 @@ static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **stat
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(reg__dmabuf__range_by_its_offset_and_address),
+TEST_MAIN(TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported),
+          TEST(reg__dmabuf__range_by_its_offset_and_address),
           TEST(reg__dmabuf__descriptor_is_closed_at_once),
           TEST(token__dmabuf__names_the_devices_address),
           TEST(regattr__callers_dmabuf__by_its_base),

@@ -287,6 +287,14 @@ const struct finding all_findings[] = {
      "nothing, it was built without GPU support.",
      "FI_HMEM is libfabric's capability for device memory. The doctor asks for it first, so a "
      "domain without it is of a provider that does not grant it here."},
+    {"libfabric-lacks-iface", SEVERITY_DEGRADED, "libfabric does not know the iface of the memory",
+     "Use a libfabric that knows it, or claim iface system for the dmabuf.",
+     "libfabric looks memory's iface up in a table. A number beyond its end, which a newer version "
+     "may have, would be read from whatever comes after the table."},
+    {"device-unknown", SEVERITY_DEGRADED, "libfabric wants a device, and the claim names none",
+     "Claim the device of the dmabuf's memory, not HMREG_DEVICE_ANY.",
+     "libfabric takes the device of Level Zero, Neuron and Gaudi memory, and since 2.5 of ROCm's. "
+     "No number means any device."},
     {"fabric-bypasses-cpu", SEVERITY_DEGRADED,
      "the fabric's NIC reads memory itself: a mapping is of no use",
      "Nothing: this path is for tcp and its like.",
