@@ -7,6 +7,7 @@
 #include "core/cache/cache_set.h"
 
 #include "core/base/error.h"
+#include "core/context/group.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -455,9 +456,31 @@ int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes
     return 0;
 }
 
+/* Applies the changes to the caches of the groups that have this member: their regions are
+ * registered here too. A group does not end while it is visited. */
+static void settle_groups(struct hmreg_domain *member)
+{
+    struct hmreg *lib = member->lib;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    for (struct group *group = lib->groups; group; group = group->next) {
+        if (!group->domain || !group_has(group, member))
+            continue;
+        group->visitors++;
+        pthread_mutex_unlock(&lib->sets_lock);
+        cache_drain(&group->domain->caches->pool);
+        pthread_mutex_lock(&lib->sets_lock);
+        group->visitors--;
+        pthread_cond_broadcast(&lib->sets_left);
+    }
+    pthread_mutex_unlock(&lib->sets_lock);
+}
+
 void hmreg_domain_settle(struct hmreg_domain *domain)
 {
     cache_set_sync(domain->caches);
+    if (atomic_load(&domain->groups))
+        settle_groups(domain);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

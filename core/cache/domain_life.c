@@ -62,6 +62,7 @@ static int check_closed(const struct hmreg_domain *domain)
         {atomic_load(&domain->remotes), "remotes"},
         {domain->ops.objects(domain->self), "endpoints, counters or queues"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
+        {atomic_load(&domain->groups), "groups"},
     };
 
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)

@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/mr/rails.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -179,7 +180,7 @@ static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count
 static int create_once(struct get *get, struct cache *cache, struct cache_entry *entry)
 {
     uint64_t start = cache_stats_start(&cache->stats);
-    int rc = region_make(get->domain, get->request, get->found, &entry->mr);
+    int rc = rails_make(get->domain, get->request, get->found, &entry->mr);
 
     if (!rc)
         cache_stats_done(&cache->stats, start);
@@ -225,6 +226,8 @@ static bool is_host(const struct get *get)
  * host's caches, so its entries must be there. */
 static struct cache *cache_for(struct get *get)
 {
+    if (get->found->iface >= HMREG_IFACE_COUNT)
+        return cache_set_at(get->set, HMREG_IFACE_SYSTEM, -1);
     return cache_set_at(get->set, get->found->iface, is_host(get) ? -1 : get->found->range.device);
 }
 
@@ -324,19 +327,20 @@ static bool is_anonymous(struct get *get)
 /* Will every change of the entry's memory be reported? Also records which checks hits need. */
 static bool notice_changes(struct get *get, struct hmreg_mr *mr)
 {
-    bool always = get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     struct monitor *monitor = get->set->monitor;
+    bool always;
 
-    if (is_host(get))
-        context_monitor(get->domain->lib);
     if (get->request->dmabuf) /* a get of another dmabuf has another variant */
         return true;
+    if (is_host(get))
+        context_monitor(get->domain->lib);
+    always = get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     mr->watched = is_host(get) && monitor_watch(monitor, get->want.start, get->want.end);
     mr->monitored = mr->watched;
     /* Hooks shut the gate before the kernel changes the memory, so hits need not ask. */
     mr->ask_monitor = mr->watched && always && monitor_kind(monitor) != HMREG_MONITOR_MEMHOOKS;
-    mr->ask_identity = get->found->range.identity && always;
+    mr->ask_identity = get->found->range.identity && always && !get->request->claim.trusted;
     if (get->found->range.identity || monitor_kind(monitor) == HMREG_MONITOR_IMPORT)
         return true;
     return mr->watched && is_anonymous(get);
@@ -346,7 +350,7 @@ static bool is_still_found(struct get *get)
 {
     const struct hmem_range *range = &get->found->range;
 
-    return !range->identity || get->request->dmabuf ||
+    return !range->identity || get->request->dmabuf || get->request->claim.trusted ||
            cache_set_is_same(get->set, get->found->iface, get->want.start, get->want.end,
                              range->identity);
 }
@@ -485,10 +489,12 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
 bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr)
 {
-    if (!request->claimed)
+    const struct claim *claim = &request->claim;
+
+    if (!claim->made || claim->trusted) /* a get with another trusted claim has another variant */
         return true;
-    return request->claimed_iface == mr->iface && (request->claimed_device == HMREG_DEVICE_ANY ||
-                                                   request->claimed_device == mr_device(mr));
+    return claim->iface == mr->iface &&
+           (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(mr));
 }
 
 static int resolve_request(struct get *get)
@@ -510,7 +516,9 @@ static bool is_monitors(const struct get *get)
 /* May the resolved memory be cached at all? */
 static bool is_cacheable(const struct get *get, bool sure)
 {
-    if (!get->domain->lib->settings.watch[get->found->iface])
+    enum hmreg_iface iface = get->found->iface;
+
+    if (iface < HMREG_IFACE_COUNT && !get->domain->lib->settings.watch[iface])
         return false;
     return get->found->range.identity || get->request->dmabuf || (sure && is_monitors(get));
 }

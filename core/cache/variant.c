@@ -19,6 +19,7 @@
 static void clear_others(struct hmreg_mr_attr *attr)
 {
     size_t padding = offsetof(struct hmreg_mr_attr, device) + sizeof(attr->device);
+    size_t end = offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(attr->claim_kind);
 
     attr->size = 0;
     attr->iov = NULL; /* the range is searched by address */
@@ -27,22 +28,29 @@ static void clear_others(struct hmreg_mr_attr *attr)
     attr->context = NULL;
     attr->auth_key = NULL;
     memset((char *)attr + padding, 0, offsetof(struct hmreg_mr_attr, dmabuf) - padding);
-    /* A claim about memory is checked at each hit. A claim about a dmabuf says what it is. */
-    if (attr->claim_iface == 0 || (attr->claim_iface == 1 && !attr->dmabuf)) {
-        attr->claim_iface = 0;
+    memset((char *)attr + end, 0, sizeof(*attr) - end);
+    /* A checked claim about memory is checked at each hit. One about a dmabuf says what it is, and so
+     * does a trusted one. */
+    if (attr->claim_iface == HMREG_CLAIM_NONE ||
+        (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf)) {
+        attr->claim_iface = HMREG_CLAIM_NONE;
         attr->iface = HMREG_IFACE_SYSTEM;
         attr->device = 0;
     }
     attr->dmabuf = NULL;
 }
 
-static bool fill_key(struct variant_key *key, const struct hmreg_mr_attr *attr, uint64_t flags)
+/* start: the address of the range's first byte. */
+static bool fill_key(struct variant_key *key, const struct hmreg_mr_attr *attr, uint64_t flags,
+                     uint64_t start)
 {
     bool identified = true;
 
     memset(key, 0, sizeof(*key));
     memcpy(&key->attr, attr, sizeof(*attr));
     clear_others(&key->attr);
+    if (attr->set_iova) /* regions that give a byte the same address serve each other's gets */
+        key->attr.iova -= start;
     key->flags = flags;
     if (attr->dmabuf) {
         identified = dmabuf_identity(attr->dmabuf->fd, &key->dev, &key->ino);
@@ -110,7 +118,8 @@ int variant_get(struct variants *variants, const struct attributes *attributes, 
                 struct variant **out, bool *identified)
 {
     struct variant wanted = {.auth_key = attributes->attr.auth_key}, *variant, **found;
-    bool known = fill_key(&wanted.key, &attributes->attr, flags);
+    bool known = fill_key(&wanted.key, &attributes->attr, flags,
+                          (uint64_t)(uintptr_t)attributes->request.iov->iov_base);
 
     if (is_plain(&wanted.key)) {
         *out = NULL;

@@ -26,6 +26,7 @@ struct runtime {
 };
 
 struct cache_set;
+struct group;
 
 /* Memory of hmreg_mem_alloc(). */
 struct owned {
@@ -46,6 +47,7 @@ struct hmreg {
     pthread_mutex_t sets_lock;    /* guards the list of cache sets, and the visits to each */
     pthread_cond_t sets_left;     /* a visit to a cache set has ended */
     struct cache_set *sets;
+    struct group *groups; /* guarded by sets_lock */
     atomic_uint domains;
     pthread_mutex_t lock; /* guards owned; never held across a vendor's call */
     struct owned *owned;

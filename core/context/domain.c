@@ -260,5 +260,8 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
     if (!rc && flags != HMREG_REG_MR)
         rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_REG_MR",
                         (unsigned long long)flags);
+    if (!rc && atomic_load(&domain->groups))
+        rc = hmreg_fail(-EBUSY, "the domain is a member of a group, whose registrations complete "
+                                "at once");
     return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }

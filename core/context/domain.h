@@ -13,9 +13,12 @@
 #include <stdatomic.h>
 
 struct cache_set;
+struct group;
 
 struct hmreg_domain {
     struct hmreg *lib;
+    struct group *group;     /* NULL: the domain is no group */
+    atomic_uint groups;      /* groups that it is a member of */
     struct provider_ops ops; /* a copy with no NULL entry */
     struct provider_caps caps;
     void *self; /* the provider's */

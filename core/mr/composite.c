@@ -9,6 +9,7 @@
 #include "core/mr/composite.h"
 
 #include "core/base/error.h"
+#include "core/mr/shared.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,19 +18,37 @@
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-/* Deregisters the pieces that are still registered. -EBUSY: a piece was busy. */
-static int close_pieces(struct hmreg_mr *mr)
+static int close_parts(struct hmreg_mr *mr);
+
+/* A rail may be a composite itself. */
+static int close_part(struct hmreg_mr *part)
 {
-    struct mr_more *more = mr->more;
+    int rc;
+
+    if (!mr_pieces(part))
+        return region_destroy_one(part);
+    rc = close_parts(part);
+    if (rc != -EBUSY)
+        region_free(part);
+    return rc;
+}
+
+/* Deregisters the pieces or rails that are still registered. -EBUSY: one was busy. */
+static int close_parts(struct hmreg_mr *mr)
+{
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
     int rc = 0;
 
-    for (size_t i = 0; i < more->count; i++) {
-        int closed = more->pieces[i] ? region_destroy_one(more->pieces[i]) : 0;
+    for (size_t i = 0; i < count; i++) {
+        int closed = parts[i] ? close_part(parts[i]) : 0;
 
-        if (closed == -EBUSY)
+        if (closed == -EBUSY) {
+            mr->more->closing |= parts[i]->more->closing;
             return closed;
-        more->closing = true;
-        more->pieces[i] = NULL;
+        }
+        mr->more->closing |= parts[i] != NULL;
+        parts[i] = NULL;
         rc = rc ? rc : closed;
     }
     return rc;
@@ -37,7 +56,7 @@ static int close_pieces(struct hmreg_mr *mr)
 
 int composite_destroy(struct hmreg_mr *mr)
 {
-    int rc = close_pieces(mr);
+    int rc = close_parts(mr);
 
     if (rc != -EBUSY)
         region_free(mr);
@@ -75,7 +94,7 @@ static int create_pieces(const struct composite *composite, struct hmreg_mr *mr)
     }
     if (rc) {
         hmreg_error_save(&failure);
-        close_pieces(mr);
+        close_parts(mr);
         hmreg_error_restore(&failure);
     }
     return rc;
@@ -176,22 +195,58 @@ static int find_pieces(struct hmreg_domain *domain, const struct iovec *range,
     return rc;
 }
 
+/* The pieces are on the heap, and the caller's. */
+static int divide(struct hmreg_domain *domain, const struct iovec *range,
+                  struct composite *composite)
+{
+    int rc;
+
+    composite->iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite->iov));
+    composite->found = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite->found));
+    if (composite->iov && composite->found)
+        rc = find_pieces(domain, range, composite);
+    else
+        rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
+    if (rc) {
+        free(composite->found);
+        free(composite->iov);
+    }
+    return rc;
+}
+
+/* The same pieces for each rail of a group; shared owns them. */
+static int divide_once(struct hmreg_domain *domain, const struct request *request,
+                       struct composite *composite)
+{
+    struct shared *shared = request->shared;
+    int rc = shared->count ? 0 : divide(domain, request->iov, composite);
+
+    if (rc)
+        return rc;
+    if (!shared->count) {
+        shared->count = composite->count;
+        shared->iov = composite->iov;
+        shared->found = composite->found;
+    }
+    composite->count = shared->count;
+    composite->iov = shared->iov;
+    composite->found = shared->found;
+    return 0;
+}
+
 int composite_split(struct hmreg_domain *domain, const struct request *request,
                     const struct resolved *found, struct hmreg_mr **out)
 {
-    struct composite composite = {
-        .whole = *request,
-        .iov = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite.iov)),
-        .found = calloc(HMREG_SEGMENTS_MAX, sizeof(*composite.found)),
-    };
-    int rc;
+    struct composite composite = {.whole = *request};
+    int rc = request->shared ? divide_once(domain, request, &composite)
+                             : divide(domain, request->iov, &composite);
 
-    if (composite.iov && composite.found)
-        rc = find_pieces(domain, request->iov, &composite);
-    else
-        rc = hmreg_fail(-ENOMEM, "no memory for a region of several segments");
-    rc = rc ? rc : composite_create(domain, &composite, found, out);
-    free(composite.found);
-    free(composite.iov);
+    if (rc)
+        return rc;
+    rc = composite_create(domain, &composite, found, out);
+    if (!request->shared) {
+        free(composite.found);
+        free(composite.iov);
+    }
     return rc;
 }

@@ -29,7 +29,8 @@ int composite_create(struct hmreg_domain *domain, const struct composite *compos
 int composite_split(struct hmreg_domain *domain, const struct request *request,
                     const struct resolved *found, struct hmreg_mr **out);
 
-/* As region_destroy(). Pieces deregistered before a busy one stay deregistered. */
+/* As region_destroy(), also for a region with a rail on each member of a group. Parts deregistered
+ * before a busy one stay deregistered. */
 int composite_destroy(struct hmreg_mr *mr);
 
 #endif

@@ -8,11 +8,13 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/validate.h"
+#include "core/context/group.h"
 #include "core/mr/mr.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,10 +72,26 @@ void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason 
         fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
 }
 
+/* Begins each reason's text with the rail that it is about. */
+static void name_rail(struct hmreg_explanation *explanation, size_t rail,
+                      const struct hmreg_domain *member)
+{
+    for (uint32_t i = 0; i < explanation->refused; i++) {
+        struct hmreg_reason *reason = &explanation->reasons[i];
+        char text[sizeof(reason->text)];
+
+        snprintf(text, sizeof(text), "rail %zu (%.64s): %.160s", rail, member->caps.fabric,
+                 reason->text);
+        memcpy(reason->text, text, sizeof(text));
+    }
+}
+
 int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     const struct hmreg_explanation *last = mr ? NULL : kept(false);
     struct hmreg_explanation explanation;
+    bool of_group = mr && mr_rails(mr);
+    size_t rail = 0, count;
     int rc = mr ? mr_check(mr) : 0;
 
     rc = rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_explanation");
@@ -81,15 +99,16 @@ int hmreg_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         return rc;
     if (!mr && !last)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
-    /* Each piece took its own path. Unless the whole has refusals, explain the first piece. */
-    if (mr && mr_pieces(mr) && !mr->more->refused)
-        mr = mr_pieces(mr)[0];
-    assert(mr || last); /* all pieces exist */
+    if (mr && mr_parts(mr, &count))
+        mr = mr_explained(mr, &rail);
+    assert(mr || last); /* a region has a rail */
     if (mr)
         fill(&explanation, mr->iface, mr_device(mr), mr->path, mr->more ? mr->more->reasons : NULL,
              mr->more ? mr->more->refused : 0);
     else
         explanation = *last;
+    if (of_group)
+        name_rail(&explanation, rail, mr->domain);
     validate_copy_out(out, &explanation, sizeof(explanation));
     return 0;
 }
@@ -107,7 +126,7 @@ static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int devi
     return domain->ops.can(domain->self, why->path, iface, device, why);
 }
 
-static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+static void foresee_one(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                         struct hmreg_explanation *out)
 {
     fill(out, iface, device, HMREG_PATH_NONE, NULL, 0);
@@ -122,6 +141,28 @@ static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int
         }
         out->refused++;
     }
+}
+
+/* Of a group: the member for which the most paths would be refused. */
+static void foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                        struct hmreg_explanation *out)
+{
+    struct hmreg_explanation other;
+    size_t worst = 0;
+
+    if (!domain->group) {
+        foresee_one(domain, iface, device, out);
+        return;
+    }
+    foresee_one(domain->group->members[0], iface, device, out);
+    for (size_t i = 1; i < domain->group->count; i++) {
+        foresee_one(domain->group->members[i], iface, device, &other);
+        if (other.refused <= out->refused)
+            continue;
+        *out = other;
+        worst = i;
+    }
+    name_rail(out, worst, domain->group->members[worst]);
 }
 
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,

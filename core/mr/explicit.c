@@ -7,11 +7,14 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/context/group.h"
 #include "core/mr/options.h"
+#include "core/mr/rails.h"
 #include "core/mr/region.h"
 #include "core/mr/segments.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define FEW_RANGES 8
@@ -32,7 +35,7 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
         return hmreg_fail(-ENOMEM, "no memory to resolve %zu ranges", request->count);
     rc = request_resolve(domain, request, found);
     if (!rc)
-        rc = region_create(domain, request, found, out);
+        rc = rails_create_ranges(domain, request, found, out);
     if (!rc)
         mr_publish(*out);
     if (found != few)
@@ -70,6 +73,21 @@ int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint
     return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
 }
 
+static int check_rails(const struct hmreg_domain *domain, uint64_t rails)
+{
+    size_t count = hmreg_group_count(domain);
+
+    if (!rails)
+        return 0;
+    if (!domain->group)
+        return hmreg_fail(-EINVAL,
+                          "rails is %#" PRIx64 ", but the domain is no group: it must be 0", rails);
+    if (count < 64 && rails >> count)
+        return hmreg_fail(-EINVAL, "rails is %#" PRIx64 "; the group has rails 0 to %zu", rails,
+                          count - 1);
+    return 0;
+}
+
 static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       struct hmreg_mr_attr *attr)
 {
@@ -86,7 +104,7 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     if (attr->page_size & (attr->page_size - 1))
         return hmreg_fail(-EINVAL, "page_size is %zu; it must be 0 or a power of two",
                           attr->page_size);
-    return 0;
+    return check_rails(domain, attr->rails);
 }
 
 /* Sets the request's ranges: those of the attributes, or the one range of its dmabuf. */
@@ -121,6 +139,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
         .page_size = attr->page_size,
         .claim = claim_of(attr),
         .options = options_of(attr),
+        .rails = attr->rails,
     };
 }
 
@@ -183,6 +202,8 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
+    if (mr->more->is_rail)
+        return hmreg_fail(-EINVAL, "mr is a rail of a group's region, which is what to close");
     rc = region_destroy(mr);
     if (rc != -EBUSY)
         atomic_fetch_sub(&domain->regions, 1);

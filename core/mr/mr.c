@@ -7,9 +7,39 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/context/group.h"
 
 #include <errno.h>
 #include <sched.h>
+
+/* ---- parts ------------------------------------------------------------------------------ */
+
+struct hmreg_mr **mr_parts(const struct hmreg_mr *mr, size_t *count)
+{
+    *count = mr_rails(mr) ? mr->domain->group->count : mr_count(mr);
+    return mr_rails(mr) ? mr_rails(mr) : mr_pieces(mr);
+}
+
+const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail)
+{
+    const struct hmreg_mr *worst = NULL;
+
+    if (!mr_rails(mr))
+        return mr_pieces(mr) && !mr->more->refused ? mr_pieces(mr)[0] : mr;
+    for (size_t i = 0; i < mr->domain->group->count; i++) {
+        const struct hmreg_mr *other = mr_rails(mr)[i];
+
+        if (!other)
+            continue;
+        other = mr_explained(other, NULL);
+        if (worst && other->more->refused <= worst->more->refused)
+            continue;
+        worst = other;
+        if (rail)
+            *rail = i;
+    }
+    return worst;
+}
 
 /* ---- publication and completion --------------------------------------------------------- */
 
@@ -46,10 +76,14 @@ struct provider_mr mr_now(const struct hmreg_mr *mr)
 
 void mr_revoke(struct hmreg_mr *mr)
 {
-    if (!mr_pieces(mr))
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
+
+    if (!parts)
         mr->domain->ops.revoke(mr->domain->self, &mr->made);
-    for (size_t i = 0; mr_pieces(mr) && i < mr_count(mr); i++)
-        mr_revoke(mr_pieces(mr)[i]);
+    for (size_t i = 0; parts && i < count; i++)
+        if (parts[i])
+            mr_revoke(parts[i]);
 }
 
 uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
@@ -66,7 +100,7 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
 
 int mr_check_complete(const struct hmreg_mr *mr)
 {
-    bool keyed = !mr_pieces(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
+    bool keyed = !mr_pieces(mr) && !mr_rails(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
 
     if (!mr_is_pending(mr) && !(keyed && mr_now(mr).key == HMREG_KEY_NOTAVAIL))
         return 0;
@@ -91,7 +125,7 @@ int mr_check(const struct hmreg_mr *mr)
     if (!rc)
         mr_settle(mr);
     if (!rc && mr->more && mr->more->closing)
-        rc = hmreg_fail(-EINVAL, "mr is partly closed (a piece was busy): close it again");
+        rc = hmreg_fail(-EINVAL, "mr is partly closed (a part was busy): close it again");
     return rc;
 }
 

@@ -11,6 +11,13 @@
 #include "core/context/domain.h"
 #include "core/mr/mapping.h"
 
+/* Why a region of a group has no such rail. */
+struct mr_missing {
+    struct mr_missing *next;
+    size_t rail;
+    struct hmreg_error error;
+};
+
 /* Fields that few regions need. */
 struct mr_more {
     uint32_t refused;             /* number of paths that refused */
@@ -21,15 +28,19 @@ struct mr_more {
     void *context;         /* the caller's */
     atomic_bool pending;   /* the asynchronous registration is not complete yet */
     atomic_bool published; /* async domains: mr_publish() is done */
-    bool closing;          /* a composite that a busy close left with some pieces deregistered */
+    bool closing;          /* a busy close left some pieces or rails deregistered */
+    bool is_rail;          /* it belongs to a region of a group */
     size_t count;
-    struct iovec *iov;        /* count: the ranges as registered; for MAPPED in the mappings */
-    struct iovec *asked;      /* count: the same ranges as the caller passed them */
-    struct mapping *mappings; /* count, for MAPPED; else NULL */
-    struct hmreg_mr **pieces; /* a composite's count regions, NULL once deregistered. A composite
-                                 does not use made, iov and mappings. NULL: not a composite */
-    bool has_iova;            /* the caller chose the address of the first byte: */
-    uint64_t iova;
+    struct iovec *iov;          /* count: the ranges as registered; for MAPPED in the mappings */
+    struct iovec *asked;        /* count: the same ranges as the caller passed them */
+    struct mapping *mappings;   /* count, for MAPPED; else NULL */
+    struct hmreg_mr **pieces;   /* a composite's count regions, NULL once deregistered. A composite
+                                   does not use made, iov and mappings. NULL: not a composite */
+    struct hmreg_mr **rails;    /* of a group: one for each member, NULL where there is none; such
+                                   a region is no composite and does not use made. NULL: no group */
+    struct mr_missing *missing; /* why rails that were asked for are not there */
+    uint64_t iova;              /* the caller's address of the first byte, if has_iova */
+    bool has_iova;
 };
 
 struct hmreg_mr {
@@ -87,6 +98,21 @@ static inline struct hmreg_mr **mr_pieces(const struct hmreg_mr *mr)
 {
     return mr->more ? mr->more->pieces : NULL;
 }
+
+/* NULL: of no group. */
+static inline struct hmreg_mr **mr_rails(const struct hmreg_mr *mr)
+{
+    return mr->more ? mr->more->rails : NULL;
+}
+
+/* The regions that a composite or a group's region consists of: pieces or rails, some of which may
+ * be NULL. *count: how many. NULL: the region is one registration. */
+struct hmreg_mr **mr_parts(const struct hmreg_mr *mr, size_t *count);
+
+/* The registration whose path and refusals stand for the region's: of a group's region the rail
+ * for which the most paths were refused, of a composite its first piece unless the whole was
+ * refused. *rail: its rail, unchanged if the region is of no group; may be NULL. */
+const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
 
 /* A range as the caller passed it. */
 static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)

@@ -5,6 +5,7 @@
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/context/group.h"
 #include "core/mr/mr.h"
 
 #include <assert.h>
@@ -22,6 +23,9 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 
     rc = rc ? rc : validate_pointer(object, "object");
     rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
+    if (!rc && mr_rails(mr))
+        rc = hmreg_fail(-EINVAL, "mr is of a group, whose members have objects of their own: bind "
+                                 "each hmreg_mr_rail()");
     if (!rc && !mr_pieces(mr))
         return mr->domain->ops.bind(mr->domain->self, &mr->made, object, flags);
     for (size_t i = 0; !rc && i < mr_count(mr); i++)
@@ -31,12 +35,17 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 
 int hmreg_mr_enable(struct hmreg_mr *mr)
 {
+    struct hmreg_mr **parts;
+    size_t count;
     int rc = mr_check(mr);
 
-    if (!rc && !mr_pieces(mr))
+    if (rc)
+        return rc;
+    parts = mr_parts(mr, &count);
+    if (!parts)
         return mr->domain->ops.enable(mr->domain->self, &mr->made);
-    for (size_t i = 0; !rc && i < mr_count(mr); i++)
-        rc = hmreg_mr_enable(mr_pieces(mr)[i]);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = parts[i] ? hmreg_mr_enable(parts[i]) : 0;
     return rc;
 }
 
@@ -84,12 +93,29 @@ static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t coun
 
 static int refresh_all(struct hmreg_mr *mr)
 {
+    size_t count;
+    struct hmreg_mr **parts = mr_parts(mr, &count);
     int rc = 0;
 
-    if (!mr_pieces(mr))
+    if (!parts)
         return mr->domain->ops.refresh(mr->domain->self, &mr->made, NULL, 0, 0);
-    for (size_t i = 0; !rc && i < mr_count(mr); i++)
-        rc = refresh_all(mr_pieces(mr)[i]);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = parts[i] ? refresh_all(parts[i]) : 0;
+    return rc;
+}
+
+static int refresh_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
+{
+    int rc = 0;
+
+    for (size_t i = 0; mr_rails(mr) && i < mr->domain->group->count && !rc; i++)
+        rc = mr_rails(mr)[i] ? refresh_parts(mr_rails(mr)[i], iov, count) : 0;
+    for (size_t i = 0; !mr_rails(mr) && !rc && i < count; i++) {
+        struct iovec below;
+        struct hmreg_mr *owner = owner_of(mr, &iov[i], &below);
+
+        rc = mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
+    }
     return rc;
 }
 
@@ -101,13 +127,7 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
     if (!rc && !iov && !count)
         return refresh_all(mr);
     rc = rc ? rc : check_parts(mr, iov, count);
-    for (size_t i = 0; !rc && i < count; i++) {
-        struct iovec below;
-        struct hmreg_mr *owner = owner_of(mr, &iov[i], &below);
-
-        rc = mr->domain->ops.refresh(mr->domain->self, &owner->made, &below, 1, 0);
-    }
-    return rc;
+    return rc ? rc : refresh_parts(mr, iov, count);
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -141,6 +161,8 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
         return rc;
     if (!raw && *size)
         return hmreg_fail(-EINVAL, "raw_key is NULL, key_size is %zu", *size);
+    if (mr_rails(mr))
+        return hmreg_fail(-EINVAL, "mr is of a group: each hmreg_mr_rail() has its own key");
     if (mr_pieces(mr))
         return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
     if (!(mr->access & HMREG_ACCESS_REMOTE))
@@ -201,6 +223,8 @@ int hmreg_mr_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint
     rc = rc ? rc : validate_pointer(raw, "raw_key");
     rc = rc ? rc : validate_pointer(key, "key");
     rc = rc ? rc : validate_flags(flags, 0, "flags");
+    if (!rc && domain->group)
+        rc = hmreg_fail(-EINVAL, "domain is a group: map the key on one of its members");
     rc = rc ? rc : use_raw(domain, base_addr, raw, size, &made);
     if (rc)
         return rc;

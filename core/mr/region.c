@@ -46,6 +46,15 @@ static bool is_plain(const struct request *request, const struct resolved *found
            found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
 }
 
+void region_move(struct hmreg_mr *from, struct hmreg_mr *mr)
+{
+    mr->made = from->made;
+    mr->more = from->more;
+    mr->path = from->path;
+    mr->key_taken = from->key_taken;
+    free(from);
+}
+
 int region_make(struct hmreg_domain *domain, const struct request *request,
                 const struct resolved *found, struct hmreg_mr *mr)
 {
@@ -56,19 +65,14 @@ int region_make(struct hmreg_domain *domain, const struct request *request,
     if (is_plain(request, found))
         return region_make_plain(domain, request, found, mr);
     rc = region_create(domain, request, found, &whole);
-    if (rc)
-        return rc;
-    mr->made = whole->made;
-    mr->more = whole->more;
-    mr->path = whole->path;
-    mr->key_taken = whole->key_taken;
-    free(whole);
-    return 0;
+    if (!rc)
+        region_move(whole, mr);
+    return rc;
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
 int region_destroy(struct hmreg_mr *mr)
 {
-    return mr_pieces(mr) ? composite_destroy(mr) : region_destroy_one(mr);
+    return mr_pieces(mr) || mr_rails(mr) ? composite_destroy(mr) : region_destroy_one(mr);
 }

@@ -20,9 +20,12 @@ int region_create(struct hmreg_domain *domain, const struct request *request,
 int region_make(struct hmreg_domain *domain, const struct request *request,
                 const struct resolved *found, struct hmreg_mr *mr);
 
+/* Moves what is registered to a region that the cache owns, and frees the other's struct. */
+void region_move(struct hmreg_mr *from, struct hmreg_mr *mr);
+
 /* Deregisters and frees a region. -EBUSY: the region is unchanged; try again. After any other
- * failure of the fabric the region is freed and the failure returned. Pieces of a composite that
- * were deregistered before a busy one stay deregistered. */
+ * failure of the fabric the region is freed and the failure returned. Pieces of a composite, and
+ * rails, that were deregistered before a busy one stay deregistered. */
 int region_destroy(struct hmreg_mr *mr);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/mr/explain.h"
+#include "core/mr/shared.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -64,29 +65,62 @@ static int refuse_as_last_error(struct attempt *attempt, int code, const char *s
     return hmreg_refuse(&attempt->why, code, slug, "%s", error->text);
 }
 
+static int export_by_vendor(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
+{
+    struct runtime *runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
+    const struct iovec *iov = &attempt->request->iov[index];
+    int rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
+                                         iov->iov_len, &attempt->found[index].range, out);
+
+    return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;
+}
+
+/* The export that another rail of the group has made or was refused; else makes it for all. */
+static int export_shared(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
+{
+    struct shared *shared = attempt->request->shared;
+    const struct iovec *iov = &attempt->request->iov[index];
+    const struct shared_export *known = shared_find(shared, iov);
+    enum hmreg_path path = attempt->why.path;
+    struct hmreg_dmabuf made;
+    int rc;
+
+    if (known) {
+        *out = known->dmabuf;
+        attempt->why = known->why;
+        attempt->why.path = path;
+        return known->rc;
+    }
+    rc = export_by_vendor(attempt, index, &made);
+    if (shared_keep(shared, iov, rc, &made, &attempt->why) == 0) {
+        if (!rc)
+            *out = made;
+        return rc;
+    }
+    if (!rc)
+        close(made.fd);
+    attempt->why.code = 0;
+    return hmreg_fail(-ENOMEM, "no memory to share an export among rails");
+}
+
 /* Exports a range as a dmabuf; release it with unexport(). A dmabuf of the caller's is borrowed. */
 static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
 {
     const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
-    const struct iovec *iov = &attempt->request->iov[index];
-    struct runtime *runtime;
-    int rc;
 
     if (given) {
         *out =
             (struct hmreg_dmabuf){.fd = given->fd, .offset = given->offset, .length = given->len};
         return 0;
     }
-    runtime = context_runtime(attempt->domain->lib, attempt->found->iface);
-    rc = runtime->ops->export_dmabuf(runtime->self, (uint64_t)(uintptr_t)iov->iov_base,
-                                     iov->iov_len, &attempt->found[index].range, out);
-    return rc ? refuse_as_last_error(attempt, rc, "no-dmabuf-export") : 0;
+    return attempt->request->shared ? export_shared(attempt, index, out)
+                                    : export_by_vendor(attempt, index, out);
 }
 
 /* Closes an exported dmabuf: an import or a mapping holds its own reference. */
 static void unexport(const struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
 {
-    if (!attempt->request->dmabuf)
+    if (!attempt->request->dmabuf && !attempt->request->shared)
         close(dmabuf->fd);
 }
 
@@ -368,6 +402,9 @@ static void clear_more(struct mr_more *more)
     more->mappings = NULL;
     more->pieces = NULL;
     more->has_iova = false;
+    more->is_rail = false;
+    more->rails = NULL;
+    more->missing = NULL;
 }
 
 static void fill_more(struct mr_more *more, const struct request *request,
@@ -393,6 +430,16 @@ void region_init(struct hmreg_mr *mr, struct hmreg_domain *domain, const struct 
     mr->access = (uint16_t)request->access;
 }
 
+static void free_missing(struct mr_more *more)
+{
+    while (more->missing) {
+        struct mr_missing *gone = more->missing;
+
+        more->missing = gone->next;
+        free(gone);
+    }
+}
+
 void region_free(struct hmreg_mr *mr)
 {
     struct mr_more *more = mr->more;
@@ -401,6 +448,8 @@ void region_free(struct hmreg_mr *mr)
         unmap_ranges(more);
         free(more->reasons);
         free(more->pieces);
+        free(more->rails);
+        free_missing(more);
         free(more);
     }
     mr->more = NULL;

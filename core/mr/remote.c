@@ -6,6 +6,8 @@
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/context/group.h"
+#include "core/context/rails_token.h"
 #include "core/context/token.h"
 #include "core/mr/mr.h"
 
@@ -107,12 +109,57 @@ static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *
     return mr_check_complete(mr);
 }
 
+/* The sizes of the rails' tokens; 0 where there is no rail. */
+static int size_rails(const struct hmreg_mr *mr, size_t *sizes)
+{
+    struct hmreg_error_guard guard;
+    int rc = 0;
+
+    hmreg_error_guard(&guard);
+    for (size_t i = 0; i < mr->domain->group->count && !rc; i++) {
+        sizes[i] = 0;
+        if (mr_rails(mr)[i])
+            rc = hmreg_mr_pack(mr_rails(mr)[i], NULL, &sizes[i]);
+        rc = rc == -HMREG_ETOOSMALL ? 0 : rc;
+    }
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
+/* A group's region: one token with those of its rails. */
+static int pack_rails(const struct hmreg_mr *mr, uint8_t *buf, size_t *size)
+{
+    size_t sizes[HMREG_GROUP_MAX], count = mr->domain->group->count, needed;
+    int rc = size_rails(mr, sizes);
+    uint8_t *at;
+
+    if (rc)
+        return rc;
+    needed = rails_token_size(sizes, count);
+    if (*size < needed) {
+        rc = hmreg_fail(-HMREG_ETOOSMALL, "the token takes %zu bytes, size is %zu", needed, *size);
+        *size = needed;
+        return rc;
+    }
+    at = rails_token_begin(buf, sizes, count);
+    for (size_t i = 0; i < count && !rc; at += sizes[i++])
+        if (sizes[i])
+            rc = hmreg_mr_pack(mr_rails(mr)[i], at, &sizes[i]);
+    if (rc)
+        return rc;
+    rails_token_end(buf, needed);
+    *size = needed;
+    return 0;
+}
+
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 {
     struct token token;
     size_t needed;
     int rc = check_pack(mr, buf, size);
 
+    if (!rc && mr_rails(mr))
+        return pack_rails(mr, buf, size);
     if (rc)
         return rc;
     rc = describe(mr, &token);
@@ -196,6 +243,11 @@ int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t siz
 
     rc = rc ? rc : validate_pointer(token, "token");
     rc = rc ? rc : validate_pointer(out, "remote");
+    if (!rc && domain->group)
+        rc = hmreg_fail(-EINVAL, "domain is a group: use hmreg_remote_open_rails()");
+    if (!rc && rails_token_is(token, size))
+        rc = hmreg_fail(-EXDEV, "token: of a group's region: find that of a rail by "
+                                "hmreg_token_rail()");
     if (rc)
         return rc;
     remote = calloc(1, sizeof(*remote));

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/mr/composite.h"
+#include "core/mr/rails.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -94,8 +95,8 @@ static int resolve_segments(struct hmreg_domain *domain, const struct composite 
 
 /* ---- one registration or several -------------------------------------------------------- */
 
-static int create(struct hmreg_domain *domain, const struct composite *gathered,
-                  struct hmreg_mr **out)
+static int create_one(struct hmreg_domain *domain, const struct composite *gathered,
+                      struct hmreg_mr **out)
 {
     struct request request = composite_piece(gathered, 0);
 
@@ -104,6 +105,27 @@ static int create(struct hmreg_domain *domain, const struct composite *gathered,
         return composite_create(domain, gathered, gathered->found, out);
     request.count = gathered->count;
     return region_create(domain, &request, gathered->found, out);
+}
+
+static int create_rail(struct hmreg_domain *member, const struct request *request, const void *what,
+                       struct hmreg_mr **out)
+{
+    struct composite gathered = *(const struct composite *)what;
+
+    gathered.whole = *request;
+    return create_one(member, &gathered, out);
+}
+
+static int create(struct hmreg_domain *domain, const struct composite *gathered,
+                  struct hmreg_mr **out)
+{
+    struct request whole = gathered->whole;
+
+    if (!domain->group)
+        return create_one(domain, gathered, out);
+    whole.iov = gathered->iov;
+    whole.count = gathered->count;
+    return rails_create(domain, &whole, gathered->found, create_rail, gathered, out);
 }
 
 int segments_register(struct hmreg_domain *domain, const struct hmreg_segment *segments,

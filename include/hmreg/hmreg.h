@@ -372,8 +372,8 @@ struct hmreg_domain_info {
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out);
 
 /* Closes a domain and deregisters its cached regions. The fabric object that it was opened on is
- * borrowed and stays open. NULL is accepted. -EBUSY: regions or remotes are open, or cached regions
- * are in use; the domain stays open. */
+ * borrowed and stays open. NULL is accepted. -EBUSY: regions or remotes are open, cached regions
+ * are in use, or a group has the domain (<hmreg/group.h>); the domain stays open. */
 int hmreg_domain_close(struct hmreg_domain *domain);
 
 /* Reports the path that a registration of one device's memory would take, and why the better paths
@@ -444,6 +444,7 @@ struct hmreg_mr_attr {
     uint64_t iova;
     uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
+    uint64_t rails; /* on a group: bit i: register on member i; 0: on all. Else 0 */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
     uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
                                        length; needed for kind DEVICE except with a caller's dmabuf,
@@ -552,8 +553,8 @@ int hmreg_mr_unmap_key(struct hmreg_domain *domain, uint64_t key);
  * Binds a region to a counter or an endpoint of its fabric: struct fid * on libfabric; struct
  * hmreg_loopback_counter * or struct hmreg_loopback_ep * on loopback. flags: HMREG_REMOTE_WRITE for
  * a counter, which counts each remote write to the region; 0 for an endpoint.
- * -EINVAL: an argument is NULL, the object is of another kind or domain, or the region lacks
- *   HMREG_RMA_EVENT on a domain with HMREG_MR_RMA_EVENT.
+ * -EINVAL: an argument is NULL, the object is of another kind or domain, the region lacks
+ *   HMREG_RMA_EVENT on a domain with HMREG_MR_RMA_EVENT, or it is a group's (bind its rails).
  * -HMREG_EBADFLAGS: flags. -HMREG_EOPBADSTATE: the region is enabled, and this fabric binds only
  *   before that. -ENOSYS: the fabric does not count accesses to regions. -EOPNOTSUPP: the provider
  *   does not. -EBUSY: an endpoint, or on loopback this counter, is bound already.
@@ -583,15 +584,16 @@ int hmreg_mr_enable(struct hmreg_mr *mr);
  * HMREG_OFI_ASYNC. Since the caller reads the queue, hmreg_mr_get() and composites return
  * -EOPNOTSUPP on such a domain.
  * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not HMREG_REG_MR.
- * -EBUSY: a queue is bound already. -EOPNOTSUPP: the provider has no event queues to bind.
+ * -EBUSY: a queue is bound already, or a group has the domain. -EOPNOTSUPP: the provider has no
+ * event queues to bind.
  */
 int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags);
 
 /*
  * Deregisters and frees a region. NULL is accepted. -EBUSY: something is bound to the region, which
  * stays registered; close it again later. A composite may have lost other pieces, and then only
- * accepts another close. -EINVAL: the region is from hmreg_mr_get() (use hmreg_mr_put()). Any other
- * error is the fabric's, and the region is freed all the same.
+ * accepts another close. -EINVAL: the region is from hmreg_mr_get() (use hmreg_mr_put()), or is a
+ * rail of a group's region. Any other error is the fabric's, and the region is freed all the same.
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
@@ -802,9 +804,10 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
 /*
  * Opens a peer's region on a local domain of the same provider kind as the peer's. The call copies
  * token. Close the remote with hmreg_remote_close().
- * -EINVAL: an argument is NULL. -EBADMSG: not a token, truncated, or damaged.
- * -EPROTONOSUPPORT: a token of a newer format. -EXDEV: a token of another provider kind, or only
- * one of the two domains has raw keys.
+ * -EINVAL: an argument is NULL, or domain is a group (use hmreg_remote_open_rails()).
+ * -EBADMSG: not a token, truncated, or damaged. -EPROTONOSUPPORT: a token of a newer format.
+ * -EXDEV: a token of another provider kind, or of a group's region (use hmreg_token_rail()), or
+ * only one of the two domains has raw keys.
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);

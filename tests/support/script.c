@@ -52,6 +52,8 @@ static bool script_fails(enum hmreg_path path)
 {
     if (!script.fail[path] || !script.times)
         return false;
+    if (script.fail_index && script.fail_index != script.count)
+        return false;
     script.times -= script.times > 0;
     return true;
 }

@@ -33,7 +33,8 @@ struct script {
     int can[HMREG_PATH_COUNT][2];    /* the result of can() for this device */
     int refuse[HMREG_PATH_COUNT][2]; /* reg refuses the path with it */
     int fail[HMREG_PATH_COUNT];      /* reg fails with it... */
-    int times;                       /* for so many calls; -1: all */
+    int times;                       /* for so many calls; -1: all... */
+    unsigned fail_index;             /* ...this registration, from 1, alone; 0: any */
     int dereg;                       /* the result of dereg... */
     size_t dereg_index;              /* ...for the region of this registration, from 1; 0: all */
     uint64_t given_key;              /* not 0: the key regions get, whatever was requested */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Opens a group: a domain with a cache of its own and no fabric. Its regions are registered by its
+ * members (core/mr/rails.c); it closes as every domain does.
+ */
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/context/group.h"
+
+#include <errno.h>
+
+#define KNOWN_FLAGS HMREG_GROUP_PARTIAL
+
+/* Never called: the members' own operations are. */
+static int reg_none(void *self, const struct provider_request *req, struct provider_mr *out,
+                    struct hmreg_reason *why)
+{
+    return hmreg_fail(-EOPNOTSUPP, "a group registers on its members");
+}
+
+static int dereg_none(void *self, struct provider_mr *mr)
+{
+    return 0;
+}
+
+static void destroy(void *self)
+{
+    group_free(self);
+}
+
+static const struct provider_ops ops = {
+    .name = "group", .reg = reg_none, .dereg = dereg_none, .destroy = destroy};
+
+static int check_config(const struct hmreg_group_config *callers, struct hmreg_group_config *config)
+{
+    const struct hmreg_domain_config *domain;
+    int rc;
+
+    if (!callers)
+        return 0;
+    rc = validate_copy_in(config, sizeof(*config), callers, sizeof(*config),
+                          "struct hmreg_group_config");
+    rc = rc ? rc : validate_flags(config->flags, KNOWN_FLAGS, "config->flags");
+    domain = config->domain;
+    if (!rc && domain && domain->size >= sizeof(domain->order) && domain->order[0])
+        rc =
+            hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: each "
+                                "member has its own");
+    return rc;
+}
+
+int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
+                     const struct hmreg_group_config *callers, struct hmreg_domain **out)
+{
+    struct hmreg_group_config config = {0};
+    struct hmreg_domain *domain = NULL;
+    struct provider_caps caps;
+    struct group *group;
+    int rc = context_check(lib);
+
+    rc = rc ? rc : validate_pointer(out, "out");
+    rc = rc ? rc : check_config(callers, &config);
+    rc = rc ? rc : group_new(lib, members, count, config.flags, &group);
+    if (rc)
+        return rc;
+    caps = group_caps(group);
+    rc = hmreg_domain_create(lib, &ops, &caps, group, config.domain, &domain);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&lib->sets_lock);
+    domain->group = group;
+    group->domain = domain;
+    pthread_mutex_unlock(&lib->sets_lock);
+    *out = domain;
+    return 0;
+}

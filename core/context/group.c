@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See group.h. A group demands what any member demands and can do what every member can.
+ */
+#include "core/context/group.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- members ---------------------------------------------------------------------------- */
+
+bool group_has(const struct group *group, const struct hmreg_domain *domain)
+{
+    for (size_t i = 0; i < group->count; i++)
+        if (group->members[i] == domain)
+            return true;
+    return false;
+}
+
+static int check_member(const struct hmreg *lib, struct hmreg_domain *const *members, size_t rail)
+{
+    const struct hmreg_domain *member = members[rail];
+
+    if (!member)
+        return hmreg_fail(-EINVAL, "members[%zu] is NULL", rail);
+    if (member->lib != lib)
+        return hmreg_fail(-EINVAL, "members[%zu] is a domain of another lib", rail);
+    if (member->group)
+        return hmreg_fail(-EINVAL, "members[%zu] is a group; name its members", rail);
+    for (size_t i = 0; i < rail; i++)
+        if (members[i] == member)
+            return hmreg_fail(-EINVAL, "members[%zu] is members[%zu] again", rail, i);
+    if (member->caps.async)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "registrations of members[%zu] complete in an event queue, which is "
+                          "yours to read; a group cannot wait for them",
+                          rail);
+    return 0;
+}
+
+static int check_members(const struct hmreg *lib, struct hmreg_domain *const *members, size_t count)
+{
+    int rc = validate_pointer(members, "members");
+
+    if (!rc && (!count || count > HMREG_GROUP_MAX))
+        rc = hmreg_fail(-EINVAL, "count is %zu; a group has 1 to %d members", count,
+                        HMREG_GROUP_MAX);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = check_member(lib, members, i);
+    return rc;
+}
+
+/* ---- the group -------------------------------------------------------------------------- */
+
+int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t count, uint32_t flags,
+              struct group **out)
+{
+    int rc = check_members(lib, members, count);
+    struct group *group;
+
+    if (rc)
+        return rc;
+    group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
+    if (!group)
+        return hmreg_fail(-ENOMEM, "no memory for a group of %zu", count);
+    group->lib = lib;
+    group->flags = flags;
+    group->count = count;
+    memcpy(group->members, members, count * sizeof(group->members[0]));
+    for (size_t i = 0; i < count; i++)
+        atomic_fetch_add(&members[i]->groups, 1);
+    pthread_mutex_lock(&lib->sets_lock);
+    group->next = lib->groups;
+    lib->groups = group;
+    pthread_mutex_unlock(&lib->sets_lock);
+    *out = group;
+    return 0;
+}
+
+void group_free(struct group *group)
+{
+    struct hmreg *lib = group->lib;
+    struct group **link = &lib->groups;
+
+    pthread_mutex_lock(&lib->sets_lock);
+    while (group->visitors)
+        pthread_cond_wait(&lib->sets_left, &lib->sets_lock);
+    while (*link != group)
+        link = &(*link)->next;
+    *link = group->next;
+    pthread_mutex_unlock(&lib->sets_lock);
+    for (size_t i = 0; i < group->count; i++)
+        atomic_fetch_sub(&group->members[i]->groups, 1);
+    free(group);
+}
+
+/* "group of 8: mlx5_0, mlx5_1, ..." */
+static void name_fabric(const struct group *group, char *fabric, size_t size)
+{
+    size_t used = (size_t)snprintf(fabric, size, "group of %zu:", group->count);
+
+    for (size_t i = 0; i < group->count; i++) {
+        const char *name = group->members[i]->caps.fabric;
+        bool last = i + 1 == group->count;
+
+        if (used + strlen(name) + (last ? 2 : sizeof(" , ...")) > size) {
+            snprintf(fabric + used, size - used, " ...");
+            return;
+        }
+        used += (size_t)snprintf(fabric + used, size - used, " %s%s", name, last ? "" : ",");
+    }
+}
+
+struct provider_caps group_caps(const struct group *group)
+{
+    struct provider_caps caps = group->members[0]->caps;
+
+    name_fabric(group, caps.fabric, sizeof(caps.fabric));
+    caps.domain_flags = 0;
+    for (size_t i = 1; i < group->count; i++) {
+        const struct provider_caps *member = &group->members[i]->caps;
+
+        caps.mr_mode |= member->mr_mode;
+        caps.flags &= member->flags;
+        caps.any_thread &= member->any_thread;
+        caps.local_keys |= member->local_keys;
+        caps.caches |= member->caches;
+        if (member->key_size < caps.key_size)
+            caps.key_size = member->key_size;
+        if (member->iov_limit < caps.iov_limit)
+            caps.iov_limit = member->iov_limit;
+        if (member->max_len < caps.max_len)
+            caps.max_len = member->max_len;
+    }
+    return caps;
+}
+
+/* ---- queries ---------------------------------------------------------------------------- */
+
+size_t hmreg_group_count(const struct hmreg_domain *domain)
+{
+    if (!domain)
+        return 0;
+    return domain->group ? domain->group->count : 1;
+}
+
+struct hmreg_domain *hmreg_group_member(struct hmreg_domain *domain, size_t rail)
+{
+    if (domain_check(domain))
+        return NULL;
+    if (rail >= hmreg_group_count(domain)) {
+        hmreg_fail(-ENOENT, "rail is %zu; the domain has %zu", rail, hmreg_group_count(domain));
+        return NULL;
+    }
+    return domain->group ? domain->group->members[rail] : domain;
+}

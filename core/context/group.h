@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A group: a domain whose regions are registered with several other domains, its members.
+ */
+#ifndef HMREG_CORE_CONTEXT_GROUP_H
+#define HMREG_CORE_CONTEXT_GROUP_H
+
+#include "core/context/domain.h"
+
+#include <hmreg/group.h>
+
+struct group {
+    struct hmreg *lib;
+    struct hmreg_domain *domain; /* the group's own; NULL until it is open. Under lib->sets_lock, as
+                                    are the next two: */
+    struct group *next;          /* in the list of the library's groups */
+    unsigned visitors;           /* threads that read the group's cache for a member */
+    uint32_t flags;              /* HMREG_GROUP_* */
+    size_t count;
+    struct hmreg_domain *members[]; /* borrowed, each counted in its `groups` */
+};
+
+/* Checks the members and makes their group, without a domain. -EINVAL, -EOPNOTSUPP, -ENOMEM. */
+int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t count, uint32_t flags,
+              struct group **out);
+/* Waits until no thread visits the group, and frees it. */
+void group_free(struct group *group);
+
+/* What a registration on all members can do. */
+struct provider_caps group_caps(const struct group *group);
+
+/* Does the group contain this domain? */
+bool group_has(const struct group *group, const struct hmreg_domain *domain);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See rails_token.h. Such a token comes from a network, so rails_token_read() checks each field
+ * before its use.
+ */
+#include "core/context/rails_token.h"
+
+#include "core/base/error.h"
+#include "core/base/validate.h"
+
+#include <errno.h>
+
+#define MAGIC        0x52524d48u /* "HMRR" */
+#define VERSION      1
+#define HEADER_BYTES 8
+#define SIZE_BYTES   4
+#define CRC_BYTES    4
+
+static void put(uint8_t **at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *(*at)++ = (uint8_t)(value >> (8 * i));
+}
+
+static uint32_t take(const uint8_t **at, int bytes)
+{
+    uint32_t value = 0;
+
+    for (int i = 0; i < bytes; i++)
+        value |= (uint32_t) * (*at)++ << (8 * i);
+    return value;
+}
+
+/* CRC-32 (IEEE 802.3), bit by bit, as of the tokens inside. */
+static uint32_t crc32(const uint8_t *bytes, size_t size)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < size; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
+    }
+    return ~crc;
+}
+
+/* ---- writing ---------------------------------------------------------------------------- */
+
+size_t rails_token_size(const size_t *sizes, size_t count)
+{
+    size_t size = HEADER_BYTES + count * SIZE_BYTES + CRC_BYTES;
+
+    for (size_t i = 0; i < count; i++)
+        size += sizes[i];
+    return size;
+}
+
+uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count)
+{
+    put(&out, MAGIC, 4);
+    put(&out, VERSION, 2);
+    put(&out, count, 2);
+    for (size_t i = 0; i < count; i++)
+        put(&out, sizes[i], SIZE_BYTES);
+    return out;
+}
+
+void rails_token_end(uint8_t *out, size_t size)
+{
+    uint8_t *at = out + size - CRC_BYTES;
+
+    put(&at, crc32(out, size - CRC_BYTES), CRC_BYTES);
+}
+
+/* ---- reading ---------------------------------------------------------------------------- */
+
+bool rails_token_is(const uint8_t *bytes, size_t size)
+{
+    return size >= HEADER_BYTES && take(&bytes, 4) == MAGIC;
+}
+
+static int bad(const char *what)
+{
+    return hmreg_fail(-EBADMSG, "token: %s", what);
+}
+
+/* Finds the rails' tokens, which fill [at + sizes, end) exactly. */
+static int read_rails(const uint8_t *at, const uint8_t *end, struct rails_token *out)
+{
+    const uint8_t *tokens = at + out->count * SIZE_BYTES;
+    bool any = false;
+
+    for (size_t i = 0; i < out->count; i++) {
+        size_t bytes = take(&at, SIZE_BYTES);
+
+        if (bytes > (size_t)(end - tokens))
+            return bad("a rail's token is longer than the whole");
+        out->sizes[i] = bytes;
+        out->tokens[i] = bytes ? tokens : NULL;
+        tokens += bytes;
+        any |= bytes != 0;
+    }
+    if (tokens != end)
+        return bad("its length is not what its rails say");
+    return any ? 0 : bad("it has no rail");
+}
+
+int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
+{
+    struct rails_token token = {.count = 0};
+    const uint8_t *at = bytes + 4, *end = bytes + size - CRC_BYTES, *crc = end;
+    uint32_t version;
+    int rc;
+
+    if (!rails_token_is(bytes, size) || size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES)
+        return bad("these bytes are not one of a group, or are cut short");
+    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
+        return bad("damaged (its checksum does not match)");
+    version = take(&at, 2);
+    if (version != VERSION)
+        return hmreg_fail(-EPROTONOSUPPORT, "token: of a group in format %u, this hmreg reads %d",
+                          version, VERSION);
+    token.count = take(&at, 2);
+    if (!token.count || token.count > HMREG_GROUP_MAX)
+        return bad("its number of rails is out of range");
+    if (token.count * SIZE_BYTES > (size_t)(end - at))
+        return bad("its number of rails is beyond its length");
+    rc = read_rails(at, end, &token);
+    if (!rc)
+        *out = token;
+    return rc;
+}
+
+int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **rail_token,
+                     size_t *rail_size)
+{
+    struct rails_token all = {.count = 1, .tokens = {token}, .sizes = {size}};
+    int rc = validate_pointer(token, "token");
+
+    rc = rc ? rc : validate_pointer(rail_token, "rail_token");
+    rc = rc ? rc : validate_pointer(rail_size, "rail_size");
+    if (!rc && rails_token_is(token, size))
+        rc = rails_token_read(token, size, &all);
+    if (rc)
+        return rc;
+    if (rail >= all.count)
+        return hmreg_fail(-ENOENT, "rail is %zu; the token has %zu", rail, all.count);
+    if (!all.tokens[rail])
+        return hmreg_fail(-ENOENT, "the peer's region has no rail %zu", rail);
+    *rail_token = all.tokens[rail];
+    *rail_size = all.sizes[rail];
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The token of a group's region: the tokens of its rails, each complete by itself. All numbers are
+ * little-endian:
+ *
+ *     0  u32 magic "HMRR"     4  u16 version (1)       6  u16 rails
+ *     8  for each rail u32 bytes of its token; 0: the region has no such rail
+ *        the tokens, one after the other
+ *        u32 CRC-32 of all bytes before it: the last 4 bytes in every version
+ */
+#ifndef HMREG_CORE_CONTEXT_RAILS_TOKEN_H
+#define HMREG_CORE_CONTEXT_RAILS_TOKEN_H
+
+#include <hmreg/group.h>
+#include <stdbool.h>
+
+struct rails_token {
+    size_t count;
+    const uint8_t *tokens[HMREG_GROUP_MAX]; /* in the bytes that were read; NULL: no such rail */
+    size_t sizes[HMREG_GROUP_MAX];          /* 0: no such rail */
+};
+
+/* The size of the token, with tokens of these sizes. */
+size_t rails_token_size(const size_t *sizes, size_t count);
+/* Writes what comes before the tokens. Returns where the first of them goes. */
+uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count);
+/* Writes the checksum of a token of `size` bytes, once all else is written. */
+void rails_token_end(uint8_t *out, size_t size);
+
+/* Are these the first bytes of such a token? */
+bool rails_token_is(const uint8_t *bytes, size_t size);
+/* Reads and checks such a token, except for the tokens in it. -EBADMSG, -EPROTONOSUPPORT. */
+int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out);
+
+#endif

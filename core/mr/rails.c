@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See rails.h. The memory is resolved before, once for all rails. Each rail is then an unpublished
+ * explicit region of its member, which takes that member's paths, keys and modes, and may itself be
+ * a composite.
+ */
+#include "core/mr/rails.h"
+
+#include "core/base/error.h"
+#include "core/context/group.h"
+#include "core/mr/region.h"
+#include "core/mr/shared.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- creation --------------------------------------------------------------------------- */
+
+/* A region in progress. */
+struct making {
+    const struct group *group;
+    struct request request; /* of each rail */
+    rail_create *create;
+    const void *what;
+    struct hmreg_mr *mr;
+    size_t made; /* rails */
+};
+
+/* Begins the text of the thread's last error with the rail. */
+static void name_rail(const struct group *group, size_t rail)
+{
+    struct hmreg_error error;
+    char text[sizeof(error.text)];
+
+    hmreg_error_save(&error);
+    snprintf(text, sizeof(text), "rail %zu (%.64s): %.160s", rail,
+             group->members[rail]->caps.fabric, error.text);
+    snprintf(error.text, sizeof(error.text), "%s", text);
+    hmreg_error_restore(&error);
+}
+
+/* Errors that say nothing about the rail: something is short at the moment, and a get evicts. */
+static bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
+}
+
+/* Keeps the thread's last error as the reason why there is no such rail. */
+static int miss_rail(struct making *making, size_t rail)
+{
+    struct mr_missing *missing = calloc(1, sizeof(*missing));
+    struct mr_missing **end = &making->mr->more->missing;
+
+    if (!missing)
+        return hmreg_fail(-ENOMEM, "no memory for the reasons of a rail");
+    missing->rail = rail;
+    hmreg_error_save(&missing->error);
+    while (*end)
+        end = &(*end)->next;
+    *end = missing;
+    return 0;
+}
+
+static int make_rail(struct making *making, size_t rail)
+{
+    struct hmreg_mr **made = &making->mr->more->rails[rail];
+    int rc = making->create(making->group->members[rail], &making->request, making->what, made);
+
+    if (!rc) {
+        (*made)->more->is_rail = true;
+        making->made++;
+        return 0;
+    }
+    name_rail(making->group, rail);
+    if (!(making->group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
+        return rc;
+    return miss_rail(making, rail);
+}
+
+static bool is_wanted(const struct making *making, size_t rail)
+{
+    return !making->request.rails || (making->request.rails & UINT64_C(1) << rail);
+}
+
+static int make_rails(struct making *making)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < making->group->count && !rc; i++)
+        if (is_wanted(making, i))
+            rc = make_rail(making, i);
+    if (!rc && !making->made) {
+        hmreg_error_restore(&making->mr->more->missing->error);
+        rc = making->mr->more->missing->error.code;
+    }
+    return rc;
+}
+
+/* Frees a region that was not finished, and keeps the error that ended it. */
+static void undo(struct making *making)
+{
+    struct hmreg_error failure;
+
+    hmreg_error_save(&failure);
+    for (size_t i = 0; i < making->group->count; i++)
+        if (making->mr->more->rails[i])
+            region_destroy(making->mr->more->rails[i]);
+    hmreg_error_restore(&failure);
+}
+
+static int make(struct making *making)
+{
+    struct shared shared = {.exports = NULL};
+    struct hmreg_error_guard guard;
+    int rc;
+
+    making->request.shared = &shared;
+    hmreg_error_guard(&guard);
+    rc = make_rails(making);
+    if (rc)
+        undo(making);
+    hmreg_error_unguard(&guard, !rc);
+    shared_end(&shared);
+    return rc;
+}
+
+int rails_create(struct hmreg_domain *domain, const struct request *request,
+                 const struct resolved *found, rail_create *create, const void *what,
+                 struct hmreg_mr **out)
+{
+    struct making making = {
+        .group = domain->group, .request = *request, .create = create, .what = what};
+    struct hmreg_mr *mr = region_new(domain, request, found);
+    int rc;
+
+    if (mr)
+        mr->more->rails = calloc(making.group->count, sizeof(struct hmreg_mr *));
+    if (!mr || !mr->more->rails) {
+        rc = hmreg_fail(-ENOMEM, "no memory for a region of %zu rails", making.group->count);
+        goto free_region;
+    }
+    mr->made.key = HMREG_KEY_NOTAVAIL;
+    making.mr = mr;
+    making.request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
+    rc = make(&making);
+    if (rc)
+        goto free_region;
+    mr->path = mr_explained(mr, NULL)->path;
+    *out = mr;
+    return 0;
+
+free_region:
+    if (mr)
+        region_free(mr);
+    return rc;
+}
+
+/* ---- ranges ----------------------------------------------------------------------------- */
+
+static int create_ranges(struct hmreg_domain *member, const struct request *request,
+                         const void *found, struct hmreg_mr **out)
+{
+    return region_create(member, request, found, out);
+}
+
+int rails_create_ranges(struct hmreg_domain *domain, const struct request *request,
+                        const struct resolved *found, struct hmreg_mr **out)
+{
+    if (!domain->group)
+        return region_create(domain, request, found, out);
+    return rails_create(domain, request, found, create_ranges, found, out);
+}
+
+int rails_make(struct hmreg_domain *domain, const struct request *request,
+               const struct resolved *found, struct hmreg_mr *mr)
+{
+    struct hmreg_mr *whole = NULL;
+    int rc;
+
+    if (!domain->group)
+        return region_make(domain, request, found, mr);
+    mr->key_taken = false;
+    rc = rails_create_ranges(domain, request, found, &whole);
+    if (!rc)
+        region_move(whole, mr);
+    return rc;
+}
+
+/* ---- queries ---------------------------------------------------------------------------- */
+
+static const struct mr_missing *find_missing(const struct hmreg_mr *mr, size_t rail)
+{
+    const struct mr_missing *missing = mr->more->missing;
+
+    while (missing && missing->rail != rail)
+        missing = missing->next;
+    return missing;
+}
+
+/* Records why there is no such rail. */
+static void fail_rail(const struct hmreg_mr *mr, size_t rail)
+{
+    const struct mr_missing *missing;
+
+    if (rail >= hmreg_group_count(mr->domain)) {
+        hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
+                   hmreg_group_count(mr->domain));
+        return;
+    }
+    missing = find_missing(mr, rail);
+    if (missing)
+        hmreg_error_restore(&missing->error);
+    else
+        hmreg_fail(-ENOENT, "rail %zu was not asked for: rails of the attributes lacks its bit",
+                   rail);
+}
+
+struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail)
+{
+    struct hmreg_mr *found = NULL;
+
+    if (mr_check(mr))
+        return NULL;
+    if (rail < hmreg_group_count(mr->domain))
+        found = mr_rails(mr) ? mr_rails(mr)[rail] : (struct hmreg_mr *)mr;
+    if (!found)
+        fail_rail(mr, rail);
+    return found;
+}

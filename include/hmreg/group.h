@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Groups: the domains of several NICs (rails), registered with as one.
+ *
+ * A group is a domain whose members are other domains. Every call of <hmreg/hmreg.h> that takes a
+ * domain or a region works on it: a registration asks the vendors once what the memory is, exports
+ * its dmabuf once, and registers it on each member by that member's own paths, keys and modes; a
+ * hit of hmreg_mr_get() is one look-up for all rails. Rail i of a region is its registration on
+ * member i.
+ */
+#ifndef HMREG_GROUP_H
+#define HMREG_GROUP_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define HMREG_GROUP_MAX 64 /* most members of a group */
+
+/* A registration succeeds if at least one rail does. hmreg_mr_rail() tells why another does not. */
+#define HMREG_GROUP_PARTIAL (1u << 0)
+
+struct hmreg_group_config {
+    size_t size;    /* sizeof(struct hmreg_group_config) */
+    uint32_t flags; /* HMREG_GROUP_* */
+    /* The group's own cache, limits and checks. order must be all zero: each member keeps its own.
+     * NULL: the defaults. */
+    const struct hmreg_domain_config *domain;
+};
+
+/*
+ * Opens a group of `count` members, of any providers, all of the same lib. The group borrows them:
+ * each stays usable by itself and in other groups, and hmreg_domain_close() of it is refused while
+ * a group has it. config: NULL for the defaults. Close the group with hmreg_domain_close().
+ * hmreg_domain_query() of a group says the sum of what its members demand: their modes together,
+ * the smallest of their limits. A call on a group is a call on each of its members, on the calling
+ * thread. With a member that has HMREG_MR_PROV_KEY the library chooses the keys of all rails;
+ * otherwise requested_key is the key of each. A member whose fabric caches registrations itself
+ * turns the group's cache off, unless config sets its limits. Any thread.
+ * -EINVAL: lib, members, a member or out is NULL; count is 0 or above HMREG_GROUP_MAX; a member is
+ *   a group, is named twice, or is of another lib; config->domain has an order; a size is too
+ *   small, or a byte beyond what the library knows is not zero.
+ * -HMREG_EBADFLAGS: flags of either config. -EOPNOTSUPP: registrations of a member complete in an
+ *   event queue. -ENOMEM.
+ */
+int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
+                     const struct hmreg_group_config *config, struct hmreg_domain **out);
+
+/* The number of a group's members. 1 for a domain that is no group, which is its own rail 0. 0 for
+ * NULL. */
+size_t hmreg_group_count(const struct hmreg_domain *domain);
+/* Member `rail` of a group. NULL: domain is NULL (-EINVAL in the last error) or has no such rail
+ * (-ENOENT). */
+struct hmreg_domain *hmreg_group_member(struct hmreg_domain *domain, size_t rail);
+
+/*
+ * The registration of a region on one member. It is a region of that member: hmreg_mr_desc(),
+ * _key(), _lkey(), _rkey(), _native(), _query(), _segment(), _explain(), _raw_attr() and _pack()
+ * tell of this rail, hmreg_mr_bind() and _enable() work on it. It lives as long as the region;
+ * hmreg_mr_close() and hmreg_mr_put() do not accept it. Rail 0 of a region of a domain that is no
+ * group is the region itself. Of the group's region itself desc and native are NULL and the key is
+ * HMREG_KEY_NOTAVAIL; hmreg_mr_query()'s path and hmreg_mr_explain() are those of the rail for
+ * which the most paths were refused, its local_addr is the caller's address.
+ * NULL, with one of these in the last error: -EINVAL: mr is NULL or partly closed. -ENOENT: the
+ * group has no such rail, or attr->rails left it out. Any other error: what this rail's
+ * registration failed with (HMREG_GROUP_PARTIAL).
+ */
+struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail);
+
+/*
+ * Finds the token of one rail in the token of a group's region, for a peer that reaches the region
+ * by this rail: hmreg_remote_open() takes it. *rail_token points into token. A token of a region
+ * that is of no group is its own rail 0.
+ * -EINVAL: an argument is NULL. -EBADMSG: not a token, truncated, or damaged. -EPROTONOSUPPORT: of
+ * a newer format. -ENOENT: the region has no such rail.
+ */
+int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **rail_token,
+                     size_t *rail_size);
+
+/*
+ * Opens a peer's region on each member of a group: rail i of the token on member i. remotes: count
+ * elements, where count is hmreg_group_count(domain); each becomes a remote to close with
+ * hmreg_remote_close(), or NULL where the token has no such rail. Rails of the token beyond count
+ * are not opened. On a group with HMREG_GROUP_PARTIAL a rail that cannot be opened is NULL as well.
+ * A peer whose rails lie otherwise opens each by hmreg_token_rail() and hmreg_remote_open().
+ * -EINVAL: an argument is NULL, or count is another. -ENOENT: the token has none of these rails.
+ * Errors of hmreg_remote_open() and hmreg_token_rail(); then no remote is open.
+ */
+int hmreg_remote_open_rails(struct hmreg_domain *domain, const void *token, size_t size,
+                            struct hmreg_remote **remotes, size_t count);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Groups: one registration on several domains. How often vendors are asked and what each member is
+ * asked; what stays when a member fails; what each rail answers.
+ */
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include "core/context/domain.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MOST 8
+
+static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+
+/* Which of the library's allocations fails, from 1; 0: none. */
+static unsigned failing, allocations;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return ++allocations == failing ? NULL : __real_calloc(count, size);
+}
+
+struct fixture {
+    struct script_fixture script; /* its domain is member 0 */
+    struct hmreg_domain *members[MOST];
+    size_t count;
+    struct hmreg_domain *group;
+    char *host;
+};
+
+static void add_member(struct fixture *fixture, const struct provider_caps *caps,
+                       const struct hmreg_domain_config *config)
+{
+    assert_ok(hmreg_domain_create(fixture->script.lib, &script_ops, caps ? caps : &script_caps,
+                                  NULL, config, &fixture->members[fixture->count++]));
+}
+
+static void open_members(struct fixture *fixture, size_t count, const struct provider_caps *caps)
+{
+    *fixture = (struct fixture){.count = 1};
+    script_open(&fixture->script, caps, NULL);
+    fixture->members[0] = fixture->script.domain;
+    while (fixture->count < count)
+        add_member(fixture, caps, NULL);
+    fixture->host = malloc(FIXTURE_BYTES);
+    memset(fixture->host, 'h', FIXTURE_BYTES);
+}
+
+static void open_group(struct fixture *fixture, uint32_t flags)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
+
+    assert_ok(hmreg_group_open(fixture->script.lib, fixture->members, fixture->count, &config,
+                               &fixture->group));
+}
+
+static void open_fixture(struct fixture *fixture, size_t count, uint32_t flags)
+{
+    open_members(fixture, count, NULL);
+    open_group(fixture, flags);
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->group));
+    for (size_t i = 1; i < fixture->count; i++)
+        assert_ok(hmreg_domain_close(fixture->members[i]));
+    script.destroys = 0;
+    free(fixture->host);
+    script_close(&fixture->script);
+}
+
+static int reg(struct fixture *fixture, void *addr, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(fixture->group, addr, 4096, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
+}
+
+/* Nothing is registered, and the key is free on every member. */
+static void check_nothing_stays(struct fixture *fixture, int fds)
+{
+    assert_int_equal(script.live, 0);
+    assert_int_equal(test_count_fds(), fds);
+    for (size_t i = 0; i < fixture->count; i++) {
+        struct hmreg_mr *mr = NULL;
+
+        assert_ok(hmreg_mr_reg(fixture->members[i], fixture->host, 64, HMREG_ACCESS_ALL, 0, 5, 0,
+                               &mr, NULL));
+        assert_ok(hmreg_mr_close(mr));
+    }
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+static void group_open__wrong_arguments__refused(void **state)
+{
+    struct hmreg_group_config config = {.size = sizeof(config)};
+    struct hmreg_domain_config domain = {.size = sizeof(domain), .order = {HMREG_PATH_DMABUF}};
+    struct hmreg_domain *members[HMREG_GROUP_MAX + 1], *out = (void *)1;
+    struct fixture fixture;
+    struct hmreg *lib;
+
+    open_fixture(&fixture, 2, 0);
+    lib = fixture.script.lib;
+    for (size_t i = 0; i <= HMREG_GROUP_MAX; i++)
+        members[i] = fixture.members[0];
+    assert_fails(hmreg_group_open(NULL, members, 1, NULL, &out), -EINVAL, "lib is NULL");
+    assert_fails(hmreg_group_open(lib, NULL, 1, NULL, &out), -EINVAL, "members is NULL");
+    assert_fails(hmreg_group_open(lib, members, 1, NULL, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_group_open(lib, members, 0, NULL, &out), -EINVAL, "count is 0");
+    assert_fails(hmreg_group_open(lib, members, HMREG_GROUP_MAX + 1, NULL, &out), -EINVAL,
+                 "1 to 64 members");
+    assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[0] again");
+    members[1] = NULL;
+    assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[1] is NULL");
+    members[1] = fixture.group;
+    assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[1] is a group");
+    config.flags = 2;
+    assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -HMREG_EBADFLAGS, "config");
+    config = (struct hmreg_group_config){.size = 4};
+    assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -EINVAL, "hmreg_group_config");
+    config = (struct hmreg_group_config){.size = sizeof(config), .domain = &domain};
+    assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -EINVAL, "order");
+    domain = (struct hmreg_domain_config){.size = sizeof(domain), .flags = 1u << 31};
+    assert_fails(hmreg_group_open(lib, members, 1, &config, &out), -HMREG_EBADFLAGS, "flags");
+    assert_ptr_equal(out, (void *)1);
+    assert_int_equal(atomic_load(&fixture.members[0]->groups), 1);
+    close_fixture(&fixture);
+}
+
+static void group_open__member_of_another_lib__inval(void **state)
+{
+    struct hmreg_domain *out = NULL;
+    struct fixture fixture;
+    struct hmreg *other;
+
+    open_fixture(&fixture, 1, 0);
+    assert_ok(hmreg_open(NULL, &other));
+    assert_fails(hmreg_group_open(other, fixture.members, 1, NULL, &out), -EINVAL, "another lib");
+    assert_ok(hmreg_close(other));
+    close_fixture(&fixture);
+}
+
+static void group_open__member_completes_in_a_queue__opnotsupp(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_domain *out = NULL;
+    struct fixture fixture;
+
+    caps.async = true;
+    open_fixture(&fixture, 1, 0);
+    add_member(&fixture, &caps, NULL);
+    assert_fails(hmreg_group_open(fixture.script.lib, fixture.members, 2, NULL, &out), -EOPNOTSUPP,
+                 "members[1] complete in an event queue");
+    close_fixture(&fixture);
+}
+
+static void group_open__allocation_fails__enomem_and_nothing_stays(void **state)
+{
+    struct hmreg_domain *group = NULL;
+    struct fixture fixture;
+    int rc = -ENOMEM;
+
+    open_fixture(&fixture, 2, 0);
+    for (unsigned n = 1; rc; n++) {
+        allocations = 0;
+        failing = n;
+        rc = hmreg_group_open(fixture.script.lib, fixture.members, 2, NULL, &group);
+        failing = 0;
+        assert_true(rc == 0 || rc == -ENOMEM);
+        assert_int_equal(atomic_load(&fixture.members[1]->groups), rc ? 1 : 2);
+    }
+    assert_ok(hmreg_domain_close(group));
+    close_fixture(&fixture);
+}
+
+static void group__members_differ__the_sum_of_their_demands(void **state)
+{
+    struct provider_caps caps = {.fabric = "a fabric with a name that is longer than others",
+                                 .mr_mode = HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED,
+                                 .key_size = 4,
+                                 .iov_limit = 2,
+                                 .max_len = 1u << 20};
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct fixture fixture;
+
+    open_members(&fixture, 1, NULL);
+    add_member(&fixture, &caps, NULL);
+    open_group(&fixture, 0);
+    assert_ok(hmreg_domain_query(fixture.group, &info));
+    assert_string_equal(info.provider, "group");
+    assert_string_equal(info.fabric, "group of 2: script, ...");
+    assert_int_equal(info.mr_mode, HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED | HMREG_MR_VIRT_ADDR);
+    assert_int_equal(info.key_size, 4);
+    assert_int_equal(info.iov_limit, 2);
+    assert_int_equal(info.max_len, 1u << 20);
+    assert_int_equal(hmreg_group_count(fixture.group), 2);
+    assert_int_equal(hmreg_group_count(fixture.members[0]), 1);
+    assert_int_equal(hmreg_group_count(NULL), 0);
+    assert_ptr_equal(hmreg_group_member(fixture.group, 1), fixture.members[1]);
+    assert_ptr_equal(hmreg_group_member(fixture.members[1], 0), fixture.members[1]);
+    assert_null(hmreg_group_member(fixture.group, 2));
+    assert_int_equal(hmreg_last_error()->code, -ENOENT);
+    assert_null(hmreg_group_member(NULL, 0));
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    close_fixture(&fixture);
+}
+
+static void member__of_an_open_group__stays_open_and_usable(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    int object;
+
+    open_fixture(&fixture, 2, 0);
+    assert_fails(hmreg_domain_close(fixture.members[1]), -EBUSY, "1 groups");
+    assert_fails(hmreg_domain_bind(fixture.members[1], &object, HMREG_REG_MR), -EBUSY,
+                 "member of a group");
+    assert_ok(hmreg_mr_reg(fixture.members[1], fixture.host, 64, HMREG_SEND, 0, 0, 0, &mr, NULL));
+    assert_ptr_equal(hmreg_mr_rail(mr, 0), mr);
+    assert_null(hmreg_mr_rail(mr, 1));
+    assert_int_equal(hmreg_last_error()->code, -ENOENT);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* ---- registering ------------------------------------------------------------------------ */
+
+static void reg__host_memory__a_rail_on_each_member(void **state)
+{
+    struct hmreg_segment_info piece = {.size = sizeof(piece)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3, 0);
+    assert_ok(reg(&fixture, fixture.host, &mr));
+    assert_int_equal(script.count, 3);
+    assert_int_equal(script.live, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct hmreg_mr *rail = hmreg_mr_rail(mr, i);
+
+        assert_int_equal(script.calls[i].path, HMREG_PATH_SYSTEM);
+        assert_ptr_equal(script.calls[i].iov[0].iov_base, fixture.host);
+        assert_int_equal(script.calls[i].first, 'h');
+        assert_true(hmreg_mr_key(rail) == 5);
+        assert_ptr_equal(hmreg_mr_context(rail), (void *)0x99);
+        assert_ok(hmreg_mr_query(rail, &info));
+        assert_int_equal(info.local_addr, (uintptr_t)fixture.host);
+        assert_fails(hmreg_mr_close(rail), -EINVAL, "rail of a group's region");
+        hmreg_mr_put(rail);
+    }
+    assert_null(hmreg_mr_desc(mr));
+    assert_null(hmreg_mr_native(mr));
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
+    assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.path, HMREG_PATH_SYSTEM);
+    assert_int_equal(info.len, 4096);
+    assert_ok(hmreg_mr_segment(mr, 0, &piece));
+    assert_true(piece.key == HMREG_KEY_NOTAVAIL);
+    assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 regions");
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void reg__device_memory__one_question_and_one_export_for_all(void **state)
+{
+    static const size_t sizes[] = {1, 2, 8};
+
+    for (size_t n = 0; n < 3; n++) {
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+        int fds;
+
+        open_fixture(&fixture, sizes[n], 0);
+        fds = test_count_fds();
+        assert_ok(reg(&fixture, fixture.script.memory[1] + 100, &mr));
+        assert_int_equal(cuda->resolves, 1);
+        assert_int_equal(cuda->exports, 1);
+        assert_int_equal(script.count, sizes[n]);
+        for (unsigned i = 0; i < sizes[n]; i++) {
+            assert_int_equal(script.calls[i].path, HMREG_PATH_DMABUF);
+            assert_int_equal(script.calls[i].dmabuf.fd, script.calls[0].dmabuf.fd);
+            assert_int_equal(script.calls[i].dmabuf.offset, 100);
+            assert_int_equal(script.calls[i].first, 'b');
+        }
+        assert_int_equal(test_count_fds(), fds);
+        assert_ok(hmreg_mr_close(mr));
+        close_fixture(&fixture);
+    }
+}
+
+static void reg__vendor_exports_nothing__asked_once(void **state)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3, 0);
+    cuda->export_code = -EIO;
+    assert_ok(reg(&fixture, fixture.script.memory[0], &mr));
+    assert_int_equal(cuda->exports, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_ok(hmreg_explain(hmreg_mr_rail(mr, i), &why));
+        assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+        assert_int_equal(why.refused, 1);
+        assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
+        assert_int_equal(why.reasons[0].code, -EIO);
+        assert_int_equal(why.reasons[0].vendor_code, 999);
+        assert_string_equal(why.reasons[0].slug, "no-dmabuf-export");
+    }
+    assert_ok(hmreg_mr_close(mr));
+    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP; /* now paths dmabuf and mapped ask */
+    mr = (void *)1;
+    assert_fails(reg(&fixture, fixture.script.memory[0], &mr), -EOPNOTSUPP, "rail 0 (script)");
+    assert_int_equal(cuda->exports, 2);
+    assert_ptr_equal(mr, (void *)1);
+    close_fixture(&fixture);
+}
+
+/* Each member's own order: dmabuf on the first, a mapping on the second, of the same export. */
+static void reg__members_have_paths_of_their_own__each_its_path(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .order = {HMREG_PATH_PEERMEM, HMREG_PATH_MAPPED}};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_members(&fixture, 1, NULL);
+    add_member(&fixture, NULL, &config);
+    open_group(&fixture, 0);
+    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    assert_ok(reg(&fixture, fixture.script.memory[0], &mr));
+    assert_int_equal(cuda->exports, 1);
+    assert_int_equal(script.calls[0].path, HMREG_PATH_DMABUF);
+    assert_int_equal(script.calls[1].path, HMREG_PATH_MAPPED);
+    assert_ok(hmreg_mr_query(hmreg_mr_rail(mr, 0), &info));
+    assert_int_equal(info.local_addr, (uintptr_t)fixture.script.memory[0]);
+    assert_ok(hmreg_mr_query(hmreg_mr_rail(mr, 1), &info));
+    assert_int_not_equal(info.local_addr, (uintptr_t)fixture.script.memory[0]);
+    assert_int_equal(info.addr, (uintptr_t)fixture.script.memory[0]);
+    assert_ok(hmreg_mr_query(mr, &info)); /* of the rail that fares worst */
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    assert_ok(hmreg_explain(mr, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
+    assert_non_null(strstr(why.reasons[0].text, "rail 1 (script): script: no peermem"));
+    assert_ok(hmreg_domain_explain(fixture.group, HMREG_IFACE_CUDA, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED);
+    assert_non_null(strstr(why.reasons[0].text, "rail 1 (script): "));
+    assert_ok(hmreg_domain_explain(fixture.group, HMREG_IFACE_SYSTEM, -1, &why));
+    assert_int_equal(why.path, HMREG_PATH_SYSTEM);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void reg__member_chooses_its_keys__all_keys_are_the_librarys(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    caps.mr_mode |= HMREG_MR_PROV_KEY;
+    open_members(&fixture, 1, NULL);
+    add_member(&fixture, &caps, NULL);
+    open_group(&fixture, 0);
+    assert_fails(reg(&fixture, fixture.host, &mr), -EKEYREJECTED, "must be 0");
+    assert_int_equal(script.count, 0);
+    assert_ok(hmreg_mr_reg(fixture.group, fixture.host, 64, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_true(script.calls[0].requested_key != 0);
+    assert_true(script.calls[1].requested_key == 0);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void reg__beyond_the_smallest_member__refused_before_any(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct iovec iov[2];
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    caps.max_len = 1024;
+    caps.iov_limit = 1;
+    open_members(&fixture, 1, NULL);
+    add_member(&fixture, &caps, NULL);
+    open_group(&fixture, 0);
+    iov[0] = (struct iovec){fixture.host, 8};
+    iov[1] = (struct iovec){fixture.host + 64, 8};
+    assert_fails(reg(&fixture, fixture.host, &mr), -EMSGSIZE, "1024 bytes");
+    assert_fails(hmreg_mr_regv(fixture.group, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
+                 "1 to 1 ranges");
+    assert_int_equal(script.count, 0);
+    close_fixture(&fixture);
+}
+
+/* ---- failures --------------------------------------------------------------------------- */
+
+static void reg__a_member_fails__nothing_stays_and_it_is_named(void **state)
+{
+    for (unsigned k = 0; k < MOST; k++)
+        for (int device = 0; device < 2; device++) {
+            enum hmreg_path path = device ? HMREG_PATH_DMABUF : HMREG_PATH_SYSTEM;
+            struct hmreg_mr *mr = NULL;
+            struct fixture fixture;
+            char name[32];
+            int fds;
+
+            open_fixture(&fixture, MOST, 0);
+            fds = test_count_fds();
+            snprintf(name, sizeof(name), "rail %u (script): script:", k);
+            script.fail[path] = -EIO;
+            script.fail_index = k + 1;
+            assert_reg_fails(reg(&fixture, device ? fixture.script.memory[0] : fixture.host, &mr),
+                             mr, -EIO, name);
+            assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+            assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
+            assert_int_equal(script.count, k + 1);
+            check_nothing_stays(&fixture, fds);
+            close_fixture(&fixture);
+        }
+}
+
+static void reg__key_in_use_on_a_member__nothing_stays(void **state)
+{
+    struct hmreg_mr *other = NULL, *mr = NULL;
+    struct fixture fixture;
+    int fds;
+
+    open_fixture(&fixture, 3, 0);
+    fds = test_count_fds();
+    assert_ok(hmreg_mr_reg(fixture.members[2], fixture.host, 64, HMREG_ACCESS_ALL, 0, 5, 0, &other,
+                           NULL));
+    assert_reg_fails(reg(&fixture, fixture.host, &mr), mr, -HMREG_ENOKEY, "rail 2 (script): ");
+    assert_ok(hmreg_mr_close(other));
+    check_nothing_stays(&fixture, fds);
+    close_fixture(&fixture);
+}
+
+static void reg__allocation_fails__each_time_nothing_stays(void **state)
+{
+    for (int which = 0; which < 3; which++) {
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+        int fds, rc = -ENOMEM;
+        void *addr;
+
+        open_fixture(&fixture, 3, which == 2 ? HMREG_GROUP_PARTIAL : 0);
+        if (which == 2)
+            script.refuse[HMREG_PATH_DMABUF][0] = script.refuse[HMREG_PATH_MAPPED][0] = -EIO;
+        addr = which ? fixture.script.memory[0] : fixture.host;
+        fds = test_count_fds();
+        for (unsigned n = 1; rc; n++) {
+            allocations = 0;
+            failing = n;
+            rc = reg(&fixture, addr, &mr);
+            failing = 0;
+            assert_true(rc == 0 || rc == -ENOMEM);
+            if (rc)
+                assert_null(mr);
+            if (rc)
+                check_nothing_stays(&fixture, fds);
+        }
+        assert_int_equal(script.live, 3);
+        assert_ok(hmreg_mr_close(mr));
+        close_fixture(&fixture);
+    }
+}
+
+static void reg__every_path_refused_on_a_member__explained(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_members(&fixture, 2, NULL);
+    add_member(&fixture, NULL, &config);
+    open_group(&fixture, 0);
+    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+    assert_reg_fails(reg(&fixture, fixture.script.memory[0], &mr), mr, -EOPNOTSUPP,
+                     "rail 2 (script): no path to this cuda memory");
+    assert_ok(hmreg_explain(NULL, &why));
+    assert_int_equal(why.refused, 1);
+    assert_int_equal(why.reasons[0].path, HMREG_PATH_PEERMEM);
+    close_fixture(&fixture);
+}
+
+/* ---- as many as can --------------------------------------------------------------------- */
+
+static void partial__a_member_fails__the_others_and_its_reason(void **state)
+{
+    for (unsigned k = 0; k < 3; k++) {
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+
+        open_fixture(&fixture, 3, HMREG_GROUP_PARTIAL);
+        script.fail[HMREG_PATH_SYSTEM] = -EIO;
+        script.fail_index = k + 1;
+        hmreg_group_count(NULL);
+        assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
+        assert_ok(reg(&fixture, fixture.host, &mr));
+        assert_int_equal(hmreg_last_error()->code, -EINVAL); /* a success changes no error */
+        assert_int_equal(script.live, 2);
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(hmreg_mr_rail(mr, i) == NULL, i == k);
+        assert_null(hmreg_mr_rail(mr, k));
+        assert_int_equal(hmreg_last_error()->code, -EIO);
+        assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+        assert_non_null(strstr(hmreg_last_error()->text, "(script): script: system failed"));
+        assert_ok(hmreg_mr_enable(mr));
+        assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
+        assert_ok(hmreg_mr_close(mr));
+        assert_int_equal(script.live, 0);
+        close_fixture(&fixture);
+    }
+}
+
+static void partial__all_members_fail__the_first_ones_error(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3, HMREG_GROUP_PARTIAL);
+    script.fail[HMREG_PATH_SYSTEM] = -EIO;
+    assert_reg_fails(reg(&fixture, fixture.host, &mr), mr, -EIO, "rail 0 (script): ");
+    assert_int_equal(script.count, 3);
+    close_fixture(&fixture);
+}
+
+/* What is short now is no property of the rail: a get evicts, and the call fails if that is in
+ * vain. */
+static void partial__memory_is_short__fails(void **state)
+{
+    static const int codes[] = {-ENOMEM, -ENOSPC};
+
+    for (int i = 0; i < 2; i++) {
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+
+        open_fixture(&fixture, 3, HMREG_GROUP_PARTIAL);
+        script.fail[HMREG_PATH_SYSTEM] = codes[i];
+        script.fail_index = 2;
+        assert_reg_fails(reg(&fixture, fixture.host, &mr), mr, codes[i], "rail 1 (script): ");
+        close_fixture(&fixture);
+    }
+}
+
+/* ---- a subset --------------------------------------------------------------------------- */
+
+static void regattr__some_rails__only_those(void **state)
+{
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    struct iovec iov;
+
+    open_fixture(&fixture, 4, 0);
+    iov = (struct iovec){fixture.host, 64};
+    attr.iov = &iov;
+    attr.rails = 1u << 1 | 1u << 3;
+    assert_ok(hmreg_mr_regattr(fixture.group, &attr, 0, &mr));
+    assert_int_equal(script.live, 2);
+    assert_non_null(hmreg_mr_rail(mr, 1));
+    assert_non_null(hmreg_mr_rail(mr, 3));
+    assert_null(hmreg_mr_rail(mr, 2));
+    assert_int_equal(hmreg_last_error()->code, -ENOENT);
+    assert_non_null(strstr(hmreg_last_error()->text, "not asked for"));
+    assert_null(hmreg_mr_rail(mr, 4));
+    assert_int_equal(hmreg_last_error()->code, -ENOENT);
+    assert_null(hmreg_mr_rail(NULL, 0));
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    assert_ok(hmreg_mr_close(mr));
+    attr.rails = 1u << 4;
+    assert_fails(hmreg_mr_regattr(fixture.group, &attr, 0, &mr), -EINVAL, "rails 0 to 3");
+    attr.rails = 1;
+    assert_fails(hmreg_mr_regattr(fixture.members[0], &attr, 0, &mr), -EINVAL, "no group");
+    attr.size = offsetof(struct hmreg_mr_attr, rails); /* a caller built before rails */
+    assert_ok(hmreg_mr_regattr(fixture.group, &attr, 0, &mr));
+    assert_int_equal(script.live, 4);
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+/* ---- composites ------------------------------------------------------------------------- */
+
+#define PIECES 3
+
+/* Device memory in segments that no descriptor covers together. */
+static char *claim_segments(size_t page)
+{
+    char *addr = mmap(NULL, PIECES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(addr, MAP_FAILED);
+    cuda->one_by_one = true;
+    for (unsigned i = 0; i < PIECES; i++) {
+        struct vendor_claim *claim =
+            vendor_claim(HMREG_IFACE_CUDA, addr + i * page, page, HMREG_MEM_DEVICE, 0);
+
+        claim->fd = memfd_create("segment", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(claim->fd, (off_t)page), 0);
+        claim->goes_on = true;
+    }
+    return addr;
+}
+
+static void unclaim_segments(char *addr, size_t page)
+{
+    for (unsigned i = 0; i < PIECES; i++)
+        close(cuda->claims[--cuda->count].fd);
+    munmap(addr, PIECES * page);
+}
+
+/* Each rail is a composite; the vendor is asked as often as for one domain. */
+static void reg__range_of_several_segments__divided_and_exported_once(void **state)
+{
+    unsigned resolves = 0, exports = 0;
+
+    for (size_t members = 1; members <= MOST; members *= 2) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        struct hmreg_segment_info piece = {.size = sizeof(piece)};
+        struct hmreg_mr *mr = NULL;
+        struct fixture fixture;
+        char *addr;
+
+        open_fixture(&fixture, members, 0);
+        script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
+        addr = claim_segments(page);
+        assert_ok(
+            hmreg_mr_reg(fixture.group, addr, PIECES * page, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+        assert_int_equal(script.live, members * PIECES);
+        if (members == 1) {
+            resolves = cuda->resolves;
+            exports = cuda->exports;
+        }
+        assert_int_equal(cuda->resolves, resolves);
+        assert_int_equal(cuda->exports, exports);
+        assert_ok(hmreg_mr_segment(hmreg_mr_rail(mr, members - 1), PIECES - 1, &piece));
+        assert_int_equal(piece.local_addr, (uintptr_t)addr + (PIECES - 1) * page);
+        assert_ok(hmreg_mr_refresh(mr, &(struct iovec){addr + page, 8}, 1, 0));
+        assert_fails(hmreg_mr_refresh(mr, &(struct iovec){addr - 8, 8}, 1, 0), -EINVAL,
+                     "not inside");
+        assert_ok(hmreg_mr_close(mr));
+        assert_int_equal(script.live, 0);
+        unclaim_segments(addr, page);
+        close_fixture(&fixture);
+    }
+}
+
+static void regsgl__on_a_group__each_rail_as_its_member_takes_them(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_segment segments[2];
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    caps.iov_limit = 1;
+    open_members(&fixture, 1, NULL);
+    add_member(&fixture, &caps, NULL);
+    open_group(&fixture, 0);
+    for (int i = 0; i < 2; i++)
+        segments[i] = (struct hmreg_segment){.u.memory = {fixture.host + i * 1000, 10}};
+    assert_ok(hmreg_mr_regsgl(fixture.group, segments, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    assert_int_equal(script.live, 3);
+    assert_int_equal(script.calls[0].count, 2);
+    assert_int_equal(script.calls[1].count, 1);
+    assert_true(hmreg_mr_key(hmreg_mr_rail(mr, 0)) == 5);
+    assert_true(hmreg_mr_key(hmreg_mr_rail(mr, 1)) == HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_close(mr));
+    script.fail[HMREG_PATH_SYSTEM] = -EIO; /* the last piece of the last rail */
+    script.fail_index = script.count + 3;
+    assert_reg_fails(
+        hmreg_mr_regsgl(fixture.group, segments, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL), mr, -EIO,
+        "rail 1 (script): ");
+    close_fixture(&fixture);
+}
+
+/* ---- what is for a rail ----------------------------------------------------------------- */
+
+static void calls__that_are_for_one_rail__refused_on_the_region(void **state)
+{
+    struct hmreg_remote *remote = (void *)1;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    uint8_t raw[8] = {0};
+    size_t size = sizeof(raw);
+    uint64_t key = 0;
+    int object;
+
+    open_fixture(&fixture, 2, 0);
+    assert_ok(reg(&fixture, fixture.host, &mr));
+    assert_fails(hmreg_mr_bind(mr, &object, 0), -EINVAL, "hmreg_mr_rail()");
+    assert_fails(hmreg_mr_bind(hmreg_mr_rail(mr, 0), &object, 0), -EOPNOTSUPP, "objects to bind");
+    assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -EINVAL, "hmreg_mr_rail()");
+    assert_ok(hmreg_mr_raw_attr(hmreg_mr_rail(mr, 1), NULL, raw, &size, 0));
+    assert_int_equal(raw[0], 5);
+    assert_fails(hmreg_mr_map_raw(fixture.group, 0, raw, size, &key, 0), -EINVAL, "members");
+    assert_fails(hmreg_remote_open(fixture.group, raw, size, &remote), -EINVAL,
+                 "hmreg_remote_open_rails()");
+    assert_ptr_equal(remote, (void *)1);
+    assert_fails(hmreg_domain_bind(fixture.group, &object, HMREG_REG_MR), -EOPNOTSUPP, "queues");
+    assert_ok(hmreg_mr_close(mr));
+    close_fixture(&fixture);
+}
+
+static void close__a_rail_is_busy__only_another_close(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3, 0);
+    assert_ok(reg(&fixture, fixture.host, &mr));
+    script.dereg = -EBUSY;
+    script.dereg_index = 1;
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "script");
+    assert_non_null(hmreg_mr_rail(mr, 0)); /* nothing was closed yet */
+    script.dereg_index = 2;
+    assert_fails(hmreg_mr_close(mr), -EBUSY, "script");
+    assert_int_equal(script.live, 2);
+    assert_null(hmreg_mr_rail(mr, 1));
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    script.dereg = 0;
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(script.live, 0);
+    close_fixture(&fixture);
+}
+
+TEST_MAIN(TEST(group_open__wrong_arguments__refused),
+          TEST(group_open__member_of_another_lib__inval),
+          TEST(group_open__member_completes_in_a_queue__opnotsupp),
+          TEST(group_open__allocation_fails__enomem_and_nothing_stays),
+          TEST(group__members_differ__the_sum_of_their_demands),
+          TEST(member__of_an_open_group__stays_open_and_usable),
+          TEST(reg__host_memory__a_rail_on_each_member),
+          TEST(reg__device_memory__one_question_and_one_export_for_all),
+          TEST(reg__vendor_exports_nothing__asked_once),
+          TEST(reg__members_have_paths_of_their_own__each_its_path),
+          TEST(reg__member_chooses_its_keys__all_keys_are_the_librarys),
+          TEST(reg__beyond_the_smallest_member__refused_before_any),
+          TEST(reg__a_member_fails__nothing_stays_and_it_is_named),
+          TEST(reg__key_in_use_on_a_member__nothing_stays),
+          TEST(reg__allocation_fails__each_time_nothing_stays),
+          TEST(reg__every_path_refused_on_a_member__explained),
+          TEST(partial__a_member_fails__the_others_and_its_reason),
+          TEST(partial__all_members_fail__the_first_ones_error),
+          TEST(partial__memory_is_short__fails), TEST(regattr__some_rails__only_those),
+          TEST(reg__range_of_several_segments__divided_and_exported_once),
+          TEST(regsgl__on_a_group__each_rail_as_its_member_takes_them),
+          TEST(calls__that_are_for_one_rail__refused_on_the_region),
+          TEST(close__a_rail_is_busy__only_another_close))

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The cache of a group: one entry for all rails, which is found, evicted, invalidated and
+ * deregistered as one.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEN  4096
+#define MOST 8
+
+static char memory[16][LEN] __attribute__((aligned(LEN)));
+static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+
+/* fixture.domain becomes the group, so that the fixture's functions work on it. */
+struct group {
+    struct fixture fixture;
+    struct hmreg_domain *members[MOST];
+    size_t count;
+};
+
+static void open_flagged(struct group *group, size_t count, enum hmreg_monitor monitor,
+                         uint32_t flags, const struct hmreg_domain_config *domain)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = flags, .domain = domain};
+
+    vendors_reset();
+    *group = (struct group){.count = count};
+    fixture_open(&group->fixture, monitor, NULL);
+    group->members[0] = group->fixture.domain;
+    for (size_t i = 1; i < count; i++)
+        group->members[i] = counter_open_more(group->fixture.lib, NULL);
+    assert_ok(hmreg_group_open(group->fixture.lib, group->members, count, &config,
+                               &group->fixture.domain));
+}
+
+static void open_group(struct group *group, size_t count, enum hmreg_monitor monitor,
+                       const struct hmreg_domain_config *domain)
+{
+    open_flagged(group, count, monitor, 0, domain);
+}
+
+static void close_group(struct group *group)
+{
+    assert_ok(hmreg_domain_close(group->fixture.domain));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    for (size_t i = 1; i < group->count; i++)
+        assert_ok(hmreg_domain_close(group->members[i]));
+    group->fixture.domain = group->members[0];
+    fixture_close(&group->fixture);
+}
+
+/* Gets and puts; the number of registrations that took. */
+static unsigned cost_of(const struct group *group, void *addr)
+{
+    unsigned before = atomic_load(&counter.regs);
+
+    hmreg_mr_put(fixture_get(&group->fixture, addr, LEN));
+    return atomic_load(&counter.regs) - before;
+}
+
+static unsigned regions(void)
+{
+    return atomic_load(&counter.regions);
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
+
+static void get__again__one_entry_for_all_rails(void **state)
+{
+    struct hmreg_mr *first, *second;
+    struct group group;
+
+    open_group(&group, MOST, HMREG_MONITOR_IMPORT, NULL);
+    first = fixture_get(&group.fixture, memory[0], LEN);
+    second = fixture_get(&group.fixture, memory[0], LEN);
+    assert_ptr_equal(first, second);
+    assert_true(fixture_is_cached(first));
+    assert_int_equal(atomic_load(&counter.regs), MOST);
+    for (size_t i = 0; i < MOST; i++)
+        assert_true(hmreg_mr_key(hmreg_mr_rail(first, i)) == i + 1);
+    assert_int_equal(fixture_stats(&group.fixture).hits, 1);
+    assert_int_equal(fixture_stats(&group.fixture).regions, 1);
+    hmreg_mr_put(hmreg_mr_rail(first, 2)); /* nothing is given back by it */
+    assert_fails(hmreg_mr_close(first), -EINVAL, "hmreg_mr_put()");
+    assert_fails(hmreg_domain_close(group.fixture.domain), -EBUSY, "cached regions");
+    hmreg_mr_put(first);
+    hmreg_mr_put(second);
+    assert_int_equal(regions(), MOST);
+    close_group(&group);
+}
+
+/* As for one domain: resolved once, its identity compared once after, and once at each hit. */
+static void get__device_memory__asked_as_for_one_domain(void **state)
+{
+    static const size_t sizes[] = {1, 2, 8};
+
+    for (int n = 0; n < 3; n++) {
+        struct group group;
+
+        open_group(&group, sizes[n], HMREG_MONITOR_IMPORT, NULL);
+        vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
+        assert_int_equal(cost_of(&group, memory[0]), sizes[n]);
+        assert_int_equal(cuda->resolves, 1);
+        assert_int_equal(cuda->identities, 1);
+        assert_int_equal(cost_of(&group, memory[0]), 0);
+        assert_int_equal(cuda->resolves, 1);
+        assert_int_equal(cuda->identities, 2);
+        close_group(&group);
+    }
+}
+
+static void get__memory_allocated_anew__registered_anew_on_all(void **state)
+{
+    struct vendor_claim *claim;
+    struct group group;
+
+    open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
+    claim = vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
+    assert_int_equal(cost_of(&group, memory[0]), 3);
+    vendor_renew(claim);
+    assert_int_equal(cost_of(&group, memory[0]), 3);
+    assert_int_equal(regions(), 3);
+    close_group(&group);
+}
+
+static void get__partial__the_entry_lacks_the_rail(void **state)
+{
+    struct hmreg_mr *mr;
+    struct group group;
+
+    open_flagged(&group, 3, HMREG_MONITOR_IMPORT, HMREG_GROUP_PARTIAL, NULL);
+    atomic_store(&counter.reg_code, -EIO);
+    atomic_store(&counter.reg_times, 1);
+    mr = fixture_get(&group.fixture, memory[0], LEN);
+    assert_null(hmreg_mr_rail(mr, 0));
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_int_equal(hmreg_last_error()->vendor_code, 4711);
+    assert_non_null(hmreg_mr_rail(mr, 1));
+    hmreg_mr_put(mr);
+    assert_int_equal(cost_of(&group, memory[0]), 0);
+    assert_ok(hmreg_domain_flush(group.fixture.domain)); /* another chance */
+    assert_int_equal(cost_of(&group, memory[0]), 3);
+    assert_int_equal(regions(), 3);
+    close_group(&group);
+}
+
+static int see_entry(const struct hmreg_entry_info *entry, void *context)
+{
+    assert_true(entry->key == HMREG_KEY_NOTAVAIL);
+    assert_int_equal(entry->path, HMREG_PATH_SYSTEM);
+    ++*(int *)context;
+    return 0;
+}
+
+static void dump__of_a_group__its_entries(void **state)
+{
+    struct group group;
+    int seen = 0;
+
+    open_group(&group, 2, HMREG_MONITOR_IMPORT, NULL);
+    cost_of(&group, memory[0]);
+    cost_of(&group, memory[1]);
+    assert_ok(hmreg_domain_dump(group.fixture.domain, see_entry, &seen));
+    assert_int_equal(seen, 2);
+    close_group(&group);
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void invalidate__cached_and_held__all_rails_end_together(void **state)
+{
+    struct hmreg_mr *held;
+    struct group group;
+
+    open_group(&group, 4, HMREG_MONITOR_IMPORT, NULL);
+    held = fixture_get(&group.fixture, memory[0], LEN);
+    cost_of(&group, memory[1]);
+    assert_int_equal(regions(), 8);
+    assert_ok(hmreg_invalidate(group.fixture.lib, memory, sizeof(memory)));
+    assert_ok(hmreg_domain_progress(group.fixture.domain));
+    assert_int_equal(regions(), 4); /* those of the held one */
+    assert_int_equal(cost_of(&group, memory[0]), 4);
+    hmreg_mr_put(held);
+    assert_int_equal(regions(), 4);
+    assert_int_equal(fixture_stats(&group.fixture).invalidations, 2);
+    close_group(&group);
+}
+
+static void munmap__cached_memory__all_rails_end(void **state)
+{
+    struct group group;
+    char *mapped;
+
+    open_group(&group, 3, fixture_monitor(), NULL);
+    mapped = fixture_map(1);
+    assert_int_equal(cost_of(&group, mapped), 3);
+    assert_int_equal(cost_of(&group, mapped), 0);
+    munmap(mapped, fixture_page());
+    assert_ptr_equal(fixture_map_at(mapped, 1), mapped);
+    assert_int_equal(cost_of(&group, mapped), 3);
+    assert_ok(hmreg_domain_progress(group.fixture.domain));
+    assert_int_equal(regions(), 3);
+    munmap(mapped, fixture_page());
+    close_group(&group);
+}
+
+/* Room for two regions of three rails, and for one or two rails more: what a third could not finish
+ * is given back, and the eldest goes. */
+static void get__members_have_no_room__evicts_whole_regions(void **state)
+{
+    for (unsigned room = 6; room <= 8; room++) {
+        struct group group;
+
+        open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
+        counter.room = room;
+        for (int i = 0; i < 8; i++)
+            cost_of(&group, memory[i]);
+        assert_int_equal(regions(), 6);
+        assert_int_equal(fixture_stats(&group.fixture).regions, 2);
+        assert_int_equal(fixture_stats(&group.fixture).evicted_memory, 6);
+        assert_int_equal(cost_of(&group, memory[7]), 0);
+        close_group(&group);
+    }
+}
+
+static void get__no_room_and_nothing_to_evict__fails_and_leaves_nothing(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct group group;
+
+    open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
+    counter.room = 2;
+    assert_fails(hmreg_mr_get(group.fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -ENOMEM,
+                 "rail 2 (test): the test's fabric has no room");
+    assert_null(mr);
+    assert_int_equal(regions(), 0);
+    close_group(&group);
+}
+
+static void limits__of_the_groups_config__count_regions_not_rails(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+    struct group group;
+
+    open_group(&group, 4, HMREG_MONITOR_IMPORT, &config);
+    for (int i = 0; i < 4; i++)
+        cost_of(&group, memory[i]);
+    assert_int_equal(regions(), 8);
+    assert_ok(hmreg_domain_query(group.fixture.domain, &info));
+    assert_int_equal(info.max_regions, 2);
+    assert_ok(hmreg_domain_set_limits(group.fixture.domain, 1, HMREG_LIMIT_NONE));
+    assert_int_equal(regions(), 4);
+    close_group(&group);
+}
+
+static void get__uncached__put_deregisters_all_rails(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct group group;
+
+    open_group(&group, 4, HMREG_MONITOR_IMPORT, &config);
+    assert_int_equal(cost_of(&group, memory[0]), 4);
+    assert_int_equal(cost_of(&group, memory[0]), 4);
+    assert_int_equal(regions(), 0);
+    close_group(&group);
+}
+
+static void flush__a_rail_is_busy__tried_again(void **state)
+{
+    struct hmreg_stats stats;
+    struct group group;
+
+    open_group(&group, 3, HMREG_MONITOR_IMPORT, NULL);
+    cost_of(&group, memory[0]);
+    atomic_store(&counter.dereg_code, -EBUSY);
+    atomic_store(&counter.dereg_times, 1);
+    assert_ok(hmreg_domain_flush(group.fixture.domain));
+    stats = fixture_stats(&group.fixture);
+    assert_int_equal(stats.zombies, 1);
+    assert_int_equal(regions(), 3);
+    assert_ok(hmreg_domain_progress(group.fixture.domain));
+    assert_int_equal(regions(), 0);
+    assert_int_equal(atomic_load(&counter.deregs), 4);
+    close_group(&group);
+}
+
+/* ---- a member's peers ------------------------------------------------------------------- */
+
+/* A loopback member's memory is accessed by its address: once that memory changed, no peer gets
+ * there, though nobody called the group since. */
+static void munmap__cached_region_of_a_group__peers_of_a_member_denied(void **state)
+{
+    struct hmreg_config library = {.size = sizeof(library), .monitor = fixture_monitor()};
+    struct hmreg_domain *members[2], *group, *peer;
+    struct hmreg_remote *remotes[2];
+    struct hmreg_mr *mr = NULL;
+    struct hmreg *lib;
+    uint8_t token[2048];
+    size_t size = sizeof(token);
+    uint64_t addr, key;
+    char *mapped;
+
+    if (hmreg_open(&library, &lib))
+        test_skip("%s", hmreg_last_error()->text);
+    for (int i = 0; i < 2; i++)
+        assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &members[i]));
+    assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &peer));
+    assert_ok(hmreg_group_open(lib, members, 2, NULL, &group));
+    mapped = fixture_map(1);
+    assert_ok(hmreg_mr_get(group, mapped, LEN, HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_remote_open_rails(group, token, size, remotes, 2));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_remote_addr(remotes[i], 7, 1, &addr, &key));
+        assert_ok(hmreg_loopback_write(remotes[i], "x", 1, NULL, addr, key));
+    }
+    assert_int_equal(mapped[7], 'x');
+    munmap(mapped, fixture_page());
+    assert_ptr_equal(fixture_map_at(mapped, 1), mapped);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_remote_addr(remotes[i], 7, 1, &addr, &key));
+        assert_fails(hmreg_loopback_write(remotes[i], "y", 1, NULL, addr, key), -EKEYREJECTED, "");
+        hmreg_remote_close(remotes[i]);
+    }
+    assert_int_equal(mapped[7], 0);
+    munmap(mapped, fixture_page());
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(peer));
+    for (int i = 0; i < 2; i++)
+        assert_ok(hmreg_domain_close(members[i]));
+    assert_ok(hmreg_close(lib));
+}
+
+/* ---- forks ------------------------------------------------------------------------------ */
+
+static void fork__the_parents_group__child_gets_eperm(void **state)
+{
+    struct hmreg_domain *out = NULL;
+    struct hmreg_remote *remotes[2];
+    struct hmreg_mr *mr, *other = NULL;
+    struct group group;
+    int status = -1;
+    pid_t child;
+
+    test_forks_with_threads();
+    test_forks_wipe();
+    open_group(&group, 2, HMREG_MONITOR_IMPORT, NULL);
+    mr = fixture_get(&group.fixture, memory[0], LEN);
+    child = fork();
+    if (!child) {
+        struct hmreg_domain *domain = group.fixture.domain;
+        bool right = hmreg_mr_get(domain, memory[0], LEN, HMREG_ACCESS_REMOTE, &other) == -EPERM &&
+                     !hmreg_mr_rail(mr, 0) && hmreg_last_error()->code == -EPERM &&
+                     !hmreg_group_member(domain, 0) && hmreg_last_error()->code == -EPERM &&
+                     hmreg_remote_open_rails(domain, "token", 5, remotes, 2) == -EPERM &&
+                     hmreg_group_open(group.fixture.lib, group.members, 2, NULL, &out) == -EPERM;
+
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    hmreg_mr_put(mr);
+    assert_int_equal(cost_of(&group, memory[0]), 0);
+    close_group(&group);
+}
+
+TEST_MAIN(TEST(get__again__one_entry_for_all_rails),
+          TEST(get__device_memory__asked_as_for_one_domain),
+          TEST(get__memory_allocated_anew__registered_anew_on_all),
+          TEST(get__partial__the_entry_lacks_the_rail), TEST(dump__of_a_group__its_entries),
+          TEST(invalidate__cached_and_held__all_rails_end_together),
+          TEST(munmap__cached_memory__all_rails_end),
+          TEST(get__members_have_no_room__evicts_whole_regions),
+          TEST(get__no_room_and_nothing_to_evict__fails_and_leaves_nothing),
+          TEST(limits__of_the_groups_config__count_regions_not_rails),
+          TEST(get__uncached__put_deregisters_all_rails), TEST(flush__a_rail_is_busy__tried_again),
+          TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied),
+          TEST(fork__the_parents_group__child_gets_eperm))

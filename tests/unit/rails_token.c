@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The token of a group's region: as bytes, of which nothing is believed that does not fit; and
+ * opened rail by rail on loopback domains.
+ */
+#include "core/context/rails_token.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <hmreg/loopback.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RAILS 3
+#define BYTES 64
+
+/* Which allocation of the library fails, from 1; 0: none. */
+static unsigned failing, allocations;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return ++allocations == failing ? NULL : __real_calloc(count, size);
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return ++allocations == failing ? NULL : __real_malloc(size);
+}
+
+struct fixture {
+    struct hmreg *lib;
+    struct hmreg_domain *members[RAILS], *group;
+    char memory[BYTES];
+    struct hmreg_mr *mr;
+    uint8_t token[4096];
+    size_t size;
+};
+
+static void open_fixture(struct fixture *fixture, uint32_t flags)
+{
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = flags};
+
+    *fixture = (struct fixture){.size = sizeof(fixture->token)};
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    for (int i = 0; i < RAILS; i++)
+        assert_ok(hmreg_domain_open_loopback(fixture->lib, NULL, NULL, &fixture->members[i]));
+    assert_ok(hmreg_group_open(fixture->lib, fixture->members, RAILS, &config, &fixture->group));
+    assert_ok(hmreg_mr_reg(fixture->group, fixture->memory, BYTES, HMREG_ACCESS_REMOTE, 0, 7, 0,
+                           &fixture->mr, NULL));
+    assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->size));
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+    assert_ok(hmreg_mr_close(fixture->mr));
+    assert_ok(hmreg_domain_close(fixture->group));
+    for (int i = 0; i < RAILS; i++)
+        assert_ok(hmreg_domain_close(fixture->members[i]));
+    assert_ok(hmreg_close(fixture->lib));
+}
+
+/* Registers the region anew on these rails. */
+static void register_on(struct fixture *fixture, uint64_t rails)
+{
+    struct iovec iov = {fixture->memory, BYTES};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .requested_key = 7,
+                                 .rails = rails};
+
+    assert_ok(hmreg_mr_close(fixture->mr));
+    assert_ok(hmreg_mr_regattr(fixture->group, &attr, 0, &fixture->mr));
+    fixture->size = sizeof(fixture->token);
+    assert_ok(hmreg_mr_pack(fixture->mr, fixture->token, &fixture->size));
+}
+
+/* Written down again, so that the format cannot change unseen. */
+static void fix_crc(uint8_t *bytes, size_t size)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < size - 4; i++)
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (((crc ^ (bytes[i] >> bit)) & 1) ? 0xedb88320u : 0);
+    for (int i = 0; i < 4; i++)
+        bytes[size - 4 + i] = (uint8_t)(~crc >> (8 * i));
+}
+
+static int find(const uint8_t *token, size_t size, size_t rail)
+{
+    const void *found = NULL;
+    size_t bytes = 0;
+
+    return hmreg_token_rail(token, size, rail, &found, &bytes);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+static void token__of_a_group__has_each_rails_own(void **state)
+{
+    struct fixture fixture;
+    const uint8_t *at;
+
+    open_fixture(&fixture, 0);
+    assert_memory_equal(fixture.token, "HMRR\1\0\3\0", 8);
+    at = fixture.token + 8 + RAILS * 4;
+    for (size_t i = 0; i < RAILS; i++) {
+        const void *found = NULL;
+        uint8_t own[1024];
+        size_t bytes = 0, size = sizeof(own);
+
+        assert_ok(hmreg_mr_pack(hmreg_mr_rail(fixture.mr, i), own, &size));
+        assert_ok(hmreg_token_rail(fixture.token, fixture.size, i, &found, &bytes));
+        assert_int_equal(bytes, size);
+        assert_memory_equal(found, own, size);
+        assert_ptr_equal(found, at);
+        at += size;
+        assert_ok(hmreg_token_rail(own, size, 0, &found, &bytes)); /* its own rail 0 */
+        assert_ptr_equal(found, own);
+        assert_int_equal(bytes, size);
+        assert_fails(find(own, size, 1), -ENOENT, "the token has 1");
+    }
+    assert_ptr_equal(at + 4, fixture.token + fixture.size);
+    close_fixture(&fixture);
+}
+
+static void pack__room_for_the_token__as_of_any_region(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *local = NULL;
+    uint8_t token[4096];
+    size_t size = 0;
+
+    open_fixture(&fixture, 0);
+    assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_mr_pack(fixture.mr, NULL, &size), -HMREG_ETOOSMALL, "the token takes");
+    assert_int_equal(size, fixture.size);
+    size--;
+    assert_fails(hmreg_mr_pack(fixture.mr, token, &size), -HMREG_ETOOSMALL, "the token takes");
+    assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain is NULL");
+    assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
+    assert_int_equal(hmreg_last_error()->code, -EINVAL); /* a success changes no error */
+    assert_memory_equal(token, fixture.token, size);
+    assert_ok(
+        hmreg_mr_reg(fixture.group, fixture.memory, BYTES, HMREG_SEND, 0, 0, 0, &local, NULL));
+    assert_fails(hmreg_mr_pack(local, token, &size), -EACCES, "no remote access");
+    assert_ok(hmreg_mr_close(local));
+    close_fixture(&fixture);
+}
+
+static void token__of_some_rails__the_others_are_none(void **state)
+{
+    struct hmreg_remote *remotes[RAILS] = {NULL};
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    register_on(&fixture, 1u << 1);
+    assert_fails(find(fixture.token, fixture.size, 0), -ENOENT, "no rail 0");
+    assert_ok(find(fixture.token, fixture.size, 1));
+    assert_fails(find(fixture.token, fixture.size, 3), -ENOENT, "the token has 3");
+    assert_ok(hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS));
+    assert_null(remotes[0]);
+    assert_non_null(remotes[1]);
+    assert_null(remotes[2]);
+    hmreg_remote_close(remotes[1]);
+    assert_fails(
+        hmreg_remote_open_rails(fixture.members[0], fixture.token, fixture.size, remotes, 1),
+        -ENOENT, "none of the 1 rails");
+    close_fixture(&fixture);
+}
+
+static void read__each_byte_changed_or_cut__badmsg(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    for (size_t i = 4; i < fixture.size;
+         i++) { /* without its magic it is a token of another sort */
+        fixture.token[i] ^= 0x10;
+        assert_int_equal(find(fixture.token, fixture.size, 0), -EBADMSG);
+        fixture.token[i] ^= 0x10;
+    }
+    for (size_t size = 8; size < fixture.size; size++) {
+        uint8_t *exact = malloc(size); /* a sanitizer sees what is read beyond */
+
+        memcpy(exact, fixture.token, size);
+        assert_int_equal(find(exact, size, 0), -EBADMSG);
+        fix_crc(exact, size); /* and with a checksum that says otherwise */
+        assert_int_equal(find(exact, size, 0), -EBADMSG);
+        free(exact);
+    }
+    close_fixture(&fixture);
+}
+
+static void read__numbers_that_do_not_fit__badmsg(void **state)
+{
+    static const struct {
+        size_t at;
+        uint32_t value;
+        const char *words;
+    } wrong[] = {
+        {6, 0, "number of rails is out of range"},
+        {6, 65, "number of rails is out of range"},
+        {6, 64, "rail"},
+        {6, 2, "length is not what"},
+        {8, 0, "length is not what"},
+        {8, 1u << 16, "longer than the whole"},
+        {12, UINT32_MAX, "longer than the whole"},
+        {16, 1, "length is not what"},
+    };
+    struct fixture fixture;
+    uint8_t token[4096];
+
+    open_fixture(&fixture, 0);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        memcpy(token, fixture.token, fixture.size);
+        memcpy(token + wrong[i].at, &wrong[i].value, wrong[i].at == 6 ? 2 : 4);
+        fix_crc(token, fixture.size);
+        assert_fails(find(token, fixture.size, 0), -EBADMSG, wrong[i].words);
+    }
+    close_fixture(&fixture);
+}
+
+static void read__no_rail_at_all__badmsg(void **state)
+{
+    uint8_t token[] = "HMRR\1\0\2\0\0\0\0\0\0\0\0\0crc";
+
+    fix_crc(token, sizeof(token));
+    assert_fails(find(token, sizeof(token), 0), -EBADMSG, "no rail");
+}
+
+static void read__newer_format__protonosupport(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    fixture.token[4] = 2;
+    fix_crc(fixture.token, fixture.size);
+    assert_fails(find(fixture.token, fixture.size, 0), -EPROTONOSUPPORT, "format 2");
+    close_fixture(&fixture);
+}
+
+static void token_rail__null__inval(void **state)
+{
+    const void *found = (void *)1;
+    size_t size = 1;
+
+    assert_fails(hmreg_token_rail(NULL, 5, 0, &found, &size), -EINVAL, "token is NULL");
+    assert_fails(hmreg_token_rail("token", 5, 0, NULL, &size), -EINVAL, "rail_token is NULL");
+    assert_fails(hmreg_token_rail("token", 5, 0, &found, NULL), -EINVAL, "rail_size is NULL");
+    assert_ptr_equal(found, (void *)1);
+    assert_int_equal(size, 1);
+}
+
+/* ---- remotes ---------------------------------------------------------------------------- */
+
+static void write_on(struct hmreg_remote *remote, uint64_t offset, const char *byte)
+{
+    uint64_t addr, key;
+
+    assert_ok(hmreg_remote_addr(remote, offset, 1, &addr, &key));
+    assert_ok(hmreg_loopback_write(remote, byte, 1, NULL, addr, key));
+}
+
+static void open_rails__on_a_group__each_moves_bytes(void **state)
+{
+    struct hmreg_remote *remotes[RAILS];
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    assert_ok(hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS));
+    for (unsigned i = 0; i < RAILS; i++) {
+        write_on(remotes[i], i, &"abc"[i]);
+        hmreg_remote_close(remotes[i]);
+    }
+    assert_string_equal(fixture.memory, "abc");
+    close_fixture(&fixture);
+}
+
+/* A peer with one domain opens rail 0, or the rail it wants. */
+static void open_rails__on_one_domain__its_rail(void **state)
+{
+    struct hmreg_remote *remote = NULL;
+    struct fixture fixture;
+    const void *found;
+    size_t bytes;
+
+    open_fixture(&fixture, 0);
+    assert_fails(hmreg_remote_open(fixture.members[0], fixture.token, fixture.size, &remote),
+                 -EXDEV, "hmreg_token_rail()");
+    assert_ok(hmreg_remote_open_rails(fixture.members[2], fixture.token, fixture.size, &remote, 1));
+    write_on(remote, 0, "a");
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_token_rail(fixture.token, fixture.size, 2, &found, &bytes));
+    assert_ok(hmreg_remote_open(fixture.members[0], found, bytes, &remote));
+    write_on(remote, 1, "b");
+    hmreg_remote_close(remote);
+    assert_string_equal(fixture.memory, "ab");
+    close_fixture(&fixture);
+}
+
+static void open_rails__wrong_arguments__refused(void **state)
+{
+    struct hmreg_remote *remotes[RAILS] = {(void *)1};
+    struct fixture fixture;
+    const uint8_t *token = fixture.token;
+
+    open_fixture(&fixture, 0);
+    assert_fails(hmreg_remote_open_rails(NULL, token, fixture.size, remotes, RAILS), -EINVAL,
+                 "domain is NULL");
+    assert_fails(hmreg_remote_open_rails(fixture.group, NULL, 1, remotes, RAILS), -EINVAL,
+                 "token is NULL");
+    assert_fails(hmreg_remote_open_rails(fixture.group, token, fixture.size, NULL, RAILS), -EINVAL,
+                 "remotes is NULL");
+    assert_fails(hmreg_remote_open_rails(fixture.group, token, fixture.size, remotes, 2), -EINVAL,
+                 "the domain has 3 rails");
+    assert_fails(hmreg_remote_open_rails(fixture.group, "no token at all", 15, remotes, RAILS),
+                 -EBADMSG, "rail 0: token");
+    fixture.token[fixture.size - 1] ^= 1;
+    assert_fails(hmreg_remote_open_rails(fixture.group, token, fixture.size, remotes, RAILS),
+                 -EBADMSG, "checksum");
+    fixture.token[4] = 9;
+    fix_crc(fixture.token, fixture.size);
+    assert_fails(hmreg_remote_open_rails(fixture.group, token, fixture.size, remotes, RAILS),
+                 -EPROTONOSUPPORT, "format 9");
+    assert_ptr_equal(remotes[0], (void *)1);
+    close_fixture(&fixture);
+}
+
+/* Makes the last rail's token one of another provider. */
+static void spoil_last_rail(struct fixture *fixture)
+{
+    const void *found;
+    size_t bytes;
+    uint8_t *last;
+
+    assert_ok(hmreg_token_rail(fixture->token, fixture->size, RAILS - 1, &found, &bytes));
+    last = fixture->token + ((const uint8_t *)found - fixture->token);
+    last[bytes / 2] ^= 1;
+    fix_crc(fixture->token, fixture->size);
+}
+
+static void open_rails__one_fails__none_is_open(void **state)
+{
+    struct hmreg_remote *remotes[RAILS] = {(void *)1, (void *)1, (void *)1};
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0);
+    spoil_last_rail(&fixture);
+    assert_fails(
+        hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS),
+        -EBADMSG, "rail 2: ");
+    assert_ptr_equal(remotes[0], (void *)1);
+    close_fixture(&fixture); /* else a domain had a remote open */
+}
+
+static void open_rails__allocation_fails__enomem_and_none_is_open(void **state)
+{
+    struct hmreg_remote *remotes[RAILS];
+    struct fixture fixture;
+    int rc = -ENOMEM;
+
+    open_fixture(&fixture, 0);
+    for (unsigned n = 1; rc; n++) {
+        failing = n;
+        allocations = 0;
+        rc = hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS);
+        failing = 0;
+        assert_true(n >= RAILS || rc == -ENOMEM);
+        if (rc)
+            assert_fails(rc, -ENOMEM, "no memory");
+    }
+    for (int i = 0; i < RAILS; i++)
+        hmreg_remote_close(remotes[i]);
+    close_fixture(&fixture); /* else a domain had a remote open */
+}
+
+static void open_rails__one_fails_on_a_partial_group__the_others(void **state)
+{
+    struct hmreg_remote *remotes[RAILS];
+    struct fixture fixture;
+
+    open_fixture(&fixture, HMREG_GROUP_PARTIAL);
+    spoil_last_rail(&fixture);
+    assert_ok(hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS));
+    assert_non_null(remotes[0]);
+    assert_null(remotes[2]);
+    hmreg_remote_close(remotes[0]);
+    hmreg_remote_close(remotes[1]);
+    register_on(&fixture, 1u << 2);
+    spoil_last_rail(&fixture);
+    assert_fails(
+        hmreg_remote_open_rails(fixture.group, fixture.token, fixture.size, remotes, RAILS),
+        -EBADMSG, "rail 2: ");
+    close_fixture(&fixture);
+}
+
+TEST_MAIN(TEST(token__of_a_group__has_each_rails_own),
+          TEST(pack__room_for_the_token__as_of_any_region),
+          TEST(token__of_some_rails__the_others_are_none),
+          TEST(read__each_byte_changed_or_cut__badmsg), TEST(read__numbers_that_do_not_fit__badmsg),
+          TEST(read__no_rail_at_all__badmsg), TEST(read__newer_format__protonosupport),
+          TEST(token_rail__null__inval), TEST(open_rails__on_a_group__each_moves_bytes),
+          TEST(open_rails__on_one_domain__its_rail), TEST(open_rails__wrong_arguments__refused),
+          TEST(open_rails__one_fails__none_is_open),
+          TEST(open_rails__allocation_fails__enomem_and_none_is_open),
+          TEST(open_rails__one_fails_on_a_partial_group__the_others))
