@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * get + put of cached regions of 4 KiB in random order: by one thread, over 1 to 1,000,000 regions;
- * by two threads of one process, compared with two independent processes.
+ * on a group of eight domains beside one domain; by two threads of one process, compared with two
+ * independent processes.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
@@ -126,6 +127,33 @@ void measure_hits(void)
         hits_over(regions);
     for (size_t regions = 1; regions <= 1000; regions *= 10)
         filtered_hits_over(regions);
+}
+
+/* ---- several rails ---------------------------------------------------------------------- */
+
+static void groups_over(size_t regions)
+{
+    const struct subject *subjects[] = {&subject_hmreg_default, &subject_hmreg_group,
+                                        &subject_hmreg_eight};
+    struct contestant contestants[3];
+    struct task tasks[3];
+    char name[40];
+    struct measure measure = {name, "ns"};
+
+    snprintf(name, sizeof(name), "hits-group-%zu", regions);
+    progress("groups: %zu regions", regions);
+    for (int i = 0; i < 3; i++) {
+        tasks[i] = (struct task){.subject = subjects[i], .regions = regions};
+        contestants[i] =
+            (struct contestant){.who = subjects[i]->who, .job = &walk_job, .arg = &tasks[i]};
+    }
+    contest(&measure, 1, contestants, 3, plan.fresh, plan.turns);
+}
+
+void measure_groups(void)
+{
+    for (size_t regions = 1; regions <= 10000; regions *= 100)
+        groups_over(regions);
 }
 
 /* ---- two threads ------------------------------------------------------------------------ */

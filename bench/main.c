@@ -16,6 +16,7 @@ static const struct {
     void (*measure)(void);
 } parts[] = {
     {"hits", measure_hits},
+    {"groups", measure_groups},
     {"threads", measure_threads},
     {"misses", measure_misses},
     {"stalls", measure_stalls},

@@ -41,11 +41,13 @@ const struct subject *subject_find(const char *who);
 #define WHO_NOTICE    "hmreg notice"
 #define WHO_IMPORT    "hmreg import"
 #define WHO_DEFAULT   "hmreg default"
+#define WHO_GROUP     "hmreg default, group of 8"
+#define WHO_EIGHT     "hmreg default, 8 domains"
 #define WHO_UCX       "UCX"
 
 extern const struct subject subject_hmreg_userfault, subject_hmreg_notice, subject_hmreg_import,
-    subject_hmreg_default, subject_hmreg_disabled, subject_ucx, subject_ofi_tcp, subject_ofi_shm,
-    subject_getpid, subject_ioctl, subject_loop;
+    subject_hmreg_default, subject_hmreg_disabled, subject_hmreg_group, subject_hmreg_eight,
+    subject_ucx, subject_ofi_tcp, subject_ofi_shm, subject_getpid, subject_ioctl, subject_loop;
 
 /* How long each registration spins, for every subject of this process, ns; initially 0. */
 extern double registration_ns;

@@ -7,9 +7,13 @@
 #include "bench/subject.h"
 #include "providers/provider.h"
 
+#include <hmreg/group.h>
+
+#include <stdio.h>
 #include <stdlib.h>
 
-enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED };
+enum variant { USERFAULT, NOTICE, IMPORT, DEFAULT, DISABLED, GROUP, EIGHT };
+#define RAILS 8
 
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why)
@@ -68,30 +72,59 @@ struct hmreg_domain *hmreg_another_domain(struct hmreg *lib, size_t regions)
     return domain_of(lib, regions);
 }
 
+struct state {
+    struct hmreg_state hmreg;          /* first: what other files know */
+    struct hmreg_domain *rails[RAILS]; /* of the subjects with eight domains; else NULL */
+};
+
+/* Eight domains; of a group the cache is the group's. */
+static void open_rails(struct state *state, enum variant variant, size_t regions)
+{
+    struct hmreg_domain_config cache = {
+        .size = sizeof(cache), .max_regions = regions, .max_bytes = HMREG_LIMIT_NONE};
+    struct hmreg_group_config config = {.size = sizeof(config), .domain = &cache};
+
+    for (int i = 0; i < RAILS; i++)
+        state->rails[i] = domain_of(state->hmreg.lib, regions);
+    if (variant == GROUP)
+        hmreg_must(
+            hmreg_group_open(state->hmreg.lib, state->rails, RAILS, &config, &state->hmreg.domain),
+            "hmreg_group_open");
+    else
+        state->hmreg.domain = state->rails[0];
+}
+
 static void *open_state(const struct subject *self, size_t regions)
 {
     static const enum hmreg_monitor monitors[] = {
         [USERFAULT] = HMREG_MONITOR_USERFAULTFD, [NOTICE] = HMREG_MONITOR_USERFAULTFD,
         [IMPORT] = HMREG_MONITOR_IMPORT,         [DEFAULT] = HMREG_MONITOR_DEFAULT,
-        [DISABLED] = HMREG_MONITOR_DISABLED,
+        [DISABLED] = HMREG_MONITOR_DISABLED,     [GROUP] = HMREG_MONITOR_DEFAULT,
+        [EIGHT] = HMREG_MONITOR_DEFAULT,
     };
     struct hmreg_config config = {.size = sizeof(config), .monitor = monitors[self->variant]};
-    struct hmreg_state *state = calloc(1, sizeof(*state));
+    struct state *state = calloc(1, sizeof(*state));
 
     if (!state)
         leave("no memory");
     setenv("HMREG_CACHE_CHECK", self->variant == NOTICE ? "notice" : "always", 1);
-    hmreg_must(hmreg_open(&config, &state->lib), "hmreg_open");
-    state->domain = domain_of(state->lib, regions);
+    hmreg_must(hmreg_open(&config, &state->hmreg.lib), "hmreg_open");
+    if (self->variant == GROUP || self->variant == EIGHT)
+        open_rails(state, self->variant, regions);
+    else
+        state->hmreg.domain = domain_of(state->hmreg.lib, regions);
     return state;
 }
 
 static void close_state(void *arg)
 {
-    struct hmreg_state *state = arg;
+    struct state *state = arg;
 
-    hmreg_must(hmreg_domain_close(state->domain), "hmreg_domain_close");
-    hmreg_must(hmreg_close(state->lib), "hmreg_close");
+    if (state->hmreg.domain != state->rails[0])
+        hmreg_must(hmreg_domain_close(state->hmreg.domain), "hmreg_domain_close");
+    for (int i = 0; i < RAILS; i++)
+        hmreg_must(hmreg_domain_close(state->rails[i]), "hmreg_domain_close");
+    hmreg_must(hmreg_close(state->hmreg.lib), "hmreg_close");
     free(state);
 }
 
@@ -105,6 +138,22 @@ static void hits(void *arg, char *base, const uint32_t *order, size_t count)
                          &mr))
             hmreg_must(-1, "hmreg_mr_get");
         hmreg_mr_put(mr);
+    }
+}
+
+/* What a program without groups does: a get for each rail. */
+static void hits_of_eight(void *arg, char *base, const uint32_t *order, size_t count)
+{
+    struct state *state = arg;
+    struct hmreg_mr *mr[RAILS];
+
+    for (size_t i = 0; i < count; i++) {
+        for (int rail = 0; rail < RAILS; rail++)
+            if (hmreg_mr_get(state->rails[rail], base + (size_t)order[i] * REGION_BYTES,
+                             REGION_BYTES, HMREG_SEND, &mr[rail]))
+                hmreg_must(-1, "hmreg_mr_get");
+        for (int rail = 0; rail < RAILS; rail++)
+            hmreg_mr_put(mr[rail]);
     }
 }
 
@@ -125,11 +174,12 @@ static void check(void *arg, size_t regions)
         leave("the default is %s here: %s", hmreg_monitor_name(info.active), info.why);
 }
 
-#define SUBJECT(name, kind, why)                                                                   \
+#define SUBJECT_BY(how, name, kind, why)                                                           \
     {                                                                                              \
         .who = name, .variant = kind, .absent = why, .open = open_state, .close = close_state,     \
-        .hits = hits, .check = check,                                                              \
+        .hits = how, .check = check,                                                               \
     }
+#define SUBJECT(name, kind, why) SUBJECT_BY(hits, name, kind, why)
 
 const struct subject subject_hmreg_userfault = SUBJECT(WHO_USERFAULT, USERFAULT, NULL);
 #ifdef BENCH_POLICIES
@@ -140,4 +190,6 @@ const struct subject subject_hmreg_notice =
 #endif
 const struct subject subject_hmreg_import = SUBJECT(WHO_IMPORT, IMPORT, NULL);
 const struct subject subject_hmreg_default = SUBJECT(WHO_DEFAULT, DEFAULT, NULL);
+const struct subject subject_hmreg_group = SUBJECT(WHO_GROUP, GROUP, NULL);
+const struct subject subject_hmreg_eight = SUBJECT_BY(hits_of_eight, WHO_EIGHT, EIGHT, NULL);
 const struct subject subject_hmreg_disabled = SUBJECT("hmreg disabled", DISABLED, NULL);

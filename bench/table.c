@@ -73,6 +73,20 @@
         "get + put, 1 thread, ns", words, measure, who, NULL, beside, REPORTED, 0                  \
     }
 
+#define GROUPS(n, words)                                                                           \
+    {"get + put on 8 rails, ns",                                                                   \
+     words ", beside one domain",                                                                  \
+     "hits-group-" #n,                                                                             \
+     WHO_GROUP,                                                                                    \
+     NULL,                                                                                         \
+     WHO_DEFAULT,                                                                                  \
+     RATIO,                                                                                        \
+     1.3},                                                                                         \
+    {                                                                                              \
+        "get + put on 8 rails, ns", words ", beside a get on each of 8 domains", "hits-group-" #n, \
+            WHO_GROUP, NULL, WHO_EIGHT, REPORTED, 0                                                \
+    }
+
 #define CREW(words, measure, who)                                                                  \
     {                                                                                              \
         "get + put, 2 threads beside 2 processes, ns", words, measure, who ", 2 threads", NULL,    \
@@ -249,6 +263,10 @@ static const struct row rows[] = {
     BESIDE("1 region: the kernel's floor", "hits-1", WHO_USERFAULT, "bare getpid"),
     BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric tcp, no cache"),
     BESIDE("1,000 regions", "hits-1000", WHO_IMPORT, "libfabric shm, no cache"),
+
+    GROUPS(1, "1 region"),
+    GROUPS(100, "100 regions"),
+    GROUPS(10000, "10,000 regions"),
 
     CREWS("1,000 regions each", "threads-distinct-1000"),
     CREWS("the same region", "threads-same-1"),
