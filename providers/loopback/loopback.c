@@ -120,25 +120,28 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
 
 /* ---- peers ------------------------------------------------------------------------------ */
 
+/* A peer's domain. All remotes of it share one. */
 struct peer {
     struct loopback *loopback; /* the initiator's */
     struct loopback_address address;
     struct wire_client *client; /* NULL: the peer is in this process */
+    size_t remotes;
 };
 
 static int address(void *self, uint8_t *buf, size_t *size)
 {
     struct loopback *loopback = self;
-    struct loopback_address here = {.nonce = loopback->nonce, .pid = (uint32_t)getpid()};
     int rc = 0;
 
     pthread_mutex_lock(&loopback->lock);
-    if (!loopback->server)
-        rc = wire_server_start(loopback, &here, &loopback->server);
+    if (!loopback->server) {
+        loopback->here = (struct loopback_address){loopback->nonce, (uint32_t)getpid()};
+        rc = wire_server_start(loopback, &loopback->here, &loopback->server);
+    }
     pthread_mutex_unlock(&loopback->lock);
     if (rc)
         return rc;
-    memcpy(buf, &here, LOOPBACK_ADDRESS_BYTES);
+    memcpy(buf, &loopback->here, LOOPBACK_ADDRESS_BYTES);
     *size = LOOPBACK_ADDRESS_BYTES;
     return 0;
 }
@@ -181,28 +184,84 @@ static bool is_here(uint64_t nonce)
     return here;
 }
 
+static int compare_peers(const void *left, const void *right)
+{
+    const struct peer *one = left, *other = right;
+
+    return memcmp(&one->address, &other->address, LOOPBACK_ADDRESS_BYTES);
+}
+
+/* Takes a reference to the peer with another's address; NULL: there is none. */
+static struct peer *hold_peer(struct loopback *loopback, const struct peer *like)
+{
+    struct peer **found;
+
+    pthread_mutex_lock(&loopback->lock);
+    found = tfind(like, &loopback->peers, compare_peers);
+    if (found)
+        (*found)->remotes++;
+    pthread_mutex_unlock(&loopback->lock);
+    return found ? *found : NULL;
+}
+
+static void free_peer(struct peer *peer)
+{
+    if (peer)
+        wire_client_free(peer->client);
+    free(peer);
+}
+
+/* NULL: no memory. */
+static struct peer *new_peer(const struct peer *like)
+{
+    struct peer *peer = malloc(sizeof(*peer));
+
+    if (!peer)
+        return NULL;
+    *peer = *like;
+    if (is_here(peer->address.nonce))
+        return peer;
+    peer->client = wire_client_new(&peer->address);
+    if (peer->client)
+        return peer;
+    free(peer);
+    return NULL;
+}
+
+/* Adds a peer, or takes a reference to the one that another thread has added meanwhile. NULL: no
+ * memory. */
+static struct peer *add_peer(struct loopback *loopback, const struct peer *like)
+{
+    struct peer *added = new_peer(like), **kept = NULL, *peer = NULL;
+
+    if (!added)
+        return NULL;
+    pthread_mutex_lock(&loopback->lock);
+    kept = tsearch(added, &loopback->peers, compare_peers);
+    if (kept) {
+        peer = *kept;
+        peer->remotes++;
+    }
+    pthread_mutex_unlock(&loopback->lock);
+    if (peer != added)
+        free_peer(added);
+    return peer;
+}
+
 static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out)
 {
     struct loopback *loopback = self;
-    struct peer *peer;
+    struct peer like = {.loopback = loopback}, *peer;
 
     if (size != LOOPBACK_ADDRESS_BYTES)
         return hmreg_fail(-EBADMSG, "token: its address has %zu bytes, a loopback one has %d", size,
                           LOOPBACK_ADDRESS_BYTES);
-    peer = calloc(1, sizeof(*peer));
+    memcpy(&like.address, bytes, size);
+    peer = hold_peer(loopback, &like);
+    if (!peer)
+        peer = add_peer(loopback, &like);
     if (!peer)
         return hmreg_fail(-ENOMEM, "no memory for a peer");
-    peer->loopback = loopback;
-    memcpy(&peer->address, bytes, size);
-    if (!is_here(peer->address.nonce)) {
-        pthread_mutex_lock(&loopback->lock);
-        peer->client = wire_client_hold(&loopback->clients, &peer->address);
-        pthread_mutex_unlock(&loopback->lock);
-        if (!peer->client) {
-            free(peer);
-            return hmreg_fail(-ENOMEM, "no memory for a peer");
-        }
-    }
     *out = peer;
     return 0;
 }
@@ -211,11 +270,15 @@ static void remote_close(void *self, void *remote)
 {
     struct loopback *loopback = self;
     struct peer *peer = remote;
+    bool last;
 
     pthread_mutex_lock(&loopback->lock);
-    wire_client_release(&loopback->clients, peer->client);
+    last = --peer->remotes == 0;
+    if (last)
+        tdelete(peer, &loopback->peers, compare_peers);
     pthread_mutex_unlock(&loopback->lock);
-    free(peer);
+    if (last)
+        free_peer(peer);
 }
 
 static int access_here(const struct peer *peer, const struct loopback_access *access, void *local)

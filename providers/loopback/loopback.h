@@ -38,6 +38,13 @@ struct loopback_auth {
     uint8_t bytes[LOOPBACK_AUTH_MAX];
 };
 
+/* A domain's address, carried in tokens. */
+struct loopback_address {
+    uint64_t nonce;
+    uint32_t pid;
+};
+#define LOOPBACK_ADDRESS_BYTES 12
+
 /* ---- the domain ------------------------------------------------------------------------- */
 
 struct loopback {
@@ -60,7 +67,8 @@ struct loopback {
     uint64_t next_mapped;
     struct hmreg_loopback_eq *eq;
     struct wire_server *server;
-    struct wire_client *clients; /* connections to domains in other processes */
+    struct loopback_address here; /* of the server */
+    void *peers;                  /* tree of struct peer, by their addresses */
 };
 
 /* ---- objects ---------------------------------------------------------------------------- */
@@ -173,24 +181,15 @@ int objects_bind_domain(void *self, void *object, uint64_t flags);
 
 /* ---- between processes (loopback_wire.c) ------------------------------------------------ */
 
-/* A domain's address, carried in tokens. */
-struct loopback_address {
-    uint64_t nonce;
-    uint32_t pid;
-};
-#define LOOPBACK_ADDRESS_BYTES 12
-
 /* Starts to listen at the address. wire_server_stop() stops and frees the server. */
 int wire_server_start(struct loopback *loopback, const struct loopback_address *here,
                       struct wire_server **out);
 void wire_server_stop(struct wire_server *server);
 
-/* Take and drop a reference to the connection to a domain in another process. All remotes of that
- * domain share one; it connects on first use. The caller holds our domain's lock, which protects
- * the list. NULL: no memory. */
-struct wire_client *wire_client_hold(struct wire_client **list,
-                                     const struct loopback_address *address);
-void wire_client_release(struct wire_client **list, struct wire_client *client);
+/* The connection to a domain in another process; it connects on first use. new: NULL: no memory.
+ * free accepts NULL. */
+struct wire_client *wire_client_new(const struct loopback_address *address);
+void wire_client_free(struct wire_client *client);
 /* lib: for copies from and to memory of any kind. -EHOSTUNREACH, the target's error, or -EIO. */
 int wire_client_access(struct wire_client *client, struct hmreg *lib,
                        const struct loopback_access *access, void *local);

@@ -392,32 +392,21 @@ void wire_server_stop(struct wire_server *server)
 /* ---- the initiator ---------------------------------------------------------------------- */
 
 struct wire_client {
-    struct wire_client *next; /* in its domain's list */
-    unsigned users;
     struct loopback_address address;
     pthread_mutex_t lock; /* one request at a time */
     struct end end;       /* fd -1: not connected */
     char piece[PIECE_BYTES];
 };
 
-struct wire_client *wire_client_hold(struct wire_client **list,
-                                     const struct loopback_address *address)
+struct wire_client *wire_client_new(const struct loopback_address *address)
 {
-    struct wire_client *client = *list;
+    struct wire_client *client = calloc(1, sizeof(*client));
 
-    while (client && memcmp(&client->address, address, LOOPBACK_ADDRESS_BYTES))
-        client = client->next;
-    if (!client) {
-        client = calloc(1, sizeof(*client));
-        if (!client)
-            return NULL;
-        client->address = *address;
-        client->end = (struct end){.fd = -1, .outlast = true};
-        pthread_mutex_init(&client->lock, NULL);
-        client->next = *list;
-        *list = client;
-    }
-    client->users++;
+    if (!client)
+        return NULL;
+    client->address = *address;
+    client->end = (struct end){.fd = -1, .outlast = true};
+    pthread_mutex_init(&client->lock, NULL);
     return client;
 }
 
@@ -427,13 +416,10 @@ static void disconnect(struct wire_client *client)
     client->end.fd = -1;
 }
 
-void wire_client_release(struct wire_client **list, struct wire_client *client)
+void wire_client_free(struct wire_client *client)
 {
-    if (!client || --client->users)
+    if (!client)
         return;
-    while (*list != client)
-        list = &(*list)->next;
-    *list = client->next;
     disconnect(client);
     pthread_mutex_destroy(&client->lock);
     free(client);
