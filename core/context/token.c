@@ -4,6 +4,7 @@
  */
 #include "core/context/token.h"
 
+#include "core/base/crc32.h"
 #include "core/base/error.h"
 
 #include <errno.h>
@@ -31,19 +32,6 @@ static uint64_t take(const uint8_t **at, int bytes)
     for (int i = 0; i < bytes; i++)
         value |= (uint64_t) * (*at)++ << (8 * i);
     return value;
-}
-
-/* CRC-32 (IEEE 802.3), bit by bit: a token is short and written once. */
-static uint32_t crc32(const uint8_t *bytes, size_t size)
-{
-    uint32_t crc = ~0u;
-
-    for (size_t i = 0; i < size; i++) {
-        crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-    }
-    return ~crc;
 }
 
 size_t token_size(const struct token *token)
@@ -75,7 +63,7 @@ void token_write(const struct token *token, uint8_t *out)
     at += token->address_size;
     memcpy(at, token->raw, token->raw_size);
     at += token->raw_size;
-    put(&at, crc32(out, (size_t)(at - out)), CRC_BYTES);
+    put(&at, crc32_of(out, (size_t)(at - out)), CRC_BYTES);
 }
 
 static void read_header(const uint8_t **at, struct token *out)
@@ -136,7 +124,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     if (size < LEAST_BYTES || size > MOST_BYTES || take(&at, 4) != MAGIC)
         return bad("these bytes are not one, or are cut short");
     crc = bytes + size - CRC_BYTES;
-    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
+    if (take(&crc, CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
         return bad("damaged (its checksum does not match)");
     version = take(&at, 2);
     if (version != VERSION)
