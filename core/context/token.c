@@ -1,81 +1,113 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See token.h. A token comes from a network, so token_read() checks each field before its use.
+ * See token.h. A token comes from a network, so token_read() checks each field before its use. It
+ * copies nothing but the header: a peer may open a hundred thousand tokens.
  */
 #include "core/context/token.h"
 
 #include "core/base/crc32.h"
 #include "core/base/error.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
-#define MAGIC         0x47524d48u /* "HMRG" */
-#define VERSION       1
-#define HEADER_BYTES  40
-#define SEGMENT_BYTES 24
-#define CRC_BYTES     4
-#define LEAST_BYTES   (HEADER_BYTES + SEGMENT_BYTES + CRC_BYTES)
+#define MAGIC        0x47524d48u /* "HMRG" */
+#define HEADER_BYTES 40
+#define BASE_BYTES   8
+#define CRC_BYTES    4
+#define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES + CRC_BYTES)
 #define MOST_BYTES                                                                                 \
-    (HEADER_BYTES + TOKEN_MAX_SEGMENTS * SEGMENT_BYTES + 2 * TOKEN_MAX_BLOB + CRC_BYTES)
+    (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + 2 * TOKEN_MAX_BLOB + BASE_BYTES +   \
+     CRC_BYTES)
 
-static void put(uint8_t **at, uint64_t value, int bytes)
+static void put16(uint8_t *at, uint16_t value)
 {
-    for (int i = 0; i < bytes; i++)
-        *(*at)++ = (uint8_t)(value >> (8 * i));
+    value = htole16(value);
+    memcpy(at, &value, sizeof(value));
 }
 
-static uint64_t take(const uint8_t **at, int bytes)
+static void put32(uint8_t *at, uint32_t value)
 {
-    uint64_t value = 0;
+    value = htole32(value);
+    memcpy(at, &value, sizeof(value));
+}
 
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t) * (*at)++ << (8 * i);
-    return value;
+static void put64(uint8_t *at, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(at, &value, sizeof(value));
+}
+
+static uint16_t take16(const uint8_t *at)
+{
+    uint16_t value;
+
+    memcpy(&value, at, sizeof(value));
+    return le16toh(value);
+}
+
+static uint32_t take32(const uint8_t *at)
+{
+    uint32_t value;
+
+    memcpy(&value, at, sizeof(value));
+    return le32toh(value);
+}
+
+static uint64_t take64(const uint8_t *at)
+{
+    uint64_t value;
+
+    memcpy(&value, at, sizeof(value));
+    return le64toh(value);
+}
+
+void token_put_segment(uint8_t *out, const struct token_segment *segment)
+{
+    put64(out, segment->base);
+    put64(out + 8, segment->len);
+    put64(out + 16, segment->key);
+}
+
+struct token_segment token_segment(const struct token *token, unsigned index)
+{
+    const uint8_t *at = token->segment + (size_t)index * TOKEN_SEGMENT_BYTES;
+
+    return (struct token_segment){take64(at), take64(at + 8), take64(at + 16)};
 }
 
 size_t token_size(const struct token *token)
 {
-    return HEADER_BYTES + (size_t)token->segments * SEGMENT_BYTES + token->address_size +
-           token->raw_size + CRC_BYTES;
+    return HEADER_BYTES + (size_t)token->segments * TOKEN_SEGMENT_BYTES + token->address_size +
+           token->raw_size + (token->rebased ? BASE_BYTES : 0) + CRC_BYTES;
 }
 
 void token_write(const struct token *token, uint8_t *out)
 {
-    uint8_t *at = out;
+    size_t segment_bytes = (size_t)token->segments * TOKEN_SEGMENT_BYTES;
+    uint8_t *at = out + HEADER_BYTES;
 
-    put(&at, MAGIC, 4);
-    put(&at, VERSION, 2);
-    put(&at, token->segments, 2);
-    put(&at, token->iface, 4);
-    put(&at, token->address_size, 2);
-    put(&at, token->raw_size, 2);
-    put(&at, token->len, 8);
-    put(&at, token->access, 8);
-    memcpy(at, token->provider, 8);
-    at += 8;
-    for (unsigned i = 0; i < token->segments; i++) {
-        put(&at, token->segment[i].base, 8);
-        put(&at, token->segment[i].len, 8);
-        put(&at, token->segment[i].key, 8);
-    }
+    put32(out, MAGIC);
+    put16(out + 4, token->rebased ? 2 : 1);
+    put16(out + 6, token->segments);
+    put32(out + 8, token->iface);
+    put16(out + 12, token->address_size);
+    put16(out + 14, token->raw_size);
+    put64(out + 16, token->len);
+    put64(out + 24, token->access);
+    memcpy(out + 32, token->provider, 8);
+    memcpy(at, token->segment, segment_bytes);
+    at += segment_bytes;
     memcpy(at, token->address, token->address_size);
     at += token->address_size;
     memcpy(at, token->raw, token->raw_size);
     at += token->raw_size;
-    put(&at, crc32_of(out, (size_t)(at - out)), CRC_BYTES);
-}
-
-static void read_header(const uint8_t **at, struct token *out)
-{
-    out->segments = (uint16_t)take(at, 2);
-    out->iface = (enum hmreg_iface)take(at, 4);
-    out->address_size = (uint16_t)take(at, 2);
-    out->raw_size = (uint16_t)take(at, 2);
-    out->len = take(at, 8);
-    out->access = take(at, 8);
-    memcpy(out->provider, *at, 8);
-    *at += 8;
+    if (token->rebased) {
+        put64(at, token->raw_base);
+        at += BASE_BYTES;
+    }
+    put32(at, crc32_of(out, (size_t)(at - out)));
 }
 
 static int bad(const char *what)
@@ -83,18 +115,65 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-static int check_header(const struct token *token, size_t size)
+static int check_version(const uint8_t *bytes)
+{
+    int version = take16(bytes + 4);
+
+    if (version == 1 || version == 2)
+        return 0;
+    return hmreg_fail(-EPROTONOSUPPORT, "token: format %d, this hmreg reads formats 1 and 2",
+                      version);
+}
+
+/* All but the pointers. */
+static struct token take_header(const uint8_t *bytes)
+{
+    struct token token = {
+        .rebased = take16(bytes + 4) == 2,
+        .segments = take16(bytes + 6),
+        .iface = take32(bytes + 8),
+        .address_size = take16(bytes + 12),
+        .raw_size = take16(bytes + 14),
+        .len = take64(bytes + 16),
+        .access = take64(bytes + 24),
+    };
+
+    memcpy(token.provider, bytes + 32, 8);
+    return token;
+}
+
+static void locate(struct token *token, const uint8_t *bytes)
+{
+    token->segment = bytes + HEADER_BYTES;
+    token->address = token->segment + (size_t)token->segments * TOKEN_SEGMENT_BYTES;
+    token->raw = token->address + token->address_size;
+    token->raw_base =
+        token->rebased ? take64(token->raw + token->raw_size) : token_segment(token, 0).base;
+}
+
+static int check_counts(const struct token *token)
 {
     if (!token->segments || token->segments > TOKEN_MAX_SEGMENTS)
         return bad("its number of segments is out of range");
     if (token->address_size > TOKEN_MAX_BLOB || token->raw_size > TOKEN_MAX_BLOB)
         return bad("its address or key is too long");
+    return 0;
+}
+
+static int check_header(const struct token *token, size_t size)
+{
+    int rc = check_counts(token);
+
+    if (rc)
+        return rc;
     if (token_size(token) != size)
         return bad("its length is not what its header says");
     if ((unsigned)token->iface > HMREG_IFACE_MAX)
         return bad("its iface is unknown");
     if (!token->access || (token->access & ~HMREG_ACCESS_REMOTE))
         return bad("its access rights are not remote ones");
+    if (token->rebased && !token->raw_size)
+        return bad("it has the base of a raw key, but none");
     return 0;
 }
 
@@ -103,44 +182,51 @@ static int check_segments(const struct token *token)
     uint64_t total = 0;
 
     for (unsigned i = 0; i < token->segments; i++) {
-        const struct token_segment *segment = &token->segment[i];
+        struct token_segment segment = token_segment(token, i);
 
-        if (!segment->len || segment->base + segment->len - 1 < segment->base ||
-            __builtin_add_overflow(total, segment->len, &total))
+        if (!segment.len || segment.base + segment.len - 1 < segment.base ||
+            __builtin_add_overflow(total, segment.len, &total))
             return bad("a segment is empty or wraps");
     }
     return total == token->len ? 0 : bad("its segments do not add up to its length");
 }
 
+int token_length(const uint8_t *bytes, size_t size, size_t *out)
+{
+    struct token token;
+    int rc;
+
+    if (size < LEAST_BYTES || take32(bytes) != MAGIC)
+        return bad("these bytes are not one, or are cut short");
+    token = take_header(bytes);
+    rc = check_version(bytes);
+    rc = rc ? rc : check_counts(&token);
+    if (rc)
+        return rc;
+    if (token_size(&token) > size)
+        return bad("it is longer than the bytes that are left");
+    *out = token_size(&token);
+    return 0;
+}
+
 int token_read(const uint8_t *bytes, size_t size, struct token *out)
 {
-    struct token token = {.len = 0};
-    const uint8_t *at = bytes;
-    const uint8_t *crc;
-    uint64_t version;
+    struct token token;
     int rc;
 
     /* Reject a size that no token has before reading: it may exceed the buffer. */
-    if (size < LEAST_BYTES || size > MOST_BYTES || take(&at, 4) != MAGIC)
+    if (size < LEAST_BYTES || size > MOST_BYTES || take32(bytes) != MAGIC)
         return bad("these bytes are not one, or are cut short");
-    crc = bytes + size - CRC_BYTES;
-    if (take(&crc, CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
+    if (take32(bytes + size - CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
         return bad("damaged (its checksum does not match)");
-    version = take(&at, 2);
-    if (version != VERSION)
-        return hmreg_fail(-EPROTONOSUPPORT, "token: format %d, this hmreg reads format %d",
-                          (int)version, VERSION);
-    read_header(&at, &token);
+    rc = check_version(bytes);
+    if (rc)
+        return rc;
+    token = take_header(bytes);
     rc = check_header(&token, size);
     if (rc)
         return rc;
-    for (unsigned i = 0; i < token.segments; i++) {
-        token.segment[i].base = take(&at, 8);
-        token.segment[i].len = take(&at, 8);
-        token.segment[i].key = take(&at, 8);
-    }
-    memcpy(token.address, at, token.address_size);
-    memcpy(token.raw, at + token.address_size, token.raw_size);
+    locate(&token, bytes);
     rc = check_segments(&token);
     if (!rc)
         *out = token;

@@ -3,45 +3,63 @@
  * A token: the bytes that a peer needs to access a region, in one format for all providers and
  * modes. All numbers are little-endian:
  *
- *     0  u32 magic "HMRG"     4  u16 version (1)       6  u16 segments
+ *     0  u32 magic "HMRG"     4  u16 version           6  u16 segments
  *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
  *     16 u64 length           24 u64 access            32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
  *        address bytes, raw key bytes
+ *        version 2 only: u64 base of the first raw key
  *        u32 CRC-32 of all bytes before it: the last 4 bytes in every version
  *
- * A segment's base is the address of its first byte in RMA calls: a virtual address or 0. If keys
- * are raw, a segment's key is the index of its raw key, and all raw keys have the same length.
+ * A segment's base is the address of its first byte in RMA calls: a virtual address, or an offset
+ * in the registration, which is 0 unless the token is of a part of a region. If keys are raw, a
+ * segment's key is the index of its raw key, and all raw keys have the same length; the segments
+ * have them in order. A raw key is mapped with the base of the first segment that has it. Version 2
+ * exists for the one token that cannot be written so: of a part of a region with raw keys that does
+ * not begin at the base of its raw key. All others are version 1.
+ *
+ * Since a token's header has its length, tokens can follow each other without anything between.
  */
 #ifndef HMREG_CORE_CONTEXT_TOKEN_H
 #define HMREG_CORE_CONTEXT_TOKEN_H
 
 #include <hmreg/hmreg.h>
+#include <stdbool.h>
 
-#define TOKEN_MAX_SEGMENTS 64
-#define TOKEN_MAX_BLOB     1024
+#define TOKEN_MAX_SEGMENTS  64
+#define TOKEN_MAX_BLOB      1024
+#define TOKEN_SEGMENT_BYTES 24
 
 struct token_segment {
     uint64_t base, len, key;
 };
 
+/* The parts of a token. The pointers are borrowed: after token_read() they point into its bytes. */
 struct token {
     char provider[9];
-    enum hmreg_iface iface;
+    bool rebased; /* raw_base is not the first segment's base: version 2 */
+    uint16_t segments, address_size, raw_size;
+    uint32_t iface;
     uint64_t len;
     uint64_t access;
-    uint16_t segments;
-    uint16_t address_size, raw_size;
-    struct token_segment segment[TOKEN_MAX_SEGMENTS];
-    uint8_t address[TOKEN_MAX_BLOB];
-    uint8_t raw[TOKEN_MAX_BLOB];
+    uint64_t raw_base;
+    const uint8_t *segment; /* segments times TOKEN_SEGMENT_BYTES, as in a token */
+    const uint8_t *address, *raw;
 };
+
+/* Write a segment as a token has it, and read segment `index`. */
+void token_put_segment(uint8_t *out, const struct token_segment *segment);
+struct token_segment token_segment(const struct token *token, unsigned index);
 
 /* The size of the written token, bytes. */
 size_t token_size(const struct token *token);
 /* Writes token_size() bytes. */
 void token_write(const struct token *token, uint8_t *out);
-/* Reads and checks a token. -EBADMSG, -EPROTONOSUPPORT. */
+
+/* Finds the length of the token that begins at bytes, of which `size` can be read; checks no more
+ * than that. -EBADMSG, -EPROTONOSUPPORT. */
+int token_length(const uint8_t *bytes, size_t size, size_t *out);
+/* Reads and checks a token of exactly size bytes. -EBADMSG, -EPROTONOSUPPORT. */
 int token_read(const uint8_t *bytes, size_t size, struct token *out);
 
 #endif

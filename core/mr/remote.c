@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Both ends of a token: the owner of a region packs it, a peer opens it. The token has the
- * addresses and keys that the peer's RMA calls must use. They follow from the owner's mr_mode and
- * path, so the peer needs to know neither.
+ * The peer's end of a token: opens it, and finds addresses and keys for RMA calls. An application
+ * may have a million remotes, so one of a single segment takes 56 bytes, and opening one copies
+ * nothing but what it keeps. pack.c is the owner's end.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -18,215 +18,119 @@
 
 struct hmreg_remote {
     struct hmreg_domain *domain;
-    void *priv;            /* the provider's */
-    unsigned mapped_count; /* raw keys mapped so far */
-    uint64_t mapped[TOKEN_MAX_SEGMENTS];
-    struct token token;
+    void *priv; /* the provider's */
+    uint64_t len;
+    uint32_t iface;
+    uint16_t access;
+    uint8_t segments;
+    bool raw; /* a uint64_t follows the segments: see own_keys() */
+    struct token_segment segment[];
 };
 
-/* ---- packing ---------------------------------------------------------------------------- */
+_Static_assert(sizeof(struct hmreg_remote) + sizeof(struct token_segment) <= 56, "small");
+_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && TOKEN_MAX_SEGMENTS <= 64, "fit the fields");
 
-/* With HMREG_MR_VIRT_ADDR each range is a segment with its own address, unless the caller chose the
- * address; else all ranges together are one segment that starts at 0. */
-static void add_segments(const struct hmreg_mr *mr, struct token *token)
+/* Of remotes with raw keys: bit i: segment i has a mapped key of its own, which is to be unmapped;
+ * else it shares the one of the segment before it. */
+static uint64_t *own_keys(struct hmreg_remote *remote)
 {
-    uint64_t key = mr_now(mr).key;
-    uint64_t base = mr_has_iova(mr) ? mr->more->iova : 0;
-
-    if (mr_has_iova(mr) || !(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
-        token->segment[token->segments++] = (struct token_segment){base, mr_len(mr), key};
-        return;
-    }
-    for (size_t i = 0; i < mr_count(mr); i++)
-        token->segment[token->segments++] = (struct token_segment){
-            (uint64_t)(uintptr_t)mr_iov(mr, i).iov_base, mr_iov(mr, i).iov_len, key};
+    return (uint64_t *)&remote->segment[remote->segments];
 }
 
-/* Adds the segments of one registration and, if keys are raw, its key's bytes. */
-static int add_registration(const struct hmreg_mr *mr, unsigned index, struct token *token)
-{
-    const struct hmreg_domain *domain = mr->domain;
-    unsigned first = token->segments;
-    size_t size = sizeof(token->raw) - token->raw_size;
-    uint64_t base = 0;
-    int rc;
+/* ---- raw keys --------------------------------------------------------------------------- */
 
-    add_segments(mr, token);
-    if (!(domain->caps.mr_mode & HMREG_MR_RAW))
+static void unmap_keys(struct hmreg_remote *remote)
+{
+    uint64_t own = remote->raw ? *own_keys(remote) : 0;
+
+    for (unsigned i = remote->segments; i-- > 0;)
+        if (own & UINT64_C(1) << i)
+            remote->domain->ops.unmap_key(remote->domain->self, remote->segment[i].key);
+}
+
+/* The segments' keys are indexes of raw keys: 0, then each the same or the next. */
+static int count_keys(const struct token *token, unsigned *keys)
+{
+    uint64_t next = 0;
+
+    for (unsigned i = 0; i < token->segments; i++) {
+        uint64_t key = token_segment(token, i).key;
+
+        if (key > next || key + 1 < next)
+            break;
+        next = key + 1;
+        *keys = i + 1 == token->segments ? (unsigned)next : 0;
+    }
+    if (*keys && token->raw_size % *keys == 0)
         return 0;
-    rc = domain->ops.raw_key(domain->self, &mr->made, &base, token->raw + token->raw_size, &size);
-    if (rc)
-        return rc;
-    token->raw_size = (uint16_t)(token->raw_size + size);
-    token->segment[first].base = base;
-    for (unsigned i = first; i < token->segments; i++)
-        token->segment[i].key = index;
-    return 0;
+    return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
 }
 
-static int add_registrations(const struct hmreg_mr *mr, struct token *token)
+/* Maps the raw keys, and replaces each segment's index of a raw key by the mapped key. */
+static int map_keys(struct hmreg_remote *remote, const struct token *token)
 {
-    int rc = 0;
+    const struct hmreg_domain *domain = remote->domain;
+    unsigned keys = 0, mapped = 0;
+    int rc = count_keys(token, &keys);
 
-    if (!mr_pieces(mr))
-        return add_registration(mr, 0, token);
-    for (unsigned i = 0; i < mr_count(mr) && !rc; i++)
-        rc = add_registration(mr_pieces(mr)[i], i, token);
-    return rc;
-}
+    *own_keys(remote) = 0;
+    for (unsigned i = 0; i < token->segments && !rc; i++) {
+        struct token_segment *segment = &remote->segment[i];
+        size_t bytes = token->raw_size / keys;
 
-static int describe(const struct hmreg_mr *mr, struct token *token)
-{
-    const struct hmreg_domain *domain = mr->domain;
-    size_t address_size = sizeof(token->address);
-    int rc;
-
-    memset(token, 0, sizeof(*token));
-    strncpy(token->provider, domain->ops.name, sizeof(token->provider) - 1);
-    token->iface = mr->iface;
-    token->len = mr_len(mr);
-    token->access = mr->access & HMREG_ACCESS_REMOTE;
-    rc = add_registrations(mr, token);
-    if (!rc)
-        rc = domain->ops.address(domain->self, token->address, &address_size);
-    if (!rc)
-        token->address_size = (uint16_t)address_size;
-    return rc;
-}
-
-static int check_pack(const struct hmreg_mr *mr, const void *buf, const size_t *size)
-{
-    int rc = mr_check(mr);
-
-    rc = rc ? rc : validate_pointer(size, "size");
-    if (rc)
-        return rc;
-    if (!buf && *size)
-        return hmreg_fail(-EINVAL, "buf is NULL, size is %zu", *size);
-    if (!(mr->access & HMREG_ACCESS_REMOTE))
-        return hmreg_fail(-EACCES, "the region has no remote access: register it with "
-                                   "HMREG_REMOTE_READ or HMREG_REMOTE_WRITE");
-    return mr_check_complete(mr);
-}
-
-/* The sizes of the rails' tokens; 0 where there is no rail. */
-static int size_rails(const struct hmreg_mr *mr, size_t *sizes)
-{
-    struct hmreg_error_guard guard;
-    int rc = 0;
-
-    hmreg_error_guard(&guard);
-    for (size_t i = 0; i < mr->domain->group->count && !rc; i++) {
-        sizes[i] = 0;
-        if (mr_rails(mr)[i])
-            rc = hmreg_mr_pack(mr_rails(mr)[i], NULL, &sizes[i]);
-        rc = rc == -HMREG_ETOOSMALL ? 0 : rc;
+        if (segment->key < mapped) {
+            segment->key = remote->segment[i - 1].key;
+            continue;
+        }
+        rc = domain->ops.map_key(domain->self, i ? segment->base : token->raw_base,
+                                 token->raw + mapped++ * bytes, bytes, &segment->key);
+        if (!rc)
+            *own_keys(remote) |= UINT64_C(1) << i;
     }
-    hmreg_error_unguard(&guard, !rc);
+    if (rc)
+        unmap_keys(remote);
     return rc;
-}
-
-/* A group's region: one token with those of its rails. */
-static int pack_rails(const struct hmreg_mr *mr, uint8_t *buf, size_t *size)
-{
-    size_t sizes[HMREG_GROUP_MAX], count = mr->domain->group->count, needed;
-    int rc = size_rails(mr, sizes);
-    uint8_t *at;
-
-    if (rc)
-        return rc;
-    needed = rails_token_size(sizes, count);
-    if (*size < needed) {
-        rc = hmreg_fail(-HMREG_ETOOSMALL, "the token takes %zu bytes, size is %zu", needed, *size);
-        *size = needed;
-        return rc;
-    }
-    at = rails_token_begin(buf, sizes, count);
-    for (size_t i = 0; i < count && !rc; at += sizes[i++])
-        if (sizes[i])
-            rc = hmreg_mr_pack(mr_rails(mr)[i], at, &sizes[i]);
-    if (rc)
-        return rc;
-    rails_token_end(buf, needed);
-    *size = needed;
-    return 0;
-}
-
-int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
-{
-    struct token token;
-    size_t needed;
-    int rc = check_pack(mr, buf, size);
-
-    if (!rc && mr_rails(mr))
-        return pack_rails(mr, buf, size);
-    if (rc)
-        return rc;
-    rc = describe(mr, &token);
-    if (rc)
-        return rc;
-    needed = token_size(&token);
-    if (*size < needed) {
-        rc = hmreg_fail(-HMREG_ETOOSMALL, "the token takes %zu bytes, size is %zu", needed, *size);
-        *size = needed;
-        return rc;
-    }
-    token_write(&token, buf);
-    *size = needed;
-    return 0;
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static void unmap_keys(struct hmreg_remote *remote)
+static int check_kind(const struct hmreg_domain *domain, const struct token *token)
 {
-    while (remote->mapped_count)
-        remote->domain->ops.unmap_key(remote->domain->self, remote->mapped[--remote->mapped_count]);
-}
-
-/* Maps the raw keys, and replaces each segment's index of a raw key by the mapped key. */
-static int map_keys(struct hmreg_remote *remote)
-{
-    struct hmreg_domain *domain = remote->domain;
-    struct token *token = &remote->token;
-    uint64_t last = 0;
-    size_t bytes;
-
-    for (unsigned i = 0; i < token->segments; i++)
-        if (token->segment[i].key > last)
-            last = token->segment[i].key;
-    if (last >= TOKEN_MAX_SEGMENTS || token->raw_size % (last + 1))
-        return hmreg_fail(-EBADMSG, "token: its raw keys are not what its segments say");
-    bytes = token->raw_size / (last + 1);
-    while (remote->mapped_count <= last) {
-        unsigned i = remote->mapped_count;
-        int rc = domain->ops.map_key(domain->self, token->segment[i].base, token->raw + i * bytes,
-                                     bytes, &remote->mapped[i]);
-
-        if (rc) {
-            unmap_keys(remote);
-            return rc;
-        }
-        remote->mapped_count++;
-    }
-    for (unsigned i = 0; i < token->segments; i++)
-        token->segment[i].key = remote->mapped[token->segment[i].key];
-    return 0;
-}
-
-static int open_token(struct hmreg_remote *remote)
-{
-    struct hmreg_domain *domain = remote->domain;
-    const struct token *token = &remote->token;
-    int rc;
-
     if (strcmp(token->provider, domain->ops.name))
         return hmreg_fail(-EXDEV, "token: made by a %s domain, this is a %s domain",
                           token->provider, domain->ops.name);
     if (!token->raw_size != !(domain->caps.mr_mode & HMREG_MR_RAW))
         return hmreg_fail(-EXDEV, "token: %s raw keys, this domain has %s (HMREG_MR_RAW)",
                           token->raw_size ? "with" : "without", token->raw_size ? "none" : "them");
-    rc = token->raw_size ? map_keys(remote) : 0;
+    return 0;
+}
+
+/* NULL: no memory. */
+static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token *token)
+{
+    struct hmreg_remote *remote =
+        malloc(sizeof(*remote) + token->segments * sizeof(remote->segment[0]) +
+               (token->raw_size ? sizeof(uint64_t) : 0));
+
+    if (!remote)
+        return NULL;
+    remote->domain = domain;
+    remote->priv = NULL;
+    remote->len = token->len;
+    remote->iface = token->iface;
+    remote->access = (uint16_t)token->access;
+    remote->segments = (uint8_t)token->segments;
+    remote->raw = token->raw_size;
+    for (unsigned i = 0; i < token->segments; i++)
+        remote->segment[i] = token_segment(token, i);
+    return remote;
+}
+
+static int connect_fabric(struct hmreg_remote *remote, const struct token *token)
+{
+    struct hmreg_domain *domain = remote->domain;
+    int rc = token->raw_size ? map_keys(remote, token) : 0;
+
     if (rc)
         return rc;
     rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &remote->priv);
@@ -235,27 +139,20 @@ static int open_token(struct hmreg_remote *remote)
     return rc;
 }
 
-int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
+static int open_token(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
                       struct hmreg_remote **out)
 {
-    struct hmreg_remote *remote = NULL;
-    int rc = domain_check(domain);
+    struct hmreg_remote *remote;
+    struct token token;
+    int rc = token_read(bytes, size, &token);
 
-    rc = rc ? rc : validate_pointer(token, "token");
-    rc = rc ? rc : validate_pointer(out, "remote");
-    if (!rc && domain->group)
-        rc = hmreg_fail(-EINVAL, "domain is a group: use hmreg_remote_open_rails()");
-    if (!rc && rails_token_is(token, size))
-        rc = hmreg_fail(-EXDEV, "token: of a group's region: find that of a rail by "
-                                "hmreg_token_rail()");
+    rc = rc ? rc : check_kind(domain, &token);
     if (rc)
         return rc;
-    remote = calloc(1, sizeof(*remote));
+    remote = make(domain, &token);
     if (!remote)
         return hmreg_fail(-ENOMEM, "no memory for a remote");
-    remote->domain = domain;
-    rc = token_read(token, size, &remote->token);
-    rc = rc ? rc : open_token(remote);
+    rc = connect_fabric(remote, &token);
     if (rc) {
         free(remote);
         return rc;
@@ -263,6 +160,27 @@ int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t siz
     atomic_fetch_add(&domain->remotes, 1);
     *out = remote;
     return 0;
+}
+
+static int check_no_group(const struct hmreg_domain *domain, const void *token, size_t size)
+{
+    if (domain->group)
+        return hmreg_fail(-EINVAL, "domain is a group: use hmreg_remote_open_rails()");
+    if (rails_token_is(token, size))
+        return hmreg_fail(-EXDEV, "token: of a group's region: find that of a rail by "
+                                  "hmreg_token_rail()");
+    return 0;
+}
+
+int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
+                      struct hmreg_remote **out)
+{
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(token, "token");
+    rc = rc ? rc : validate_pointer(out, "remote");
+    rc = rc ? rc : check_no_group(domain, token, size);
+    return rc ? rc : open_token(domain, token, size, out);
 }
 
 void hmreg_remote_close(struct hmreg_remote *remote)
@@ -291,10 +209,10 @@ int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_in
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_remote_info");
     if (rc)
         return rc;
-    info.len = remote->token.len;
-    info.access = remote->token.access;
-    info.segments = remote->token.segments;
-    info.iface = remote->token.iface;
+    info.len = remote->len;
+    info.access = remote->access;
+    info.segments = remote->segments;
+    info.iface = (enum hmreg_iface)remote->iface;
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }
@@ -303,15 +221,16 @@ static int check_place(const struct hmreg_remote *remote, uint64_t offset, size_
 {
     if (!len)
         return hmreg_fail(-EINVAL, "len is 0; it must be at least 1");
-    if (offset >= remote->token.len || len > remote->token.len - offset)
+    if (offset >= remote->len || len > remote->len - offset)
         return hmreg_fail(-ERANGE,
                           "offset %" PRIu64 " + len %zu is outside the region of %" PRIu64 " bytes",
-                          offset, len, remote->token.len);
+                          offset, len, remote->len);
     return 0;
 }
 
-int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
-                      uint64_t *addr, uint64_t *key)
+/* Bytes behind the first segment, and all errors. */
+static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote, uint64_t offset,
+                                               size_t len, uint64_t *addr, uint64_t *key)
 {
     const struct token_segment *segment;
     uint64_t begins = 0;
@@ -323,7 +242,7 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
     rc = rc ? rc : check_place(remote, offset, len);
     if (rc)
         return rc;
-    for (segment = remote->token.segment; offset - begins >= segment->len; segment++)
+    for (segment = remote->segment; offset - begins >= segment->len; segment++)
         begins += segment->len;
     if (len > segment->len - (offset - begins))
         return hmreg_fail(-EXDEV,
@@ -332,5 +251,18 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
                           offset, len, begins + segment->len);
     *addr = segment->base + (offset - begins);
     *key = segment->key;
+    return 0;
+}
+
+int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
+                      uint64_t *addr, uint64_t *key)
+{
+    const struct token_segment *first = remote ? remote->segment : NULL;
+
+    if (!first || !addr || !key || !len || len > first->len || offset > first->len - len ||
+        !process_is(remote->domain->lib->epoch))
+        return find_addr(remote, offset, len, addr, key);
+    *addr = first->base + offset;
+    *key = first->key;
     return 0;
 }

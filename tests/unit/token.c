@@ -11,6 +11,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define SEGMENT(base, len, key) LE(base), LE(len), LE(key)
+#define LE(value)                                                                                  \
+    (uint8_t)(value), (uint8_t)((uint64_t)(value) >> 8), (uint8_t)((uint64_t)(value) >> 16),       \
+        (uint8_t)((uint64_t)(value) >> 24), (uint8_t)((uint64_t)(value) >> 32),                    \
+        (uint8_t)((uint64_t)(value) >> 40), (uint8_t)((uint64_t)(value) >> 48),                    \
+        (uint8_t)((uint64_t)(value) >> 56)
+
+static const uint8_t sample_segments[] = {SEGMENT(0x7f0000001000, 4096, 0x1122334455667788),
+                                          SEGMENT(UINT64_MAX - 16, 17, 9)};
+
 static const struct token sample = {
     .provider = "loopback",
     .iface = HMREG_IFACE_ROCR,
@@ -19,13 +29,14 @@ static const struct token sample = {
     .segments = 2,
     .address_size = 5,
     .raw_size = 3,
-    .segment = {{0x7f0000001000, 4096, 0x1122334455667788}, {UINT64_MAX - 16, 17, 9}},
-    .address = {1, 2, 3, 4, 5},
-    .raw = {6, 7, 8},
+    .raw_base = 0x7f0000001000,
+    .segment = sample_segments,
+    .address = (const uint8_t[]){1, 2, 3, 4, 5},
+    .raw = (const uint8_t[]){6, 7, 8},
 };
 
 #define SAMPLE_BYTES (40 + 2 * 24 + 5 + 3 + 4)
-#define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + 2 * TOKEN_MAX_BLOB + 4)
+#define MOST_BYTES   (40 + TOKEN_MAX_SEGMENTS * 24 + 2 * TOKEN_MAX_BLOB + 8 + 4)
 
 /* Duplicated from the code, so that a change of the format is noticed. */
 static uint32_t crc32(const uint8_t *bytes, size_t size)
@@ -53,11 +64,13 @@ static void assert_same(const struct token *left, const struct token *right)
     assert_int_equal(left->len, right->len);
     assert_int_equal(left->access, right->access);
     assert_int_equal(left->segments, right->segments);
-    assert_memory_equal(left->segment, right->segment, sizeof(left->segment));
+    assert_memory_equal(left->segment, right->segment, left->segments * TOKEN_SEGMENT_BYTES);
     assert_int_equal(left->address_size, right->address_size);
-    assert_memory_equal(left->address, right->address, sizeof(left->address));
+    assert_memory_equal(left->address, right->address, left->address_size);
     assert_int_equal(left->raw_size, right->raw_size);
-    assert_memory_equal(left->raw, right->raw, sizeof(left->raw));
+    assert_memory_equal(left->raw, right->raw, left->raw_size);
+    assert_int_equal(left->rebased, right->rebased);
+    assert_int_equal(left->raw_base, right->raw_base);
 }
 
 static void token__comes_back_as_it_was(void **state)
@@ -73,23 +86,48 @@ static void token__comes_back_as_it_was(void **state)
 
 static void token__largest__comes_back_as_it_was(void **state)
 {
-    static struct token largest, back;
+    static uint8_t segments[TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES], blob[TOKEN_MAX_BLOB];
+    struct token largest = sample, back;
     uint8_t bytes[MOST_BYTES];
 
-    largest = sample;
     largest.segments = TOKEN_MAX_SEGMENTS;
     largest.address_size = largest.raw_size = TOKEN_MAX_BLOB;
+    largest.segment = segments;
+    largest.address = largest.raw = blob;
+    largest.rebased = true;
     largest.len = 0;
     for (unsigned i = 0; i < TOKEN_MAX_SEGMENTS; i++) {
-        largest.segment[i] = (struct token_segment){i << 20, i + 1, i};
+        struct token_segment segment = {i << 20, i + 1, i};
+
+        token_put_segment(segments + (size_t)i * TOKEN_SEGMENT_BYTES, &segment);
         largest.len += i + 1;
     }
-    memset(largest.address, 'a', TOKEN_MAX_BLOB);
-    memset(largest.raw, 'r', TOKEN_MAX_BLOB);
+    memset(blob, 'b', sizeof(blob));
     assert_int_equal(token_size(&largest), sizeof(bytes));
     token_write(&largest, bytes);
     assert_ok(token_read(bytes, sizeof(bytes), &back));
     assert_same(&back, &largest);
+    assert_int_equal(token_segment(&back, 63).base, 63 << 20);
+    assert_int_equal(token_segment(&back, 63).key, 63);
+}
+
+/* Of part of a region with raw keys: the only version that an older peer refuses. */
+static void token__with_a_base_of_its_raw_key__version_2(void **state)
+{
+    struct token part = sample, back;
+    uint8_t bytes[SAMPLE_BYTES + 8];
+
+    part.rebased = true;
+    part.raw_base = 0x1234567890;
+    assert_int_equal(token_size(&part), sizeof(bytes));
+    token_write(&part, bytes);
+    assert_int_equal(bytes[4], 2);
+    assert_int_equal(bytes[SAMPLE_BYTES - 4], 0x90);
+    assert_ok(token_read(bytes, sizeof(bytes), &back));
+    assert_same(&back, &part);
+    part.raw_size = 0;
+    token_write(&part, bytes);
+    assert_fails(token_read(bytes, token_size(&part), &back), -EBADMSG, "base of a raw key");
 }
 
 /* The documented layout, byte by byte: tokens travel between builds. */
@@ -169,11 +207,40 @@ static void read__newer_format__protonosupport(void **state)
 {
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
+    size_t length;
 
     token_write(&sample, bytes);
-    bytes[4] = 2;
+    bytes[4] = 3;
     fix_crc(bytes, sizeof(bytes));
-    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 2");
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 3");
+    assert_fails(token_length(bytes, sizeof(bytes), &length), -EPROTONOSUPPORT, "format 3");
+    bytes[4] = 0;
+    fix_crc(bytes, sizeof(bytes));
+    assert_fails(token_read(bytes, sizeof(bytes), &out), -EPROTONOSUPPORT, "format 0");
+}
+
+/* Tokens follow each other: a header says where the next one begins. */
+static void length__of_the_first_of_several__is_its_size(void **state)
+{
+    uint8_t bytes[SAMPLE_BYTES + 100] = {0};
+    size_t length = 7;
+
+    token_write(&sample, bytes);
+    for (size_t size = SAMPLE_BYTES; size < sizeof(bytes); size++) {
+        assert_ok(token_length(bytes, size, &length));
+        assert_int_equal(length, SAMPLE_BYTES);
+    }
+    length = 7;
+    for (size_t size = 0; size < SAMPLE_BYTES; size++) {
+        uint8_t *exact = malloc(size + !size);
+
+        memcpy(exact, bytes, size);
+        assert_fails(token_length(exact, size, &length), -EBADMSG, "token");
+        free(exact);
+    }
+    bytes[6] = TOKEN_MAX_SEGMENTS + 1;
+    assert_fails(token_length(bytes, sizeof(bytes), &length), -EBADMSG, "segments");
+    assert_int_equal(length, 7);
 }
 
 /* A checksum proves that nothing was damaged, not that the sender's values are valid. */
@@ -221,12 +288,12 @@ static void read__nonsense_with_a_right_checksum__badmsg(void **state)
 
 static void read__segments_whose_sum_wraps__badmsg(void **state)
 {
+    static const uint8_t segments[] = {SEGMENT(0, UINT64_MAX, 1), SEGMENT(0, 2, 1)};
     struct token huge = sample;
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
 
-    huge.segment[0] = (struct token_segment){0, UINT64_MAX, 1};
-    huge.segment[1] = (struct token_segment){0, 2, 1};
+    huge.segment = segments;
     huge.len = 1;
     token_write(&huge, bytes);
     assert_fails(token_read(bytes, sizeof(bytes), &out), -EBADMSG, "wraps");
@@ -234,18 +301,18 @@ static void read__segments_whose_sum_wraps__badmsg(void **state)
 
 static void read__segment_up_to_the_last_address__ok(void **state)
 {
-    struct token top = sample;
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;
 
-    top.segment[1] = (struct token_segment){UINT64_MAX - 16, 17, 9};
-    token_write(&top, bytes);
+    token_write(&sample, bytes); /* its second segment */
     assert_ok(token_read(bytes, sizeof(bytes), &out));
 }
 
 TEST_MAIN(TEST(token__comes_back_as_it_was), TEST(token__largest__comes_back_as_it_was),
-          TEST(token__layout_is_as_documented), TEST(read__any_bit_flipped__badmsg),
-          TEST(read__cut_short_anywhere__badmsg), TEST(read__more_bytes_than_the_token__badmsg),
+          TEST(token__with_a_base_of_its_raw_key__version_2),
+          TEST(length__of_the_first_of_several__is_its_size), TEST(token__layout_is_as_documented),
+          TEST(read__any_bit_flipped__badmsg), TEST(read__cut_short_anywhere__badmsg),
+          TEST(read__more_bytes_than_the_token__badmsg),
           TEST(read__size_of_no_token__badmsg_without_reading_on),
           TEST(read__newer_format__protonosupport),
           TEST(read__nonsense_with_a_right_checksum__badmsg),
