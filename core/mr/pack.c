@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The owner's end of a token: packs a region. A
+ * The owner's end of a token: packs all of a region or a part of it, and many regions at once. A
  * token has the addresses and keys that the peer's RMA calls must use. They follow from the
  * region's mr_mode and path, so the peer needs to know neither. remote.c is the peer's end.
  *
@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- one token -------------------------------------------------------------------------- */
@@ -181,6 +182,43 @@ static int fail_too_small(size_t needed, const char *what, size_t *size)
     return rc;
 }
 
+/* How many of the len bytes at addr, which is in range `index`, the ranges have from there on,
+ * while each begins where the one before it ends. */
+static uint64_t run_length(const struct hmreg_mr *mr, size_t index, uint64_t addr)
+{
+    struct iovec iov = mr_asked(mr, index);
+    uint64_t end = (uint64_t)(uintptr_t)iov.iov_base + iov.iov_len;
+
+    while (++index < mr_count(mr)) {
+        iov = mr_asked(mr, index);
+        if ((uint64_t)(uintptr_t)iov.iov_base != end)
+            break;
+        end += iov.iov_len;
+    }
+    return end - addr;
+}
+
+/* Finds where in the region the bytes at addr are. */
+static int find_part(const struct hmreg_mr *mr, uint64_t addr, size_t len, uint64_t *begin)
+{
+    uint64_t start = 0;
+
+    for (size_t i = 0; i < mr_count(mr); i++) {
+        struct iovec iov = mr_asked(mr, i);
+        uint64_t from = addr - (uint64_t)(uintptr_t)iov.iov_base;
+
+        if (from < iov.iov_len && len <= run_length(mr, i, addr)) {
+            *begin = start + from;
+            return 0;
+        }
+        start += iov.iov_len;
+    }
+    return hmreg_fail(-ERANGE,
+                      "addr %#" PRIx64 " + len %zu is not inside the region of %" PRIu64
+                      " bytes at %#" PRIx64,
+                      addr, len, mr_len(mr), mr->node.start);
+}
+
 /* ---- public calls ----------------------------------------------------------------------- */
 
 static int pack(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, void *buf, size_t *size)
@@ -252,4 +290,105 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 
     rc = rc ? rc : check_buffer(buf, size);
     return rc ? rc : pack_part(mr, 0, mr_len(mr), buf, size);
+}
+
+int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len, void *buf,
+                        size_t *size)
+{
+    uint64_t begin;
+    int rc = check_region(mr);
+
+    rc = rc ? rc : validate_range(addr, len);
+    rc = rc ? rc : check_buffer(buf, size);
+    rc = rc ? rc : find_part(mr, (uint64_t)(uintptr_t)addr, len, &begin);
+    return rc ? rc : pack_part(mr, begin, begin + len, buf, size);
+}
+
+/* ---- many tokens ------------------------------------------------------------------------ */
+
+/* The tokens written so far. They reach the caller's buffer when the last one is there. */
+struct tokens {
+    uint8_t *bytes;
+    size_t size, room;
+};
+
+static int grow(struct tokens *tokens, size_t more)
+{
+    size_t room = tokens->room ? tokens->room : 4096;
+    uint8_t *bytes;
+
+    if (more <= tokens->room - tokens->size)
+        return 0;
+    while (room < tokens->size + more)
+        room *= 2;
+    bytes = realloc(tokens->bytes, room);
+    if (!bytes)
+        return hmreg_fail(-ENOMEM, "no memory for %zu bytes of tokens", room);
+    tokens->bytes = bytes;
+    tokens->room = room;
+    return 0;
+}
+
+static int append(struct tokens *tokens, const struct hmreg_mr *mr)
+{
+    struct draft draft;
+    int rc = describe(mr, 0, mr_len(mr), &draft);
+
+    rc = rc ? rc : grow(tokens, token_size(&draft.token));
+    if (rc)
+        return rc;
+    token_write(&draft.token, tokens->bytes + tokens->size);
+    tokens->size += token_size(&draft.token);
+    return 0;
+}
+
+/* Puts the region's index before the text of its error. */
+static void fail_at(int rc, size_t index)
+{
+    const struct hmreg_error *why = hmreg_last_error();
+
+    hmreg_fail_vendor(rc, why->source, why->vendor_code, why->vendor_text, "mrs[%zu]: %s", index,
+                      why->text);
+}
+
+static int check_regions(struct hmreg_mr *const *mrs, size_t count)
+{
+    int rc = validate_pointer(mrs, "mrs");
+
+    if (!rc && !count)
+        rc = hmreg_fail(-EINVAL, "count is 0; it must be at least 1");
+    for (size_t i = 0; i < count && !rc; i++) {
+        rc = check_region(mrs[i]);
+        if (!rc && mr_rails(mrs[i]))
+            rc = hmreg_fail(-EINVAL, "it is a region of a group: pack those of one of its rails "
+                                     "(hmreg_mr_rail())");
+        if (rc)
+            fail_at(rc, i);
+    }
+    return rc;
+}
+
+static int hand_over(const struct tokens *tokens, void *buf, size_t *size)
+{
+    if (*size < tokens->size)
+        return fail_too_small(tokens->size, "the tokens take", size);
+    memcpy(buf, tokens->bytes, tokens->size);
+    *size = tokens->size;
+    return 0;
+}
+
+int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, size_t *size)
+{
+    struct tokens tokens = {0};
+    int rc = check_regions(mrs, count);
+
+    rc = rc ? rc : check_buffer(buf, size);
+    for (size_t i = 0; i < count && !rc; i++) {
+        rc = append(&tokens, mrs[i]);
+        if (rc)
+            fail_at(rc, i);
+    }
+    rc = rc ? rc : hand_over(&tokens, buf, size);
+    free(tokens.bytes);
+    return rc;
 }

@@ -198,6 +198,97 @@ void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_
     return remote && !strcmp(remote->domain->ops.name, provider_name) ? remote->priv : NULL;
 }
 
+/* ---- opening many ----------------------------------------------------------------------- */
+
+/* Puts the token's index and place before the text of its error. */
+static int fail_at(int rc, size_t index, size_t place)
+{
+    const struct hmreg_error *why = hmreg_last_error();
+
+    return hmreg_fail_vendor(rc, why->source, why->vendor_code, why->vendor_text,
+                             "tokens[%zu], at byte %zu: %s", index, place, why->text);
+}
+
+static int count_tokens(const uint8_t *bytes, size_t size, size_t *out)
+{
+    size_t count = 0, length = 0;
+
+    for (size_t at = 0; at < size || !count; at += length, count++) {
+        int rc = token_length(bytes + at, size - at, &length);
+
+        if (rc)
+            return fail_at(rc, count, at);
+    }
+    *out = count;
+    return 0;
+}
+
+static void close_many(struct hmreg_remote **remotes, size_t count)
+{
+    struct hmreg_error why;
+
+    hmreg_error_save(&why);
+    while (count)
+        hmreg_remote_close(remotes[--count]);
+    hmreg_error_restore(&why);
+}
+
+static int open_tokens(struct hmreg_domain *domain, const uint8_t *bytes, size_t size, size_t count,
+                       struct hmreg_remote **remotes)
+{
+    size_t at = 0, length = 0;
+
+    for (size_t i = 0; i < count; i++, at += length) {
+        int rc = token_length(bytes + at, size - at, &length);
+
+        rc = rc ? rc : open_token(domain, bytes + at, length, &remotes[i]);
+        if (rc) {
+            rc = fail_at(rc, i, at);
+            close_many(remotes, i);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int check_room(size_t tokens, struct hmreg_remote **remotes, size_t *count)
+{
+    size_t room = *count;
+
+    if (tokens > room) {
+        *count = tokens;
+        return hmreg_fail(-HMREG_ETOOSMALL, "there are %zu tokens, count is %zu", tokens, room);
+    }
+    return 0;
+}
+
+int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size_t size,
+                           struct hmreg_remote **remotes, size_t *count)
+{
+    struct hmreg_remote **opened;
+    size_t found = 0;
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(tokens, "tokens");
+    rc = rc ? rc : validate_pointer(count, "count");
+    if (!rc && !remotes && *count)
+        rc = hmreg_fail(-EINVAL, "remotes is NULL, count is %zu", *count);
+    rc = rc ? rc : count_tokens(tokens, size, &found);
+    rc = rc ? rc : check_room(found, remotes, count);
+    if (rc)
+        return rc;
+    opened = malloc(found * sizeof(struct hmreg_remote *));
+    if (!opened)
+        return hmreg_fail(-ENOMEM, "no memory for %zu remotes", found);
+    rc = open_tokens(domain, tokens, size, found, opened);
+    if (!rc) {
+        memcpy(remotes, opened, found * sizeof(struct hmreg_remote *));
+        *count = found;
+    }
+    free(opened);
+    return rc;
+}
+
 /* ---- queries ---------------------------------------------------------------------------- */
 
 int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_info *out)
@@ -214,6 +305,23 @@ int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_in
     info.segments = remote->segments;
     info.iface = (enum hmreg_iface)remote->iface;
     validate_copy_out(out, &info, sizeof(info));
+    return 0;
+}
+
+int hmreg_remote_flatten(const struct hmreg_remote *remote, struct hmreg_remote_flat *out)
+{
+    int rc = validate_pointer(remote, "remote");
+
+    rc = rc ? rc : domain_check(remote->domain);
+    rc = rc ? rc : validate_pointer(out, "out");
+    if (!rc && remote->segments > 1)
+        rc = hmreg_fail(-EXDEV,
+                        "the region has %u segments, each with its address and key: use "
+                        "hmreg_remote_addr()",
+                        remote->segments);
+    if (rc)
+        return rc;
+    *out = (struct hmreg_remote_flat){remote->segment[0].base, remote->len, remote->segment[0].key};
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #ifndef HMREG_REMOTE_H
 #define HMREG_REMOTE_H
 
+#include <errno.h>
 #include <hmreg/hmreg.h>
 
 #ifdef __cplusplus
@@ -24,6 +25,26 @@ extern "C" {
  */
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
 
+/*
+ * The same for exactly [addr, addr+len) of the region, for instance of a cached region that is
+ * larger than what hmreg_mr_get() was called with: the peer's offsets count from addr, and its
+ * remote is len bytes long. addr: an address as it was registered. No fabric can enforce this: the
+ * key reaches all of the region, so a peer that computes other addresses can use them.
+ * Errors of hmreg_mr_pack(), and -EINVAL: addr is NULL, len is 0 or the range wraps. -ERANGE: the
+ * bytes are not all in the region, or are in ranges that do not follow each other in memory.
+ */
+int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len, void *buf,
+                        size_t *size);
+
+/*
+ * Writes the tokens of count regions one after the other, for hmreg_remote_open_many(). Each is a
+ * token as of hmreg_mr_pack(), so tokens of several peers, or of parts of regions, may be put
+ * before and behind them. The regions may be of different domains.
+ * Errors of hmreg_mr_pack(), whose text names the region, and -EINVAL: mrs is NULL, count is 0, or a
+ * region is a group's (pack those of one of its rails). -ENOMEM.
+ */
+int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, size_t *size);
+
 /* ---- the peer --------------------------------------------------------------------------- */
 
 /*
@@ -36,6 +57,15 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);
+
+/*
+ * Opens all tokens that follow each other in size bytes, in their order. *count: in, the entries
+ * available at remotes; out, the number of tokens. remotes may be NULL if *count is 0.
+ * -HMREG_ETOOSMALL: *count is set, nothing is opened. Close each remote with hmreg_remote_close().
+ * Errors of hmreg_remote_open(), whose text names the token; then none is open.
+ */
+int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size_t size,
+                           struct hmreg_remote **remotes, size_t *count);
 
 /* NULL is accepted. */
 void hmreg_remote_close(struct hmreg_remote *remote);
@@ -59,6 +89,36 @@ int hmreg_remote_query(const struct hmreg_remote *remote, struct hmreg_remote_in
  */
 int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
                       uint64_t *addr, uint64_t *key);
+
+/* ---- addresses without a call ----------------------------------------------------------- */
+
+/* What a remote of one segment has for RMA. The caller's, who may keep it where it is used, for
+ * instance in an array by peer; it is right while the peer's region is open. */
+struct hmreg_remote_flat {
+    uint64_t base; /* the address of the first byte */
+    uint64_t len;
+    uint64_t key;
+};
+
+/* Fills *out. -EINVAL: an argument is NULL. -EXDEV: the region has several segments. */
+int hmreg_remote_flatten(const struct hmreg_remote *remote, struct hmreg_remote_flat *out);
+
+/*
+ * hmreg_remote_addr() in the caller's code: a comparison and an addition. It checks no pointers and
+ * records no error. -ERANGE: len is 0, or the bytes are not all in the region.
+ */
+static inline int hmreg_remote_flat_addr(const struct hmreg_remote_flat *flat, uint64_t offset,
+                                         size_t len, uint64_t *addr, uint64_t *key);
+
+static inline int hmreg_remote_flat_addr(const struct hmreg_remote_flat *flat, uint64_t offset,
+                                         size_t len, uint64_t *addr, uint64_t *key)
+{
+    if (!len || len > flat->len || offset > flat->len - len)
+        return -ERANGE;
+    *addr = flat->base + offset;
+    *key = flat->key;
+    return 0;
+}
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -500,6 +500,7 @@ CASE(null__refused_or_without_effect)
     assert_fails(hmreg_mr_unmap_key(NULL, 1), -EINVAL, "domain");
     assert_fails(hmreg_mr_enable(NULL), -EINVAL, "mr");
     assert_fails(hmreg_remote_open(NULL, bytes, 8, &remote), -EINVAL, "domain");
+    assert_fails(hmreg_remote_open_many(NULL, bytes, 8, &remote, &size), -EINVAL, "domain");
     assert_fails(hmreg_remote_query(NULL, &(struct hmreg_remote_info){0}), -EINVAL, "remote");
     assert_fails(hmreg_remote_addr(NULL, 0, 1, &addr, &key), -EINVAL, "remote");
     assert_ok(hmreg_mr_close(NULL));

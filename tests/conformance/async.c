@@ -42,6 +42,9 @@ CASE(async__event_has_the_callers_context)
     if (fixture->fabric->exact_errors) { /* elsewhere the registration may be complete already */
         assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
         assert_fails(hmreg_mr_pack(mr, raw, &size), -EAGAIN, "not complete");
+        assert_fails(hmreg_mr_pack_range(mr, fixture->memory, 1, raw, &size), -EAGAIN,
+                     "not complete");
+        assert_fails(hmreg_mr_pack_many(&mr, 1, raw, &size), -EAGAIN, "mrs[0]");
     }
     assert_ptr_equal(await_event(fixture), &mr);
     assert_ok(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0));

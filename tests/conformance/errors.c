@@ -24,6 +24,8 @@ static int userfaultfd_errno, thread_errno; /* 0: success */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 int __real_open(const char *path, int flags, ...);
@@ -44,6 +46,11 @@ static bool fails_now(void)
 void *__wrap_malloc(size_t size)
 {
     return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : __real_realloc(old, size);
 }
 
 void *__wrap_calloc(size_t count, size_t size)
@@ -409,6 +416,41 @@ static int try_pack(void)
     return rc;
 }
 
+/* More than the first allocation of either call has room for. */
+#define MANY 100
+static uint8_t many_tokens[MANY * 512];
+static size_t many_size;
+
+static int try_pack_many(void)
+{
+    struct hmreg_mr *mrs[MANY];
+    size_t size = sizeof(many_tokens);
+    int rc;
+
+    for (int i = 0; i < MANY; i++)
+        mrs[i] = unpacked;
+    rc = hmreg_mr_pack_many(mrs, MANY, many_tokens, &size);
+    stop_failing();
+    if (!rc)
+        many_size = size;
+    return rc;
+}
+
+static int try_remote_many(void)
+{
+    struct hmreg_remote *remotes[MANY] = {NULL};
+    size_t count = MANY;
+    int rc = hmreg_remote_open_many(fixture.domain, many_tokens, many_size, remotes, &count);
+
+    stop_failing();
+    for (int i = 0; i < MANY; i++) {
+        if (rc)
+            assert_null(remotes[i]);
+        hmreg_remote_close(remotes[i]);
+    }
+    return rc;
+}
+
 static int with_one_failing(int n, int (*call)(void))
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
@@ -429,7 +471,7 @@ static void every_allocation_fails(int (*call)(void))
     int failures = 0, rc = -1;
 
     all_worked = false;
-    for (int n = 0; n < 100 && !all_worked; n++) {
+    for (int n = 0; n < 2 * MANY && !all_worked; n++) {
         rc = with_one_failing(n, call);
         if (rc)
             assert_int_equal(rc, -ENOMEM);
@@ -449,6 +491,15 @@ static void allocation_fails__each_call__enomem_then_works(void **state)
     assert_ok(hmreg_mr_pack(target, targets_token, &targets_token_size));
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         every_allocation_fails(calls[i]);
+    end();
+}
+
+/* What was opened before the one that fails is closed: both domains close. */
+static void allocation_fails__many_tokens__enomem_and_none_is_open(void **state)
+{
+    begin();
+    every_allocation_fails(try_pack_many);
+    every_allocation_fails(try_remote_many);
     end();
 }
 
@@ -576,6 +627,7 @@ TEST_MAIN(TEST(memory__runtime_fails__eio), TEST(memory__runtime_reports_no_boun
           TEST(memory__claimed_by_two_devices__eexist), TEST(memory__leaves_its_allocation__erange),
           TEST(memory__not_mapped__efault), TEST(memory__maps_cannot_be_read__the_systems_error),
           TEST(allocation_fails__each_call__enomem_then_works),
+          TEST(allocation_fails__many_tokens__enomem_and_none_is_open),
           TEST(open__userfaultfd_asked_for__the_kernels_error),
           TEST(open__no_thread_for_the_monitor__eagain), TEST(descriptors_used_up__pack__emfile),
           TEST(bind__more_counters_than_a_region_has__enomem),

@@ -61,6 +61,7 @@ static void call_domain(const struct parent *parent, struct hmreg_domain *domain
     PERM(hmreg_mr_map_raw(domain, 0, out.bytes, 8, &out.key, 0));
     PERM(hmreg_mr_unmap_key(domain, 1));
     PERM(hmreg_remote_open(domain, parent->token, parent->token_size, &out.remote));
+    PERM(hmreg_remote_open_many(domain, parent->token, parent->token_size, &out.remote, &out.size));
 }
 
 static void register_memory(struct hmreg_domain *domain, void *memory)
@@ -86,12 +87,15 @@ static void call_region(const struct parent *parent, struct hmreg_mr *mr)
     PERM(hmreg_mr_segment(mr, 0, (void *)&out));
     PERM(hmreg_explain(mr, (void *)&out));
     PERM(hmreg_mr_pack(mr, NULL, &out.size));
+    PERM(hmreg_mr_pack_range(mr, parent->fixture->memory, 1, NULL, &out.size));
+    PERM(hmreg_mr_pack_many(&mr, 1, NULL, &out.size));
     PERM(hmreg_mr_raw_attr(mr, &addr, NULL, &out.size, 0));
     PERM(hmreg_mr_bind(mr, &out, 0));
     PERM(hmreg_mr_enable(mr));
     PERM(hmreg_mr_refresh(mr, NULL, 0, 0));
     PERM(hmreg_remote_query(parent->remote, (void *)&out));
     PERM(hmreg_remote_addr(parent->remote, 0, 1, &addr, &out.key));
+    PERM(hmreg_remote_flatten(parent->remote, (void *)&out));
 }
 
 static void run_child(const struct parent *parent)

@@ -314,7 +314,7 @@ static void remote_open__raw_token_on_a_domain_without_the_mode__exdev(void **st
     struct hmreg_remote *remote = NULL;
     struct hmreg_domain *plain;
     uint8_t token[512];
-    size_t size = sizeof(token);
+    size_t size = sizeof(token), count = 1;
     struct hmreg_mr *mr;
     struct fixture fixture;
 
@@ -323,6 +323,8 @@ static void remote_open__raw_token_on_a_domain_without_the_mode__exdev(void **st
     assert_ok(hmreg_mr_pack(mr, token, &size));
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &plain));
     assert_fails(hmreg_remote_open(plain, token, size, &remote), -EXDEV, "HMREG_MR_RAW");
+    assert_fails(hmreg_remote_open_many(plain, token, size, &remote, &count), -EXDEV,
+                 "tokens[0], at byte 0: token: with raw keys");
     assert_null(remote);
     assert_ok(hmreg_domain_close(plain));
     assert_ok(hmreg_mr_close(mr));

@@ -171,8 +171,8 @@ int main(int argc, char **argv)
 {
     static const struct suite_cases *const all[] = {
         &arguments_cases,  &attributes_cases, &keys_cases,  &raw_keys_cases, &access_cases,
-        &operations_cases, &options_cases,    &modes_cases, &segments_cases, &queries_cases,
-        &close_cases,      &async_cases,      &forks_cases, &groups_cases};
+        &operations_cases, &options_cases,    &modes_cases, &segments_cases, &tokens_cases,
+        &queries_cases,    &close_cases,      &async_cases, &forks_cases,    &groups_cases};
     struct test_case cases[MAX_CASES];
     size_t count = 0;
     int rc;

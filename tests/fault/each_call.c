@@ -71,8 +71,27 @@ static int reg(struct way *way, int index, void *addr, size_t len)
                         &way->mr[index], NULL);
 }
 
+/* Both ends of many tokens, and of one of a part of the region. */
+static int reach_many(struct way *way, struct hmreg_mr *mr)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mrs[2] = {mr, mr};
+    struct hmreg_remote *remotes[3];
+    static char tokens[3 * 4096];
+    size_t size = 2 * 4096, part = 4096, count = 3;
+    int rc = hmreg_mr_query(mr, &info);
+
+    rc = rc ? rc : hmreg_mr_pack_many(mrs, 2, tokens, &size);
+    rc = rc ? rc
+            : hmreg_mr_pack_range(mr, (char *)(uintptr_t)info.addr + 60, 20, tokens + size, &part);
+    rc = rc ? rc : hmreg_remote_open_many(way->domain, tokens, size + part, remotes, &count);
+    for (size_t i = 0; i < 3 && !rc; i++)
+        hmreg_remote_close(remotes[i]);
+    return rc;
+}
+
 /* From a region to its bytes, as a peer. */
-static int reach(struct way *way, const struct hmreg_mr *mr)
+static int reach(struct way *way, struct hmreg_mr *mr)
 {
     uint64_t addr = 0, key = 0;
     char token[4096], bytes[100];
@@ -81,6 +100,7 @@ static int reach(struct way *way, const struct hmreg_mr *mr)
 
     memset(bytes, 'b', sizeof(bytes));
     rc = rc ? rc : hmreg_remote_open(way->domain, token, size, &way->remote);
+    rc = rc ? rc : reach_many(way, mr);
     rc = rc ? rc : hmreg_remote_addr(way->remote, 50, sizeof(bytes), &addr, &key);
     rc = rc ? rc : hmreg_loopback_write(way->remote, bytes, sizeof(bytes), NULL, addr, key);
     return rc ? rc : hmreg_loopback_read(way->remote, bytes, sizeof(bytes), NULL, addr, key);

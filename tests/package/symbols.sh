@@ -35,7 +35,7 @@ exported_symbols() {
 declared_functions() {
     local header
     for header in $headers; do
-        sed -nE 's/^[a-z].*[ *](hmreg_[a-z_]+)\(.*/\1/p' "$SOURCE_DIR/include/hmreg/$header"
+        sed -nE '/^static inline/d; s/^[a-z].*[ *](hmreg_[a-z_]+)\(.*/\1/p' "$SOURCE_DIR/include/hmreg/$header"
     done | sort
 }
 

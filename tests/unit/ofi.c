@@ -629,6 +629,63 @@ static void remote__raw_key__mapped_and_unmapped(void **state)
     end(&fixture);
 }
 
+/* The key is mapped with the base of all of the region, which the token has in its version 2. */
+static void remote__part_of_a_raw_region__mapped_with_the_regions_base(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_remote *remote;
+    unsigned char token[2048];
+    size_t size = sizeof(token);
+    uint64_t addr, key;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    begin_raw(&fixture, &mr);
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_ok(hmreg_mr_pack_range(mr, (char *)(uintptr_t)info.addr + 16, 8, token, &size));
+    assert_int_equal(token[4], 2);
+    fake_fabric.raw_base = 0;
+    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    assert_int_equal(fake_fabric.raw_base, 0x5000);
+    assert_ok(hmreg_remote_addr(remote, 1, 7, &addr, &key));
+    assert_int_equal(addr, 0x5000 + 16 + 1);
+    assert_int_equal(key, 0x9001);
+    hmreg_remote_close(remote);
+    size = sizeof(token);
+    assert_ok(hmreg_mr_pack_range(mr, (void *)(uintptr_t)info.addr, 8, token, &size));
+    assert_int_equal(token[4], 1); /* it begins at its base, so older peers can read it */
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
+/* The second of two tokens fails: the first one's key is unmapped again. */
+static void open_many__map_raw_fails__the_first_is_closed(void **state)
+{
+    struct hmreg_remote *remotes[2] = {0};
+    unsigned char token[2048];
+    size_t size, count = 2;
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    begin_raw(&fixture, &mr);
+    size = pack(mr, token, sizeof(token));
+    memcpy(token + size, token, size);
+    token[2 * size - 1] ^= 1;
+    fake_fabric.unmapped = 0;
+    assert_fails(hmreg_remote_open_many(fixture.domain, token, 2 * size, remotes, &count), -EBADMSG,
+                 "tokens[1]");
+    assert_int_equal(fake_fabric.unmapped, 0x9001);
+    fake_fabric.map_code = -FI_ENOMEM;
+    assert_fails(hmreg_remote_open_many(fixture.domain, token, size, remotes, &count), -ENOMEM,
+                 "tokens[0], at byte 0: tcp;ofi_rxm: fi_mr_map_raw()");
+    assert_null(remotes[0]);
+    fake_fabric.raw_code = -FI_ENOSYS;
+    assert_fails(hmreg_mr_pack_many(&mr, 1, token, &size), -ENOSYS,
+                 "mrs[0]: tcp;ofi_rxm: fi_mr_raw_attr()");
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
 static void pack__raw_key_fails__the_fabrics_code(void **state)
 {
     unsigned char token[2048];
@@ -697,5 +754,8 @@ TEST_MAIN(TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
           TEST(reg__hint_fields__to_a_libfabric_that_has_them), TEST(reg__fails__the_fabrics_code),
           TEST(reg__fails_with_a_positive_number__negative),
           TEST(close__busy__stays_and_closes_later), TEST(close__fails_otherwise__final),
-          TEST(remote__raw_key__mapped_and_unmapped), TEST(pack__raw_key_fails__the_fabrics_code),
+          TEST(remote__raw_key__mapped_and_unmapped),
+          TEST(remote__part_of_a_raw_region__mapped_with_the_regions_base),
+          TEST(open_many__map_raw_fails__the_first_is_closed),
+          TEST(pack__raw_key_fails__the_fabrics_code),
           TEST(remote__map_raw_fails__the_fabrics_code), TEST(unmap_key__fails__the_fabrics_code))
