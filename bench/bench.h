@@ -38,6 +38,7 @@ void measure_invalidation(void);
 void measure_locks(void);
 void measure_footprint(void);
 void measure_device(void);
+void measure_remotes(void);
 void measure_unmap(void);
 void measure_program(void);
 void measure_instructions(void);

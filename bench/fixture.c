@@ -7,6 +7,7 @@
 #include "bench/actor.h"
 #include "bench/bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -75,4 +76,20 @@ double walk_timed(const struct subject *subject, void *state, char *base, struct
         now = now_ns();
     } while (now < end);
     return (now - begun) / (double)done;
+}
+
+double anonymous_bytes(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    unsigned long kib = 0;
+    char line[200];
+
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "Anonymous: %lu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    if (!kib)
+        leave("/proc/self/smaps_rollup does not tell");
+    return (double)kib * 1024;
 }

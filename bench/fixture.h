@@ -34,4 +34,7 @@ void walk_once(const struct subject *subject, void *state, char *base, const str
 /* Continues the walk for about plan.sample_ms; returns ns per get + put. */
 double walk_timed(const struct subject *subject, void *state, char *base, struct order *order);
 
+/* The process's anonymous memory, by the kernel's count of pages. */
+double anonymous_bytes(void);
+
 #endif

@@ -16,22 +16,6 @@ struct task {
     size_t regions;
 };
 
-static double anonymous_bytes(void)
-{
-    FILE *file = fopen("/proc/self/smaps_rollup", "re");
-    unsigned long kib = 0;
-    char line[200];
-
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "Anonymous: %lu kB", &kib) == 1)
-            break;
-    if (file)
-        fclose(file);
-    if (!kib)
-        leave("/proc/self/smaps_rollup does not tell");
-    return (double)kib * 1024;
-}
-
 static void *open_task(const void *arg)
 {
     return (void *)arg;

@@ -23,6 +23,7 @@ static const struct {
     {"invalidation", measure_invalidation},
     {"footprint", measure_footprint},
     {"device", measure_device},
+    {"remotes", measure_remotes},
     {"unmap", measure_unmap},
     {"program", measure_program},
     {"instructions", measure_instructions},

@@ -248,6 +248,17 @@
             0                                                                                      \
     }
 
+/* A target of 0 means no target. */
+#define REMOTES_OF(who, words, measure, target)                                                    \
+    {                                                                                              \
+        "tokens and remotes", words, measure, who, NULL, NULL, (target) > 0 ? VALUE : REPORTED,    \
+            target                                                                                 \
+    }
+
+#define REMOTES(words, measure, target)                                                            \
+    REMOTES_OF("hmreg", words, measure, target),                                                   \
+        REMOTES_OF("hmreg loopback", words, measure, target)
+
 static const struct row rows[] = {
     REACH("the default monitor: what must be reached", WHO_DEFAULT),
     REACH("userfaultfd, chosen: the same", WHO_USERFAULT),
@@ -304,6 +315,17 @@ static const struct row rows[] = {
      WHO_DEFAULT ", simulated", NULL, "driver, simulated", REPORTED, 0},
     {"hit of CUDA memory, identity checked, ns", "100 regions", "device-hit", WHO_DEFAULT ", GPU",
      NULL, "driver, GPU", REPORTED, 0},
+
+    REMOTES("packing, ns", "remotes-pack", 200),
+    REMOTES("packing 1,000 in one call, ns each", "remotes-pack-many", 0),
+    REMOTES("opening, ns", "remotes-open", 200),
+    REMOTES("opening 1,000 in one call, ns each", "remotes-open-many", 200),
+    REMOTES("closing, ns", "remotes-close", 0),
+    REMOTES("an address, ns", "remotes-addr", 4),
+    REMOTES("an address in the caller's code, ns", "remotes-addr-inline", 4),
+    REMOTES("bytes a remote, 100,000 open", "remotes-bytes-100000", 96),
+    REMOTES("bytes a remote, 1,000,000 open", "remotes-bytes-1000000", 96),
+    REMOTES("opening 1,000,000, ns each", "remotes-open-1000000", 200),
 
     UNMAP("userfaultfd"),
     UNMAP("default"),

@@ -367,7 +367,8 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
 {
     const struct token_segment *first = remote ? remote->segment : NULL;
 
-    if (!first || !addr || !key || !len || len > first->len || offset > first->len - len ||
+    /* A len of 0 wraps: one comparison less. */
+    if (!first || !addr || !key || len - 1 >= first->len || offset > first->len - len ||
         !process_is(remote->domain->lib->epoch))
         return find_addr(remote, offset, len, addr, key);
     *addr = first->base + offset;

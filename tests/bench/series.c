@@ -190,6 +190,12 @@ static void table__has_every_target(void **state)
         {"invalidate-held", 100},
         {"footprint-100000", 160},
         {"footprint-1000000", 160},
+        {"remotes-pack", 200},
+        {"remotes-open", 200},
+        {"remotes-addr", 4},
+        {"remotes-addr-inline", 4},
+        {"remotes-bytes-1000000", 96},
+        {"remotes-open-1000000", 200},
         {"unmap-unwatched", 1.05},
         {"unmap-beside", 1.05},
     };

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Tokens and remotes: the cost to pack and open one, to find an address, and the memory of very
+ * many. "hmreg" is a provider without peers of its own, as libfabric's and verbs' are; "hmreg
+ * loopback" carries an address in each token and keeps a peer. All regions have one range, and all
+ * tokens come from this process.
+ */
+#include "bench/actor.h"
+#include "bench/fixture.h"
+#include "bench/bench.h"
+
+#include <hmreg/loopback.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COUNT 1000 /* regions, and remotes of a turn */
+
+enum { PACK, PACK_MANY, OPEN, CLOSE, OPEN_MANY, CLOSE_AGAIN, ADDR, FLAT, VALUES };
+
+static const struct measure measures[VALUES] = {
+    {"remotes-pack", "ns"},  {"remotes-pack-many", "ns"},   {"remotes-open", "ns"},
+    {"remotes-close", "ns"}, {"remotes-open-many", "ns"},   {"remotes-close-many", "ns"},
+    {"remotes-addr", "ns"},  {"remotes-addr-inline", "ns"},
+};
+
+struct peers {
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mrs[COUNT];
+    char tokens[COUNT * 128];
+    size_t token_size; /* of each */
+    struct hmreg_remote *remotes[COUNT];
+    struct hmreg_remote_flat flat[COUNT];
+    uint64_t sum; /* of addresses, which no compiler leaves out */
+};
+
+/* ---- steps of COUNT each ---------------------------------------------------------------- */
+
+static void pack_each(struct peers *peers)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t size = sizeof(peers->tokens) / COUNT;
+
+        hmreg_must(hmreg_mr_pack(peers->mrs[i], peers->tokens + i * peers->token_size, &size),
+                   "hmreg_mr_pack");
+    }
+}
+
+static void pack_many(struct peers *peers)
+{
+    size_t size = sizeof(peers->tokens);
+
+    hmreg_must(hmreg_mr_pack_many(peers->mrs, COUNT, peers->tokens, &size), "hmreg_mr_pack_many");
+    if (size != COUNT * peers->token_size)
+        leave("failed: tokens of %zu bytes in all, each has %zu", size, peers->token_size);
+}
+
+static void open_each(struct peers *peers)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        hmreg_must(hmreg_remote_open(peers->domain, peers->tokens + i * peers->token_size,
+                                     peers->token_size, &peers->remotes[i]),
+                   "hmreg_remote_open");
+}
+
+static void open_many(struct peers *peers)
+{
+    size_t count = COUNT;
+
+    hmreg_must(hmreg_remote_open_many(peers->domain, peers->tokens, COUNT * peers->token_size,
+                                      peers->remotes, &count),
+               "hmreg_remote_open_many");
+}
+
+static void close_each(struct peers *peers)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        hmreg_remote_close(peers->remotes[i]);
+}
+
+static void find_each(struct peers *peers)
+{
+    uint64_t addr, key;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        if (hmreg_remote_addr(peers->remotes[i % 64], i, 8, &addr, &key))
+            leave("failed: hmreg_remote_addr");
+        peers->sum += addr + key;
+    }
+}
+
+static void find_each_inline(struct peers *peers)
+{
+    uint64_t addr, key;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        if (hmreg_remote_flat_addr(&peers->flat[i % 64], i, 8, &addr, &key))
+            leave("failed: hmreg_remote_flat_addr");
+        peers->sum += addr + key;
+    }
+}
+
+/* ---- the contestants -------------------------------------------------------------------- */
+
+static struct hmreg_domain *open_domain(const char *who)
+{
+    struct hmreg_state *state = subject_hmreg_disabled.open(&subject_hmreg_disabled, COUNT);
+
+    if (who)
+        hmreg_must(hmreg_domain_open_loopback(state->lib, NULL, NULL, &state->domain),
+                   "hmreg_domain_open_loopback");
+    return state->domain;
+}
+
+static void *open_peers(const void *arg)
+{
+    struct peers *peers = calloc(1, sizeof(*peers));
+    char *base = fixture_reserve(COUNT);
+
+    if (!peers)
+        leave("no memory");
+    peers->domain = open_domain(arg);
+    for (size_t i = 0; i < COUNT; i++)
+        hmreg_must(hmreg_mr_reg(peers->domain, base + i * REGION_BYTES, REGION_BYTES,
+                                HMREG_REMOTE_WRITE, 0, i, 0, &peers->mrs[i], NULL),
+                   "hmreg_mr_reg");
+    if (hmreg_mr_pack(peers->mrs[0], NULL, &peers->token_size) != -HMREG_ETOOSMALL ||
+        peers->token_size > sizeof(peers->tokens) / COUNT)
+        leave("failed: a token of %zu bytes", peers->token_size);
+    pack_each(peers);
+    return peers;
+}
+
+/* Does both steps in turns, for a part of a sample's time. Returns ns of each. */
+static void time_both(struct peers *peers, void (*first)(struct peers *),
+                      void (*second)(struct peers *), double *values)
+{
+    double end = now_ns() + plan.sample_ms * 1e6 / 4, begun, between, ended;
+    size_t rounds = 0;
+
+    values[0] = values[1] = 0;
+    do {
+        begun = now_ns();
+        first(peers);
+        between = now_ns();
+        second(peers);
+        ended = now_ns();
+        values[0] += between - begun;
+        values[1] += ended - between;
+        rounds++;
+    } while (ended < end);
+    values[0] /= (double)rounds * COUNT;
+    values[1] /= (double)rounds * COUNT;
+}
+
+static void sample_peers(void *state, int worker, double *values)
+{
+    struct peers *peers = state;
+
+    time_both(peers, pack_each, pack_many, values + PACK);
+    time_both(peers, open_each, close_each, values + OPEN);
+    time_both(peers, open_many, close_each, values + OPEN_MANY);
+    open_many(peers);
+    for (size_t i = 0; i < COUNT; i++)
+        hmreg_must(hmreg_remote_flatten(peers->remotes[i], &peers->flat[i]),
+                   "hmreg_remote_flatten");
+    time_both(peers, find_each, find_each_inline, values + ADDR);
+    close_each(peers);
+}
+
+/* ---- very many -------------------------------------------------------------------------- */
+
+struct memory_task {
+    const char *loopback;
+    size_t count;
+};
+
+static void *open_task(const void *arg)
+{
+    return (void *)arg;
+}
+
+/* Opens them COUNT at a time; all stay open. The array of remotes is not counted. */
+static void sample_memory(void *state, int worker, double *values)
+{
+    const struct memory_task *task = state;
+    struct peers *peers = open_peers(task->loopback);
+    struct hmreg_remote **remotes = malloc(task->count * sizeof(struct hmreg_remote *));
+    double before, begun;
+
+    if (!remotes)
+        leave("no memory");
+    for (size_t i = 0; i < task->count; i++)
+        remotes[i] = peers->remotes[0];
+    before = anonymous_bytes();
+    begun = now_ns();
+    for (size_t i = 0; i < task->count; i += COUNT) {
+        size_t count = COUNT;
+
+        hmreg_must(hmreg_remote_open_many(peers->domain, peers->tokens, COUNT * peers->token_size,
+                                          remotes + i, &count),
+                   "hmreg_remote_open_many");
+    }
+    values[1] = (now_ns() - begun) / (double)task->count;
+    values[0] = (anonymous_bytes() - before) / (double)task->count;
+}
+
+static void measure_memory(size_t count)
+{
+    static const struct job job = {.open = open_task, .sample = sample_memory};
+    struct memory_task tasks[] = {{NULL, count}, {"loopback", count}};
+    const struct contestant contestants[] = {
+        {.who = "hmreg", .job = &job, .arg = &tasks[0]},
+        {.who = "hmreg loopback", .job = &job, .arg = &tasks[1]},
+    };
+    char bytes[40], open[40];
+    const struct measure both[] = {{bytes, "bytes"}, {open, "ns"}};
+
+    snprintf(bytes, sizeof(bytes), "remotes-bytes-%zu", count);
+    snprintf(open, sizeof(open), "remotes-open-%zu", count);
+    progress("remotes: %zu open at once", count);
+    contest(both, 2, contestants, 2, plan.fresh, 1);
+}
+
+void measure_remotes(void)
+{
+    static const struct job job = {.open = open_peers, .sample = sample_peers, .steady = true};
+    const struct contestant contestants[] = {
+        {.who = "hmreg", .job = &job},
+        {.who = "hmreg loopback", .job = &job, .arg = "loopback"},
+    };
+
+    progress("remotes: tokens, remotes and addresses");
+    contest(measures, VALUES, contestants, 2, plan.fresh, plan.turns);
+    for (size_t count = 100000; count <= plan.most_regions; count *= 10)
+        measure_memory(count);
+}
