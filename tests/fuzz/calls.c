@@ -517,19 +517,38 @@ static void call_raw(struct fuzz *fuzz)
     PLAIN(hmreg_mr_unmap_key(domain, any_key(fuzz)));
 }
 
+/* A region's token, one of a part of it, or several tokens. */
+static int pack_any(struct fuzz *fuzz, uint8_t *token, size_t *size)
+{
+    struct hmreg_mr *mrs[3] = {any_region(fuzz), any_region(fuzz), any_region(fuzz)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    const char *addr = fuzz_target(fuzz);
+
+    switch (fuzz_below(fuzz, 3)) {
+    case 0:
+        if (mrs[0] && !fuzz_rarely(fuzz) && !PLAIN(hmreg_mr_query(mrs[0], &info)))
+            addr = (const char *)(uintptr_t)info.addr + fuzz_below(fuzz, 64);
+        return hmreg_mr_pack_range(mrs[0], addr, fuzz_length(fuzz), token, size);
+    case 1:
+        return hmreg_mr_pack_many(mrs, fuzz_below(fuzz, 4), token, size);
+    default:
+        return hmreg_mr_pack(mrs[0], token, size);
+    }
+}
+
 static void call_pack(struct fuzz *fuzz)
 {
     uint8_t token[sizeof(fuzz->token)];
     size_t size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 300) : sizeof(token);
 
-    if (PLAIN(hmreg_mr_pack(any_region(fuzz), token, &size)))
+    if (PLAIN(pack_any(fuzz, token, &size)))
         return;
     MUST(size <= sizeof(token));
     memcpy(fuzz->token, token, size);
     fuzz->token_size = size;
 }
 
-/* CRC-32 (IEEE 802.3), as in core/context/token.c: repairs a damaged token's checksum. */
+/* CRC-32 (IEEE 802.3), bit by bit: repairs a damaged token's checksum. */
 static void mend(uint8_t *token, size_t size)
 {
     uint32_t crc = ~0u;
@@ -541,6 +560,47 @@ static void mend(uint8_t *token, size_t size)
     }
     for (int i = 0; i < 4; i++)
         token[size - 4 + (size_t)i] = (uint8_t)(~crc >> (8 * i));
+}
+
+/* The same for each of the tokens that follow each other, as far as their headers make sense. */
+static void mend_all(uint8_t *tokens, size_t size)
+{
+    size_t length;
+
+    for (; size >= 44; tokens += length, size -= length) {
+        length = 40 + 24 * (size_t)(tokens[6] | tokens[7] << 8) +
+                 (size_t)(tokens[12] | tokens[13] << 8) + (size_t)(tokens[14] | tokens[15] << 8) +
+                 (tokens[4] == 2 ? 8 : 0) + 4;
+        if (length > size)
+            length = size;
+        mend(tokens, length);
+    }
+}
+
+/* Damaged tokens, alone or one after the other, of which all are opened or none. */
+static void call_remote_open_many(struct fuzz *fuzz)
+{
+    struct hmreg_remote *remotes[6] = {NULL};
+    uint8_t tokens[2 * FUZZ_BYTES];
+    size_t once = fuzz->token_size, size = once * (1 + fuzz_below(fuzz, 2));
+    size_t room = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 7) : 6, count = room;
+
+    if (once < 8)
+        return;
+    memcpy(tokens, fuzz->token, once);
+    memcpy(tokens + once, fuzz->token, once);
+    for (int i = 0; i < 3 && fuzz_below(fuzz, 2); i++)
+        tokens[fuzz_below(fuzz, (unsigned)size)] = (uint8_t)fuzz_random(fuzz);
+    mend_all(tokens, size);
+    if (fuzz_rarely(fuzz))
+        size = fuzz_below(fuzz, (unsigned)size + 1);
+    if (CALL(hmreg_remote_open_many(PICK(fuzz->domains), tokens, size, remotes, &count), &remotes))
+        return;
+    MUST(count && count <= room);
+    while (count) {
+        MUST(remotes[--count]);
+        hmreg_remote_close(remotes[count]);
+    }
 }
 
 static void call_remote_open(struct fuzz *fuzz)
@@ -564,12 +624,15 @@ static void call_rma(struct fuzz *fuzz)
 {
     STRUCT(hmreg_remote_info, info);
     struct hmreg_remote *remote = PICK(fuzz->remotes);
+    struct hmreg_remote_flat flat = {0};
     uint64_t addr = fuzz_random(fuzz), key = any_key(fuzz);
     size_t len = fuzz_length(fuzz);
     void *desc = fuzz_below(fuzz, 2) ? hmreg_mr_desc(any_region(fuzz))
                                      : (void *)(uintptr_t)(fuzz_rarely(fuzz) ? addr : 0);
 
     CALL(hmreg_remote_query(remote, &info.it), &info);
+    CALL(hmreg_remote_flatten(remote, &flat), &flat);
+    hmreg_remote_flat_addr(&flat, addr, len, &addr, &key);
     if (fuzz_below(fuzz, 4))
         PLAIN(hmreg_remote_addr(remote, fuzz_below(fuzz, 2) ? 0 : fuzz_below(fuzz, 9000), len,
                                 &addr, &key));
@@ -584,12 +647,34 @@ static void call_rma(struct fuzz *fuzz)
 void fuzz_call(struct fuzz *fuzz)
 {
     static void (*const calls[])(struct fuzz *) = {
-        end_anything,     call_queries,  call_names,          call_open,        call_query,
-        call_export,      call_copy,     call_alloc,          call_free,        call_invalidate,
-        call_domain_open, call_reg,      call_domain_queries, call_regattr,     call_regsgl,
-        call_get,         call_get_attr, call_mr_queries,     call_mr_state,    call_objects,
-        call_wrong_end,   call_raw,      call_pack,           call_remote_open, call_rma,
-        call_reg,         call_get,
+        end_anything,
+        call_queries,
+        call_names,
+        call_open,
+        call_query,
+        call_export,
+        call_copy,
+        call_alloc,
+        call_free,
+        call_invalidate,
+        call_domain_open,
+        call_reg,
+        call_domain_queries,
+        call_regattr,
+        call_regsgl,
+        call_get,
+        call_get_attr,
+        call_mr_queries,
+        call_mr_state,
+        call_objects,
+        call_wrong_end,
+        call_raw,
+        call_pack,
+        call_remote_open,
+        call_rma,
+        call_reg,
+        call_get,
+        call_remote_open_many,
     };
 
     calls[fuzz_below(fuzz, sizeof(calls) / sizeof(calls[0]))](fuzz);
