@@ -2,7 +2,6 @@
  * Access rights: the fabric grants the requested ones, and no others. */
 #include "tests/conformance/suite.h"
 
-/* The peer's view of a region with these rights. */
 static void check_rights(struct suite_fixture *fixture, uint64_t access)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};

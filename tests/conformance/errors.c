@@ -465,7 +465,6 @@ static int with_one_failing(int n, int (*call)(void))
     return rc;
 }
 
-/* Each allocation of a call fails in turn. */
 static void every_allocation_fails(int (*call)(void))
 {
     int failures = 0, rc = -1;

@@ -526,7 +526,6 @@ static char *pick_local(struct model_rma *rma, void **desc)
     return t.outside;
 }
 
-/* Moves the bytes in the model. */
 static void move(const struct model_rma *rma, const char *source, const char *result)
 {
     for (uint64_t at = 0; at < rma->len; at++) {

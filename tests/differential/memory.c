@@ -52,7 +52,6 @@ enum { WITHOUT, WITH };
 static struct plan plan;
 static struct trace *traces[2];
 
-/* The first difference. */
 static struct finding {
     unsigned step; /* PLAN_STEPS: none */
     char text[1024];

@@ -53,7 +53,6 @@ void fuzz_places_free(struct fuzz *fuzz);
 
 /* ---- calls (calls.c) -------------------------------------------------------------------- */
 
-/* One call. */
 void fuzz_call(struct fuzz *fuzz);
 /* Closes all that is open. */
 void fuzz_end(struct fuzz *fuzz);

@@ -147,7 +147,6 @@ static void export__twice__two_descriptors_close_on_exec(void **state)
     gpu.end(self);
 }
 
-/* 0 is a valid descriptor, the runtime's or ours. */
 static void export__descriptor_0__is_valid(void **state)
 {
     struct hmem *self = begin();

@@ -70,7 +70,6 @@ static bool was_there_before(const char *memory)
     return false;
 }
 
-/* Writes a peer's bytes, and reads. */
 static void exchange(const struct hmreg_mr *mr, char *place)
 {
     const struct pinned *region = pinned_of(mr);

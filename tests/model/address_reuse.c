@@ -67,7 +67,6 @@ static struct hmreg_mr *get(const void *memory, size_t len)
     return mr;
 }
 
-/* Writes a peer's bytes, and reads. */
 static void exchange(struct hmreg_mr *mr, char *place, unsigned number)
 {
     const struct pinned *region = pinned_of(mr);

@@ -354,7 +354,6 @@ static void do_fork(void)
         pinning_complain("a forked child went wrong: status %#x", (unsigned)status);
 }
 
-/* A thread that gets something and ends. */
 static void *get_and_end(void *arg)
 {
     get(arg);

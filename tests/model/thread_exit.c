@@ -501,7 +501,6 @@ static void limits__full_and_put_back__there_is_room_again(void **state)
     close_all();
 }
 
-/* A range larger than the limit evicts nothing. */
 static void limits__a_range_beyond_them__evicts_nothing(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .max_bytes = 4 * LEN};

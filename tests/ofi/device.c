@@ -39,7 +39,6 @@ static void allocate(struct fixture *fixture)
     assert_ok(hmreg_copy(fixture->fabric.lib, fixture->memory, zero, BYTES));
 }
 
-/* Runs the test on each device's memory. */
 static void on_each_device(const struct endpoint_hints *hints,
                            void (*test)(struct fixture *fixture))
 {

@@ -52,7 +52,6 @@ static bool use(void *addr, size_t len)
     return true;
 }
 
-/* Uses each buffer once. */
 static bool use_all(uint64_t *hits)
 {
     uint64_t before = stats_now().hits;

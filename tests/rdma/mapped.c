@@ -190,7 +190,6 @@ static void alloc_fails__the_vendors_error(void **state)
     with_fabric(fail_alloc);
 }
 
-/* Failing imports do not affect a CPU mapping. */
 static void fail_import(struct fixture *fixture)
 {
     static const enum softgpu_op steps[] = {SOFTGPU_OP_ATTACH, SOFTGPU_OP_PIN, SOFTGPU_OP_MAP};

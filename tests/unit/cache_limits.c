@@ -139,7 +139,6 @@ static void limit__one_of_thousands_is_held__none_evicted_needlessly(void **stat
     (sizeof(places) / sizeof(places[0])) /* more than the cache examines in one hold of its lock   \
                                           */
 
-/* Fills the cache with pinned regions. */
 static void hold_all(const struct fixture *fixture, struct hmreg_mr **held)
 {
     for (unsigned i = 0; i < HELD; i++)

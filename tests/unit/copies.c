@@ -44,7 +44,6 @@ static void *load_copy(unsigned number)
     return library;
 }
 
-/* Each copy has its own last error. */
 static void fail_in(void *library)
 {
     int (*close_lib)(struct hmreg *) = (int (*)(struct hmreg *))dlsym(library, "hmreg_close");

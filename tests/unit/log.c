@@ -24,7 +24,6 @@ static void take(enum hmreg_log_level level, const char *text, void *context)
     snprintf(taken.text, sizeof(taken.text), "%s", text);
 }
 
-/* The messages' text on stderr. */
 static const char *on_stderr(const struct log *log)
 {
     static char text[4096];

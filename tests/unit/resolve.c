@@ -31,7 +31,6 @@ static int query(struct hmreg *lib, void *addr, size_t len, struct hmreg_mem_inf
     return hmreg_query(lib, addr, len, info);
 }
 
-/* The query fails and leaves its output alone. */
 #define assert_query_fails(lib, addr, len, code, words)                                            \
     do {                                                                                           \
         struct hmreg_mem_info before_, after_;                                                     \

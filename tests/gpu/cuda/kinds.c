@@ -374,7 +374,6 @@ static void kind__mappings_of_two_makes__composite(void **state)
     bench_end(&bench);
 }
 
-/* One piece cannot be exported: no piece is registered. */
 static void kind__a_mapping_without_gpudirect_among_others__refused(void **state)
 {
     struct bench bench = begin();

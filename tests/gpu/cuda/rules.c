@@ -46,7 +46,6 @@ static void pool__handle_types__of_its_memory(void **state)
     }
 }
 
-/* Memory of a destroyed pool lives until it is freed. */
 static void pool__destroyed_first__its_memory_stays(void **state)
 {
     struct cuda_pool_prop prop = pool_prop(0);

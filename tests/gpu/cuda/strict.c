@@ -324,7 +324,6 @@ static void virtual_memory__rules(void **state)
     bench_end(&bench);
 }
 
-/* Memory mapped without access cannot be copied. */
 static void virtual_memory__no_access_set__not_copied(void **state)
 {
     struct bench bench = bench_begin();

@@ -35,7 +35,6 @@ static void plain_loader__enodev(void **state)
     expect_no_driver();
 }
 
-/* The environment names a driver that does not exist. */
 static void missing_driver__enodev(void **state)
 {
     expect_no_driver();
@@ -47,7 +46,6 @@ static void driver_without_gpu__enodev(void **state)
     expect_no_driver();
 }
 
-/* The driver's zeInit fails for another reason. */
 static void lost_device__eio(void **state)
 {
     struct hmem *self = NULL;

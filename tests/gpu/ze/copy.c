@@ -20,7 +20,6 @@ static void copy__host_memory__without_the_driver(void **state)
     ze->close(self);
 }
 
-/* Every command list is destroyed, whatever failed. */
 static void copy__lists__all_destroyed(void **state)
 {
     struct hmem *self = bench_open();

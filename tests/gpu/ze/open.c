@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-/* The close destroys every context that the open created. */
 static void close__destroys_its_contexts(void **state)
 {
     struct hmem *self = bench_open();

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-/* Shared memory may belong to no device at all. */
 static void query__shared_memory_of_no_device__device_none(void **state)
 {
     ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};

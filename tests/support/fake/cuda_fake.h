@@ -106,7 +106,6 @@ unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t s
 struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint64_t host,
                                       size_t len, struct cuda_context *context);
 void fake_cuda_leave_memory(struct memory *gone);
-/* Does the pool have allocations left? */
 bool fake_cuda_pool_used(const struct cuda_pool *pool);
 bool fake_cuda_exports(int device);
 
