@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Counts test cases. Input: the output of `ctest -N -V`, which knows each test's labels, then
+# Counts test cases. Input: the output of `ctest -N -V`, with each test's labels, then
 # CTest's JUnit file. A test's cases are in the last line "N passed, N failed, N skipped" it
 # printed; a test without such a line is one case, with CTest's verdict. A test that CTest failed
 # has at least one failed case, whatever it printed. Exits 1 if a case failed.

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The demo of a build: run.sh BUILD_DIR [hmreg-demo's arguments]. Where the machine has no device
-# of any vendor, the build's simulated ones of all vendors take part; their names say so.
+# The demo of a build: run.sh BUILD_DIR [hmreg-demo's arguments]. If the machine has no device,
+# the build's simulated ones of all vendors take part; their names say so.
 set -euo pipefail
 
 build=$(readlink -f "${1:?usage: run.sh BUILD_DIR [ARGUMENTS]}")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The guest as a command: what comes back from it, and what it says when nothing can.
+# The guest as a command: its results, and its error if it cannot run.
 . "$SOURCE_DIR/tests/package/cases.sh"
 guest=$SOURCE_DIR/tests/guest/guest
 
@@ -22,7 +22,7 @@ ends() {
     ((status == expected)) && [[ $output == *"$words"* ]]
 }
 
-# One guest answers several questions: its output is a file, its status is kept.
+# Several cases check the output and status of one guest.
 cat >"$work/ask" <<'END'
 echo "args: $# $1"
 pwd

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Sourced by the tests of this folder: cases that end as those of tests/support/test.h do.
+# Sourced by the tests of this folder: cases with the output of tests/support/test.h.
 set -uo pipefail
 
 passed=0 failed=0 skipped=0
 
-# check NAME COMMAND...: one case, passed if the command succeeds; what it says is shown if not.
+# check NAME COMMAND...: one case, passed if the command succeeds; a failure shows its output.
 check() {
     local name=$1 output
     shift
@@ -30,7 +30,7 @@ skip() { # NAME WHY
     fi
 }
 
-# To be checked: a command succeeds, or fails, and says these words.
+# For check: a command succeeds, or fails, and prints these words.
 says() { # WORDS COMMAND...
     local words=$1 output
     shift

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Installs into a prefix of its own, and uses that as others would: by find_package() with and
-# without components, by pkg-config, the command by its path. Then moves the prefix and does all
-# of it again.
+# Installs into a prefix of its own, and uses it as a user does: by find_package() with and without
+# components, by pkg-config, the command by its path. Then moves the prefix and repeats all of it.
 . "$(dirname "$0")/cases.sh"
 
 if [[ $SANITIZE ]]; then
@@ -37,7 +36,7 @@ by_pkg_config() { # a module and the consumer of its name
     [[ $(LD_LIBRARY_PATH=$prefix/$LIBDIR "$work/program") == "$VERSION" ]]
 }
 
-# Every document of the tree that users read, and what its links lead to.
+# Every document for users, and the targets of its links.
 documents_are_whole() {
     local doc=$prefix/share/doc/hmreg document link bad=0 found=0
     diff <(cd "$SOURCE_DIR" && find README.md docs examples -name '*.md' | sort) \
@@ -60,7 +59,7 @@ examples_are_a_project() {
     done
 }
 
-# The compiler's calls in examples/README.md, as they stand there.
+# The compiler commands of examples/README.md.
 examples_compile_as_documented() {
     local -x PKG_CONFIG_PATH=$prefix/$LIBDIR/pkgconfig
     local line compiled=0
@@ -85,7 +84,7 @@ refuses() { # WORDS OPTION...: the package is not found, and says why
     [[ $(tr -s ' \n' ' ' <<<"$output") == *"$words"* ]] # however CMake folded it
 }
 
-# Nothing in the package files says where it was built or first installed.
+# No package file contains the folder of the build or of the first installation.
 names_no_place() {
     ! grep -rIF -e "$work" -e "$BUILD_DIR" -e "$SOURCE_DIR" "$prefix" || return
     local file

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The manual against what it describes: every function of the public headers has a page with its
+# The manual against the code: every function of the public headers has a page with its
 # prototype and the errors its comment names, examples compile, the reasons and JSON keys that the
-# code knows are explained, and links lead somewhere.
+# code contains are explained, and links have targets.
 . "$(dirname "$0")/cases.sh"
 
 headers=("$SOURCE_DIR"/include/hmreg/*.h)
@@ -122,7 +122,7 @@ example_compiles() { # PAGE
         $(pkg-config --cflags libfabric libibverbs 2>/dev/null) "$work/example.c"
 }
 
-# Does the page's code need a library that this build is without?
+# Does the page's code need a library that this build lacks?
 lacks() { # PAGE
     grep -qE 'fi_[a-z]|hmreg/ofi' <<<"$(code_of "$1" EXAMPLE)$(code_of "$1" SYNOPSIS)" &&
         [[ " $COMPONENTS " != *' ofi '* ]] && echo ofi && return
@@ -146,7 +146,7 @@ see_also_leads_somewhere() {
     return $bad
 }
 
-# ---- what else the code knows -------------------------------------------------------------
+# ---- reasons and JSON keys ----------------------------------------------------------------
 
 # Of core and providers; vendors answer with errors, and the core makes reasons of them. Slugs are
 # the only strings of lower-case words joined by dashes that reasons are made with.
@@ -203,7 +203,7 @@ json_keys_of_stats_are_explained() {
     ((found > 30 && !bad))
 }
 
-# ---- what doctor finds --------------------------------------------------------------------
+# ---- doctor's findings --------------------------------------------------------------------
 
 # "CODE SEVERITY TITLE" of each.
 findings() {
@@ -237,7 +237,7 @@ no_finding_documented_that_is_none() {
         grep -oE '[a-z-]+`' | tr -d '`' | sort | diff - <(findings | cut -d' ' -f1 | sort)
 }
 
-# A reason that hmreg(7) explains is one that doctor teaches.
+# doctor --explain has each reason of hmreg(7).
 reasons_are_taught() {
     local slug bad=0
     for slug in $(sed -n '/^# PATHS/,/^# ERRORS/p' "$overview" | grep -E '^[a-z]+(-[a-z]+)+$'); do

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The documents: the README's program compiles, runs and prints what it says it does; what they
-# point to is there. readme.sh LIBHMREG-LOOPBACK LIBHMREG
+# The documents: the README's program compiles, runs and prints the output that it shows; link
+# targets exist. readme.sh LIBHMREG-LOOPBACK LIBHMREG
 . "$(dirname "$0")/cases.sh"
 
 libraries=("$@")

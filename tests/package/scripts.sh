@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The scripts that say whether all is well: do they say so when it is not? tests/run is given
-# folders of small tests that pass, fail, crash, skip or do not exist, and the tests' main cases
-# that end in each of these ways: scripts.sh HARNESS.
+# The scripts that report failures: tests/run runs folders of small tests that pass, fail, crash, skip
+# or do not exist, and the tests' main() runs cases that end in each of these ways: scripts.sh HARNESS.
 . "$(dirname "$0")/cases.sh"
 
 harness=$1
@@ -21,7 +20,7 @@ tests_of() {
     done >"$work/tests/CTestTestfile.cmake"
 }
 
-# ends EXIT "CLOSING LINE" TEST...: tests/run on these tests exits and closes so.
+# ends EXIT "LAST LINE" TEST...: tests/run of these tests exits with EXIT and prints that last line.
 ends() {
     local expected=$1 line=$2 output status
     shift 2
@@ -94,7 +93,7 @@ static const char *a = "1 + 2"; /* a == b
 END
 }
 
-# The output of a passed test is kept whole, however long.
+# The whole output of a passed test is kept.
 long='seq 100000; echo 4 passed, 0 failed, 0 skipped'
 
 check tests_run__cases_are_summed ends 0 '5 passed, 0 failed, 2 skipped' \

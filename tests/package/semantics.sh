@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The tables of promises, of kinds of memory, of runtimes and of rules and the list of errors name tests as
-# PROGRAM:CASE: does each exist, and is it run? Program conformance_suite is the files of tests/conformance with SUITE_CASES, cuda_public tests/gpu/cuda/public.c.
+# The tables of promises, kinds of memory, runtimes and rules and the list of errors name tests as
+# PROGRAM:CASE. Each must exist and be run. Program conformance_suite is the files of tests/conformance
+# with SUITE_CASES, cuda_public is tests/gpu/cuda/public.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# What a library of ours shows and needs: symbols.sh LIBRARY MAP "HEADER..." ALLOWED...
+# The symbols that a library exports and needs: symbols.sh LIBRARY MAP "HEADER..." ALLOWED...
 # It exports exactly what its map names and its headers declare, links libc and at most ALLOWED,
 # and refers to no symbol of a vendor's runtime, or of a libibverbs newer than ibv_reg_mr_iova2()'s:
 # those are found at run time or not at all. ibv_fork_init() is the application's to call.

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Rules every file of the tree keeps: a licence line at its top, a length one can read.
+# Rules for every file of the tree: a licence line at its top, a limited length.
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
 
-# Committed files where git will say, else all but build folders (an unpacked archive).
+# Committed files in a clone, else all but build folders (an unpacked archive).
 files() {
     git ls-files 2>/dev/null ||
         find . \( -name .git -o -name 'build*' \) -prune -o -type f -printf '%P\n'

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The words of comments, messages, documents and names: the field's terms, and sentences that say who
-# does what. Each line of `refused` is a regular expression that such a sentence does not need, and what
-# to write instead. words.sh looks at whole lines, so that it finds a phrase in code, too.
+# The words of comments, messages, documents and names: the field's terms, and sentences with a named
+# subject. Each line of `refused` is a regular expression for other words, and what to write instead.
+# words.sh searches whole lines, code included.
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
 
@@ -84,7 +84,7 @@ says_who_does_what() {
     ((!bad))
 }
 
-# The list itself works: a sentence of each sort is found.
+# Tests of the list itself.
 finds() { # SENTENCE
     local regex
     while IFS= read -r regex; do

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # In the guest: the doctor proves GPUDirect by dmabuf on real dmabufs and a real RDMA device, and
-# its verdict turns as the machine does: by peer memory alone, without the kernel module, without
-# an active port, without the RDMA device, without the GPU. Each state is one run, looked at.
+# its verdict follows the machine: by peer memory alone, without the kernel module, without
+# an active port, without the RDMA device, without the GPU. Each state is one run.
 . "$SOURCE_DIR/tests/package/cases.sh"
 tool=$BUILD_DIR/tools/hmreg
 fakes=$BUILD_DIR/tests/fakes
@@ -45,7 +45,7 @@ narrow() { # NAME
     awk 'length($0) > 100 { print; bad = 1 } END { exit bad }' "$work/$1.txt"
 }
 
-# ---- as it should be ----------------------------------------------------------------------
+# ---- a good machine -----------------------------------------------------------------------
 
 run good
 check doctor__dmabuf_proven__good verdict good good 0
@@ -121,6 +121,6 @@ run no-nic --no-proof
 check doctor__nic_gone__broken verdict no-nic broken 2
 check doctor__nic_gone__found finds no-nic no-nic
 check doctor__nic_gone__remedy says no-nic 'modprobe mlx5_ib, irdma, bnxt_re, efa, rdma_rxe'
-# The tests after this one want it back.
+# Restored for later tests.
 check doctor__nic_back "$SOURCE_DIR/tests/guest/rdma-up"
 finish

@@ -14,7 +14,7 @@ export FI_OFI_RXM_USE_SRX=1 FI_MR_CACHE_MAX_COUNT=0
 server=$(mktemp)
 trap 'rm -f "$server"' EXIT
 
-# Server and client, of two ifaces; both must be content, and say which path they took.
+# Server and client, of two ifaces; both must succeed, and print their path.
 verbs() { # SERVER-IFACE CLIENT-IFACE PATH
     local status
     "$examples/4-gpudirect-verbs" "$1" >"$server" 2>&1 &

@@ -4,7 +4,7 @@
 # Lets spin visit all states of each scene of hit.pml, and find an error when one rule is broken:
 #
 #     check.sh                 a case for each scene, and for each broken rule
-#     check.sh SCENE [RULE]    one search; prints the shortest way to an error, step by step
+#     check.sh SCENE [RULE]    one search; prints the shortest path to an error, step by step
 . "$(dirname "$0")/../../package/cases.sh"
 
 model=$(dirname "$(readlink -f "$0")")/hit.pml
@@ -42,7 +42,7 @@ search() {
         ./pan -m20000 -w20 # a table for 2^20 states, which grows
 }
 
-# An error's absence counts only if the search came to its end.
+# The absence of an error counts only if the search was complete.
 holds() { # SCENE
     local output
     output=$(search "$1" 0 -O1 2>&1)
