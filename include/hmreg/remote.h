@@ -93,7 +93,8 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
 /* ---- addresses without a call ----------------------------------------------------------- */
 
 /* What a remote of one segment has for RMA. The caller's, who may keep it where it is used, for
- * instance in an array by peer; it is right while the peer's region is open. */
+ * instance in an array by peer. Right while the peer's region is open and, with HMREG_MR_RAW, until
+ * the remote is closed. */
 struct hmreg_remote_flat {
     uint64_t base; /* the address of the first byte */
     uint64_t len;
