@@ -55,6 +55,8 @@ struct provider_caps {
     bool iova;                /* with HMREG_MR_VIRT_ADDR, peers may use a caller's addresses */
     bool local_iova;          /* local operations use such addresses too */
     uint64_t optional_access; /* accepted bits */
+    char nic[64];             /* the NIC's name, as hmreg_domain_info has it; "": none */
+    struct hmreg_pci pci;     /* of the NIC; valid 0: the fabric does not report it */
 };
 #define PROVIDER_VALUE(value) (1u << (value))
 

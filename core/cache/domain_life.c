@@ -10,6 +10,7 @@
 #include "core/cache/put_check.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,7 +113,9 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_domain_info");
+    rc =
+        rc ? rc
+           : validate_out(out, offsetof(struct hmreg_domain_info, nic), "struct hmreg_domain_info");
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
@@ -121,6 +124,8 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     info.key_size = domain->caps.key_size;
     info.iov_limit = domain->caps.iov_limit;
     info.max_len = domain->caps.max_len;
+    snprintf(info.nic, sizeof(info.nic), "%s", domain->caps.nic);
+    info.pci = domain->caps.pci;
     cache_set_limits(domain->caches, &info.max_regions, &info.max_bytes);
     validate_copy_out(out, &info, sizeof(info));
     return 0;

@@ -509,6 +509,7 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
     if (verbs->odp)
         out->on_demand |= PROVIDER_VALUE(HMREG_CHOICE_ON);
     snprintf(out->fabric, sizeof(out->fabric), "%s", device_name(verbs));
+    snprintf(out->nic, sizeof(out->nic), "%s", device_name(verbs));
 }
 
 static bool pages_on_demand(struct ibv_context *context)

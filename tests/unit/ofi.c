@@ -736,7 +736,71 @@ static void unmap_key__fails__the_fabrics_code(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
+/* ---- the NIC ---------------------------------------------------------------------------- */
+
+static void query__info_with_a_nic__its_name_and_address(void **state)
+{
+    struct fi_device_attr device = {.name = (char *)"mlx5_3"};
+    struct fi_bus_attr bus = {.bus_type = FI_BUS_PCI, .attr.pci = {1, 0x3b, 4, 1}};
+    struct fid_nic nic = {.device_attr = &device, .bus_attr = &bus};
+    struct hmreg_domain_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.info->nic = &nic;
+    assert_ok(open_domain(&fixture, NULL));
+    fake_fabric.info->nic = NULL;
+    info = query(&fixture);
+    assert_string_equal(info.nic, "mlx5_3");
+    assert_int_equal(info.pci.valid, 1);
+    assert_int_equal(info.pci.domain, 1);
+    assert_int_equal(info.pci.bus, 0x3b);
+    assert_int_equal(info.pci.device, 4);
+    assert_int_equal(info.pci.function, 1);
+    end(&fixture);
+}
+
+static void query__nic_with_nothing_in_it__the_domains_name(void **state)
+{
+    struct fid_nic nic = {.bus_attr = NULL};
+    struct hmreg_domain_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.info->nic = &nic;
+    free(fake_fabric.info->domain_attr->name);
+    fake_fabric.info->domain_attr->name = strdup("efa_0-rdm");
+    assert_ok(open_domain(&fixture, NULL));
+    fake_fabric.info->nic = NULL;
+    info = query(&fixture);
+    assert_string_equal(info.nic, "efa_0-rdm");
+    assert_int_equal(info.pci.valid, 0);
+    end(&fixture);
+}
+
+/* A caller that was built before the fields: bytes beyond its size stay. */
+static void query__struct_that_ends_before_the_nic__first_fields(void **state)
+{
+    struct hmreg_domain_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_ok(open_domain(&fixture, NULL));
+    memset(&info, 'x', sizeof(info));
+    info.size = offsetof(struct hmreg_domain_info, nic);
+    assert_ok(hmreg_domain_query(fixture.domain, &info));
+    assert_string_equal(info.provider, "ofi");
+    assert_int_equal(info.nic[0], 'x');
+    assert_int_equal(info.pci.valid, 'x');
+    info.size--;
+    assert_fails(hmreg_domain_query(fixture.domain, &info), -EINVAL, "size");
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(query__info_with_a_nic__its_name_and_address),
+          TEST(query__nic_with_nothing_in_it__the_domains_name),
+          TEST(query__struct_that_ends_before_the_nic__first_fields),
+          TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
           TEST(open__info_without_attributes__inval), TEST(open__unknown_config_flag__badflags),
           TEST(open__unknown_mode__opnotsupp), TEST(open__old_mode_with_another__opnotsupp),
           TEST(open__modes_that_can_be_met__kept), TEST(open__old_modes__translated),

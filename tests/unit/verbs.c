@@ -122,6 +122,7 @@ static void query__says_what_the_device_demands(void **state)
     assert_ok(hmreg_domain_query(fixture.domain, &info));
     assert_string_equal(info.provider, "verbs");
     assert_string_equal(info.fabric, "fake0");
+    assert_string_equal(info.nic, "fake0");
     assert_int_equal(info.mr_mode,
                      HMREG_MR_LOCAL | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY);
     assert_int_equal(info.key_size, 4);
