@@ -51,6 +51,9 @@ hmreg_install_library(hmreg AS hmreg DESCRIPTION "${PROJECT_DESCRIPTION}"
 hmreg_install_library(hmreg-loopback AS loopback DESCRIPTION "hmreg's domains that need no fabric"
                       HEADERS ${headers}/loopback.h
                       REQUIRES "hmreg = ${PROJECT_VERSION}")
+hmreg_install_library(hmreg-affinity AS affinity DESCRIPTION "which NICs are near a device or NUMA node"
+                      HEADERS ${headers}/affinity.h
+                      REQUIRES "hmreg = ${PROJECT_VERSION}")
 if(TARGET hmreg-ofi)
   hmreg_install_library(hmreg-ofi AS ofi DESCRIPTION "hmreg's domains on libfabric"
                         HEADERS ${headers}/ofi.h

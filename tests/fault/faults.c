@@ -40,6 +40,11 @@ long faults_blocks(void)
     return atomic_load(&blocks);
 }
 
+void faults_had(long had)
+{
+    atomic_fetch_add(&blocks, had);
+}
+
 long faults_mappings(void)
 {
     return atomic_load(&mappings);
@@ -63,6 +68,11 @@ static bool fails(const char *call, int errnum)
     fired = call;
     errno = errnum;
     return true;
+}
+
+bool faults_fail(const char *call, int errnum)
+{
+    return fails(call, errnum);
 }
 
 /* The wrapped function's types are its own; only its name is changed. */
@@ -229,21 +239,23 @@ int __wrap_open(const char *path, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* The library uses at most three. */
+/* The library uses at most six. */
 long __wrap_syscall(long number, ...)
 {
     va_list args;
-    long arg[3];
+    long arg[6];
 
     va_start(args, number);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 6; i++)
         arg[i] = va_arg(args, long);
     va_end(args);
     if (number == SYS_userfaultfd && fails("syscall(userfaultfd)", EMFILE))
         return -1;
     if (number == SYS_membarrier && fails("syscall(membarrier)", ENOSYS))
         return -1;
-    return __real_syscall(number, arg[0], arg[1], arg[2]);
+    if (number == SYS_move_pages && fails("syscall(move_pages)", EPERM))
+        return -1;
+    return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 int __real_ioctl(int fd, unsigned long request, ...);

@@ -76,10 +76,10 @@ includes_only() {
     ! includes "$1" | grep -vE " ($1/[a-z0-9_/]*|$2)\$"
 }
 
-# Each folder of the core has a README that lists its contents.
+# Each library's folder has a README that lists its contents.
 each_folder_has_a_readme() {
     local folder bad=0
-    for folder in core core/*/ hmem providers; do
+    for folder in affinity core core/*/ hmem providers; do
         [[ -s $folder/README.md ]] || { echo "$folder has no README.md"; bad=1; }
     done
     return $bad
@@ -88,7 +88,7 @@ each_folder_has_a_readme() {
 # Each unit is named in its folder's README or in one of a folder above.
 each_unit_in_a_readme() {
     local unit bad=0
-    for unit in $(sources_of core/base core/stats core/monitor core/context core/mr core/cache |
+    for unit in $(sources_of affinity core/base core/stats core/monitor core/context core/mr core/cache |
         sed 's/\.[ch]$//' | sort -u); do
         case $unit in core/monitor/*/*) continue ;; esac # the monitor's README names their folders
         grep -q "\`${unit##*/}\(\.h\)\?\`" "${unit%/*}/README.md" ||
@@ -97,11 +97,11 @@ each_unit_in_a_readme() {
     return $bad
 }
 
-check layers__core_without_circles no_circle core hmem providers
+check layers__core_without_circles no_circle affinity core hmem providers
 for folder in tools bench tests/support tests/tools; do
     check "layers__${folder//\//_}_without_circles" no_circle "$folder"
 done
-check layers__library_without_circles_of_calls no_circle_of_calls core hmem providers
+check layers__library_without_circles_of_calls no_circle_of_calls affinity core hmem providers
 for folder in tools bench; do
     if [[ -d $BUILD_DIR/$folder ]]; then
         check "layers__${folder}_without_circles_of_calls" no_circle_of_calls "$folder"
@@ -115,6 +115,7 @@ check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__core_knows_the_contracts_only includes_only core 'hmem/(hmem|dmabuf)|providers/provider'
 check layers__vendors_know_the_base_only includes_only hmem 'core/base/(error|maps|owned_fd)'
 check layers__fabrics_know_errors_only includes_only providers core/base/error
+check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/error|providers/provider'
 check layers__tools_know_a_layout_only includes_only tools core/stats/stats_layout
 check layers__bench_knows_a_contract_only includes_only bench providers/provider
 finish

@@ -98,7 +98,7 @@ void tree_remove(const char *below)
 void tree_pci(const char *path, const char *class, const char *vendor)
 {
     const char *pci = strrchr(path, '/') + 1;
-    char name[256], target[256];
+    char name[512], target[512];
 
     snprintf(name, sizeof(name), "/sys/devices/%s/class", path);
     tree_file(name, class);

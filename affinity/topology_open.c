@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Opens topologies and answers from them. sysfs is read first: it has the names of all NICs. hwloc
+ * then replaces the places that it knows better: it knows platforms whose sysfs does not show a
+ * host bridge's NUMA node.
+ */
+#include "affinity/topology.h"
+
+#include "core/base/error.h"
+#include "providers/provider.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- classes of distance ---------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *text;
+} classes[HMREG_DISTANCE_COUNT] = {
+    [HMREG_DISTANCE_SELF] = {"X", "the device itself"},
+    [HMREG_DISTANCE_SWITCH] = {"PIX", "below one PCI switch: the short way, without the CPU"},
+    [HMREG_DISTANCE_ROOT_PORT] = {"PXB", "below one root port, through several switches"},
+    [HMREG_DISTANCE_HOST_BRIDGE] = {"PHB", "through the CPU's PCI host bridge"},
+    [HMREG_DISTANCE_NUMA_NODE] = {"NODE", "on one NUMA node, not below one host bridge"},
+    [HMREG_DISTANCE_SYSTEM] = {"SYS", "across NUMA nodes, over the link between CPUs"},
+    [HMREG_DISTANCE_UNKNOWN] = {"?", "unknown: not on the PCI bus, or the platform does not say"},
+};
+
+const char *hmreg_distance_name(enum hmreg_distance distance)
+{
+    return (unsigned)distance < HMREG_DISTANCE_COUNT ? classes[distance].name : "?";
+}
+
+const char *hmreg_distance_text(enum hmreg_distance distance)
+{
+    return (unsigned)distance < HMREG_DISTANCE_COUNT ? classes[distance].text : "?";
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+#ifndef HMREG_AFFINITY_HWLOC
+int topology_read_hwloc(struct hmreg_topology *topology, const char *xml)
+{
+    return xml ? hmreg_fail(-EOPNOTSUPP, "config->xml needs hwloc, without which this library was "
+                                         "built (HMREG_HWLOC)")
+               : 0;
+}
+#endif
+
+static int read_all(struct hmreg_topology *topology, const struct hmreg_topology_config *config)
+{
+    int rc;
+
+    if (config->xml && config->root)
+        return hmreg_fail(-EINVAL, "config has both xml and root; set one of them");
+    if (config->xml)
+        return topology_read_hwloc(topology, config->xml);
+    rc = topology_read_sysfs(topology, config->root ? config->root : "");
+    return rc || config->root ? rc : topology_read_hwloc(topology, NULL);
+}
+
+int hmreg_topology_open(struct hmreg *lib, const struct hmreg_topology_config *config,
+                        struct hmreg_topology **out)
+{
+    struct hmreg_topology_config own = {0};
+    struct hmreg_topology *topology;
+    int rc = lib ? hmreg_lib_check(lib) : 0;
+
+    if (!rc && !out)
+        rc = hmreg_fail(-EINVAL, "out is NULL");
+    if (!rc && config)
+        rc = hmreg_config_copy(&own, sizeof(own), config, "struct hmreg_topology_config");
+    if (rc)
+        return rc;
+    topology = calloc(1, sizeof(*topology));
+    if (!topology)
+        return hmreg_fail(-ENOMEM, "no memory for a topology");
+    topology->lib = lib;
+    rc = read_all(topology, &own);
+    if (rc)
+        hmreg_topology_close(topology);
+    else
+        *out = topology;
+    return rc;
+}
+
+void hmreg_topology_close(struct hmreg_topology *topology)
+{
+    if (!topology)
+        return;
+    topology_clear(topology);
+    free(topology);
+}
+
+/* ---- places and distances --------------------------------------------------------------- */
+
+int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmreg_pci *pci,
+                         struct hmreg_pci_place *out)
+{
+    const struct topology_device *device;
+    size_t size;
+
+    if (!topology || !pci || !out)
+        return hmreg_fail(-EINVAL, "%s is NULL", !topology ? "topology" : !pci ? "pci" : "out");
+    if (!pci->valid)
+        return hmreg_fail(-EINVAL, "pci->valid is 0: the PCI address is unknown");
+    size = out->size;
+    if (size < sizeof(*out))
+        return hmreg_fail(-EINVAL, "size of struct hmreg_pci_place is %zu; it must be sizeof, %zu",
+                          size, sizeof(*out));
+    device = topology_find(topology, pci);
+    if (!device)
+        return hmreg_fail(-ENODEV, "the topology has no PCI device " PCI_FORMAT, PCI_ARGS(pci));
+    *out = device->place;
+    out->size = size;
+    return 0;
+}
+
+enum hmreg_distance hmreg_topology_distance(const struct hmreg_topology *topology,
+                                            const struct hmreg_pci *one,
+                                            const struct hmreg_pci *other)
+{
+    const struct topology_device *ours, *theirs;
+
+    if (!topology || !one || !other)
+        return HMREG_DISTANCE_UNKNOWN;
+    ours = topology_find(topology, one);
+    theirs = topology_find(topology, other);
+    if (!ours || !theirs)
+        return HMREG_DISTANCE_UNKNOWN;
+    return ours == theirs ? HMREG_DISTANCE_SELF : topology_between(&ours->place, &theirs->place);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Reads a topology from sysfs. A device's path names the host bridge and all bridges above it:
+ * /sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0.
+ */
+#include "affinity/topology.h"
+
+#include "core/base/error.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads the beginning of a file's first line; false: it cannot be read, or is empty. */
+static bool read_line(char *buf, int size, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    bool got = file && fgets(buf, size, file);
+
+    if (file)
+        fclose(file);
+    return got;
+}
+
+/* Calls add() for each name in ROOT/sys/FOLDER, in their order as versions. add() returns an error
+ * that ends the reading, or 0. A folder that cannot be read is empty. */
+static int for_each(struct hmreg_topology *topology, const char *root, const char *folder,
+                    int (*add)(struct hmreg_topology *topology, const char *folder,
+                               const char *name))
+{
+    struct dirent **entries = NULL;
+    char path[PATH_MAX];
+    int count, rc = 0;
+
+    if (snprintf(path, sizeof(path), "%s/sys/%s", root, folder) >= (int)sizeof(path))
+        return 0;
+    errno = 0;
+    count = scandir(path, &entries, NULL, versionsort);
+    if (count < 0)
+        return errno == ENOMEM ? hmreg_fail_os(ENOMEM, "no memory to read %s", path) : 0;
+    for (int i = 0; i < count; i++) {
+        if (!rc && entries[i]->d_name[0] != '.')
+            rc = add(topology, path, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return rc;
+}
+
+/* ---- PCI devices ------------------------------------------------------------------------ */
+
+static int node_of(const char *folder, const char *name)
+{
+    char path[PATH_MAX], line[32];
+    int node = -1;
+
+    if (snprintf(path, sizeof(path), "%s/%s/numa_node", folder, name) < (int)sizeof(path) &&
+        read_line(line, sizeof(line), path))
+        sscanf(line, "%d", &node);
+    return node < 0 ? -1 : node;
+}
+
+/* The part of a device's path from the host bridge on: "pci0000:40/..."; NULL: none. */
+static char *from_host_bridge(char *path)
+{
+    char *part = strstr(path, "/pci");
+
+    return part ? part + 1 : NULL;
+}
+
+static void set_bridges(struct hmreg_pci_place *place, char *path)
+{
+    char *rest = NULL, *part = strtok_r(path, "/", &rest);
+
+    snprintf(place->host_bridge, sizeof(place->host_bridge), "%.15s", part ? part : "");
+    for (part = strtok_r(NULL, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+        const char *below = rest && *rest ? rest : NULL;
+        struct hmreg_pci pci;
+
+        if (below && place->bridge_count < HMREG_BRIDGES_MAX &&
+            topology_parse_pci(part, true, &pci))
+            place->bridges[place->bridge_count++] = pci;
+    }
+}
+
+static int add_device(struct hmreg_topology *topology, const char *folder, const char *name)
+{
+    struct topology_device device = {.place = {.size = sizeof(device.place)}};
+    char link[PATH_MAX], path[PATH_MAX], *part;
+
+    if (!topology_parse_pci(name, true, &device.pci) ||
+        snprintf(link, sizeof(link), "%s/%s", folder, name) >= (int)sizeof(link))
+        return 0;
+    device.place.numa_node = node_of(folder, name);
+    part = realpath(link, path) ? from_host_bridge(path) : NULL;
+    if (part)
+        set_bridges(&device.place, part);
+    return topology_add_device(topology, &device);
+}
+
+/* ---- NICs ------------------------------------------------------------------------------- */
+
+/* The last PCI device on the path: a virtio or auxiliary device is below one. */
+static void set_pci(struct topology_nic *nic, char *path)
+{
+    char *rest = NULL, *part = from_host_bridge(path);
+    struct hmreg_pci pci;
+
+    for (part = part ? strtok_r(part, "/", &rest) : NULL; part; part = strtok_r(NULL, "/", &rest))
+        if (topology_parse_pci(part, true, &pci))
+            nic->pci = pci;
+}
+
+static int add_nic(struct hmreg_topology *topology, const char *folder, const char *name, bool rdma)
+{
+    struct topology_nic nic = {.rdma = rdma};
+    char link[PATH_MAX], path[PATH_MAX];
+
+    if (snprintf(nic.name, sizeof(nic.name), "%s", name) >= (int)sizeof(nic.name) ||
+        snprintf(link, sizeof(link), "%s/%s/device", folder, name) >= (int)sizeof(link))
+        return 0;
+    if (realpath(link, path))
+        set_pci(&nic, path);
+    return topology_add_nic(topology, &nic);
+}
+
+static int add_rdma(struct hmreg_topology *topology, const char *folder, const char *name)
+{
+    return add_nic(topology, folder, name, true);
+}
+
+static int add_interface(struct hmreg_topology *topology, const char *folder, const char *name)
+{
+    return topology_find_nic(topology, name) ? 0 : add_nic(topology, folder, name, false);
+}
+
+/* ---- NUMA nodes ------------------------------------------------------------------------- */
+
+static int add_node(struct hmreg_topology *topology, const char *folder, const char *name)
+{
+    int index, used = 0;
+
+    if (sscanf(name, "node%d%n", &index, &used) != 1 || name[used] || index < 0)
+        return 0;
+    return topology_add_node(topology, index);
+}
+
+/* The kernel lists the distances to all nodes, in the order of their numbers. */
+static int add_distances(struct hmreg_topology *topology, const char *folder, const char *name)
+{
+    char path[PATH_MAX], line[8192], *at = line, *end;
+    struct topology_node *node;
+    int index, found = -1;
+
+    if (sscanf(name, "node%d", &index) == 1)
+        found = topology_find_node(topology, index);
+    if (found < 0 || snprintf(path, sizeof(path), "%s/%s/distance", folder, name) >= PATH_MAX ||
+        !read_line(line, sizeof(line), path))
+        return 0;
+    node = &topology->nodes[found];
+    if (topology_clear_distances(topology, node))
+        return -ENOMEM;
+    for (size_t i = 0; i < topology->node_count; i++, at = end) {
+        unsigned long distance = strtoul(at, &end, 10);
+
+        node->distances[i] = distance < 256 ? (uint32_t)distance : 0;
+    }
+    return 0;
+}
+
+/* ---- all -------------------------------------------------------------------------------- */
+
+int topology_read_sysfs(struct hmreg_topology *topology, const char *root)
+{
+    int rc = for_each(topology, root, "devices/system/node", add_node);
+
+    rc = rc ? rc : for_each(topology, root, "devices/system/node", add_distances);
+    rc = rc ? rc : for_each(topology, root, "bus/pci/devices", add_device);
+    rc = rc ? rc : for_each(topology, root, "class/infiniband", add_rdma);
+    rc = rc ? rc : for_each(topology, root, "class/cxi", add_rdma);
+    return rc ? rc : for_each(topology, root, "class/net", add_interface);
+}

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * How near NICs are: on machines that hwloc reads from a file, on trees of sysfs that the test
+ * makes, and on this machine. */
+#include "affinity/topology.h"
+#include "providers/provider.h"
+#include "tests/support/synthetic.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+#include "tests/tools/tree.h"
+
+#include <errno.h>
+#include <hmreg/affinity.h>
+#include <hmreg/loopback.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    struct hmreg *lib;
+    struct hmreg_topology *topology;
+    char path[32];
+};
+
+static void open_xml(struct fixture *fixture)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config), .xml = fixture->path};
+    int rc;
+
+    vendors_reset();
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    rc = hmreg_topology_open(fixture->lib, &config, &fixture->topology);
+    unlink(fixture->path);
+    if (rc == -EOPNOTSUPP) {
+        assert_ok(hmreg_close(fixture->lib));
+        test_skip("%s", hmreg_last_error()->text);
+    }
+    assert_ok(rc);
+}
+
+static void begin(struct fixture *fixture)
+{
+    synthetic_machine(fixture->path, 21);
+    open_xml(fixture);
+}
+
+static void end(struct fixture *fixture)
+{
+    hmreg_topology_close(fixture->topology);
+    assert_ok(hmreg_close(fixture->lib));
+}
+
+static struct hmreg_pci pci(const char *text)
+{
+    struct hmreg_pci out;
+
+    assert_true(topology_parse_pci(text, true, &out));
+    return out;
+}
+
+static struct hmreg_place at_pci(const char *text)
+{
+    return (struct hmreg_place){
+        .size = sizeof(struct hmreg_place), .kind = HMREG_PLACE_PCI, .pci = pci(text)};
+}
+
+static struct hmreg_place at_node(int node)
+{
+    return (struct hmreg_place){
+        .size = sizeof(struct hmreg_place), .kind = HMREG_PLACE_NUMA_NODE, .numa_node = node};
+}
+
+static size_t all(const struct fixture *fixture, const struct hmreg_place *place,
+                  struct hmreg_nic_affinity *out, size_t count)
+{
+    out[0].size = sizeof(*out);
+    assert_ok(hmreg_affinity(fixture->topology, place, NULL, 0, out, &count));
+    return count;
+}
+
+static void assert_nic(const struct hmreg_nic_affinity *found, const char *name,
+                       enum hmreg_distance distance, const char *reason)
+{
+    assert_string_equal(found->nic, name);
+    if (found->distance != distance)
+        fail_msg("%s is at %s, not at %s: %s", name, hmreg_distance_name(found->distance),
+                 hmreg_distance_name(distance), found->reason);
+    if (!strstr(found->reason, reason))
+        fail_msg("%s: \"%s\", without \"%s\"", name, found->reason, reason);
+}
+
+/* ---- classes ---------------------------------------------------------------------------- */
+
+static void affinity__of_a_device__each_class_in_order(void **state)
+{
+    struct hmreg_place place = at_pci("0000:01:00.0");
+    struct hmreg_nic_affinity out[SYNTHETIC_NICS + 1];
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_int_equal(all(&fixture, &place, out, SYNTHETIC_NICS + 1), SYNTHETIC_NICS);
+    assert_nic(&out[0], "mlx5_1", HMREG_DISTANCE_SWITCH, "below the PCI bridge 0000:10:00.0");
+    assert_nic(&out[1], "mlx5_0", HMREG_DISTANCE_ROOT_PORT, "0000:10:00.0, with further switches");
+    assert_nic(&out[2], "mlx5_2", HMREG_DISTANCE_HOST_BRIDGE, "the host bridge pci0000:00");
+    assert_nic(&out[3], "mlx5_3", HMREG_DISTANCE_NUMA_NODE, "both are on NUMA node 0");
+    assert_nic(&out[4], "mlx5_4", HMREG_DISTANCE_SYSTEM, "NUMA nodes 0 and 1");
+    assert_nic(&out[5], "mlx5_5", HMREG_DISTANCE_UNKNOWN, "the NUMA node of mlx5_5");
+    assert_int_equal(out[0].index, 1);
+    assert_int_equal(out[0].pci.bus, 0x13);
+    assert_int_equal(out[0].numa_node, 0);
+    assert_int_equal(out[0].numa_distance, 10);
+    assert_int_equal(out[4].numa_distance, 21);
+    assert_int_equal(out[5].numa_distance, 0);
+    assert_int_equal(out[5].numa_node, -1);
+    end(&fixture);
+}
+
+static void affinity__the_nearest_four__four(void **state)
+{
+    struct hmreg_place place = at_pci("0000:02:00.0");
+    struct hmreg_nic_affinity out[4];
+    struct fixture fixture;
+    size_t count = 0;
+
+    begin(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 4), 4);
+    assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "pci0000:80");
+    for (size_t i = 1; i < 4; i++) /* alike: in hwloc's order, which is that of the addresses */
+        assert_int_equal(out[i].distance, HMREG_DISTANCE_SYSTEM);
+    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
+    assert_int_equal(count, SYNTHETIC_NICS);
+    end(&fixture);
+}
+
+static void affinity__of_a_numa_node__nics_on_it_first(void **state)
+{
+    struct hmreg_place place = at_node(1);
+    struct hmreg_nic_affinity out[SYNTHETIC_NICS];
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_int_equal(all(&fixture, &place, out, SYNTHETIC_NICS), SYNTHETIC_NICS);
+    assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_NUMA_NODE, "both are on NUMA node 1");
+    assert_nic(&out[1], "mlx5_0", HMREG_DISTANCE_SYSTEM, "NUMA nodes 1 and 0");
+    assert_nic(&out[5], "mlx5_5", HMREG_DISTANCE_UNKNOWN, "");
+    end(&fixture);
+}
+
+static void affinity__four_nodes__in_the_order_of_their_distances(void **state)
+{
+    struct hmreg_place place = at_node(0);
+    struct hmreg_nic_affinity out[4];
+    struct fixture fixture;
+
+    synthetic_four_nodes(fixture.path);
+    open_xml(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 4), 4);
+    assert_string_equal(out[0].nic, "nic0");
+    assert_string_equal(out[1].nic, "nic2"); /* 12, before the 32 of those listed earlier */
+    assert_string_equal(out[2].nic, "nic1");
+    assert_string_equal(out[3].nic, "nic3");
+    assert_int_equal(out[1].numa_distance, 12);
+    assert_int_equal(out[3].numa_distance, 32);
+    end(&fixture);
+}
+
+static void distance__names_and_texts(void **state)
+{
+    static const char *const names[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+
+    for (int i = 0; i < HMREG_DISTANCE_COUNT; i++) {
+        assert_string_equal(hmreg_distance_name((enum hmreg_distance)i), names[i]);
+        assert_true(strlen(hmreg_distance_text((enum hmreg_distance)i)) > 10);
+    }
+    assert_string_equal(hmreg_distance_name((enum hmreg_distance)99), "?");
+    assert_string_equal(hmreg_distance_text((enum hmreg_distance) - 1), "?");
+}
+
+static void distance__of_two_devices__symmetric(void **state)
+{
+    static const struct {
+        const char *one, *other;
+        enum hmreg_distance distance;
+    } pairs[] = {
+        {"0000:01:00.0", "0000:01:00.0", HMREG_DISTANCE_SELF},
+        {"0000:01:00.0", "0000:13:00.0", HMREG_DISTANCE_SWITCH},
+        {"0000:13:00.0", "0000:16:00.0", HMREG_DISTANCE_ROOT_PORT},
+        {"0000:02:00.0", "0000:82:00.0", HMREG_DISTANCE_HOST_BRIDGE},
+        {"0000:41:00.0", "0000:20:00.0", HMREG_DISTANCE_NUMA_NODE},
+        {"0000:41:00.0", "0000:82:00.0", HMREG_DISTANCE_SYSTEM},
+        {"0000:01:00.0", "0000:77:00.0", HMREG_DISTANCE_UNKNOWN},
+    };
+    struct fixture fixture;
+
+    begin(&fixture);
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct hmreg_pci one = pci(pairs[i].one), other = pci(pairs[i].other);
+
+        assert_int_equal(hmreg_topology_distance(fixture.topology, &one, &other),
+                         pairs[i].distance);
+        assert_int_equal(hmreg_topology_distance(fixture.topology, &other, &one),
+                         pairs[i].distance);
+        assert_int_equal(hmreg_topology_distance(NULL, &one, &other), HMREG_DISTANCE_UNKNOWN);
+        assert_int_equal(hmreg_topology_distance(fixture.topology, &one, NULL),
+                         HMREG_DISTANCE_UNKNOWN);
+    }
+    end(&fixture);
+}
+
+static void place__of_a_device__its_bridges(void **state)
+{
+    struct hmreg_pci gpu = pci("01:00.0"), none = pci("77:00.0"), unknown = {.valid = 0};
+    struct hmreg_pci_place place = {.size = sizeof(place)};
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_ok(hmreg_topology_place(fixture.topology, &gpu, &place));
+    assert_string_equal(place.host_bridge, "pci0000:00");
+    assert_int_equal(place.numa_node, 0);
+    assert_int_equal(place.bridge_count, 3);
+    assert_int_equal(place.bridges[1].bus, 0x10);
+    assert_fails(hmreg_topology_place(fixture.topology, &none, &place), -ENODEV, "0000:77:00.0");
+    assert_fails(hmreg_topology_place(fixture.topology, &unknown, &place), -EINVAL, "valid");
+    assert_fails(hmreg_topology_place(NULL, &gpu, &place), -EINVAL, "topology");
+    assert_fails(hmreg_topology_place(fixture.topology, NULL, &place), -EINVAL, "pci");
+    assert_fails(hmreg_topology_place(fixture.topology, &gpu, NULL), -EINVAL, "out");
+    place.size = 8;
+    assert_fails(hmreg_topology_place(fixture.topology, &gpu, &place), -EINVAL, "size");
+    assert_int_equal(place.bridge_count, 3);
+    end(&fixture);
+}
+
+/* ---- NICs by name ----------------------------------------------------------------------- */
+
+static void affinity__nics_by_each_name__found(void **state)
+{
+    static const char *const nics[] = {"mlx5_9",        "0000:02:00.0", "ens2", "mlx5_4-dgram",
+                                       "mlx5_1-rdm-xy", "41:00.0",      "",     "mlx5_"};
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[8];
+    struct fixture fixture;
+    size_t count = 8;
+
+    begin(&fixture);
+    out[0].size = sizeof(out[0]);
+    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 8, out, &count));
+    assert_int_equal(count, 8);
+    assert_nic(&out[0], "0000:02:00.0", HMREG_DISTANCE_SELF, "is the device itself");
+    assert_nic(&out[1], "mlx5_4-dgram", HMREG_DISTANCE_HOST_BRIDGE, "");
+    assert_nic(&out[2], "ens2", HMREG_DISTANCE_SYSTEM, "");
+    assert_int_equal(out[2].pci.bus, 0x20);
+    assert_nic(&out[3], "mlx5_1-rdm-xy", HMREG_DISTANCE_SYSTEM, "");
+    assert_nic(&out[4], "41:00.0", HMREG_DISTANCE_SYSTEM, "");
+    assert_nic(&out[5], "mlx5_9", HMREG_DISTANCE_UNKNOWN, "the topology has no NIC mlx5_9");
+    assert_int_equal(out[5].index, 0);
+    assert_nic(&out[6], "", HMREG_DISTANCE_UNKNOWN, "no NIC");
+    assert_nic(&out[7], "mlx5_", HMREG_DISTANCE_UNKNOWN, "has no NIC mlx5_");
+    end(&fixture);
+}
+
+static void affinity__hostile_names__unknown(void **state)
+{
+    static char endless[5000];
+    const char *nics[] = {endless, "%s%n", "0000:99:00.0", "../../etc", "--", "-"};
+    struct hmreg_place place = at_pci("01:00.0");
+    struct hmreg_nic_affinity out[6];
+    struct fixture fixture;
+    size_t count = 6;
+
+    begin(&fixture);
+    memset(endless, '-', sizeof(endless) - 1);
+    out[0].size = sizeof(out[0]);
+    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 6, out, &count));
+    assert_int_equal(count, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(out[i].index, i);
+        assert_int_equal(out[i].distance, HMREG_DISTANCE_UNKNOWN);
+        assert_true(out[i].reason[0]);
+    }
+    assert_nic(&out[2], "0000:99:00.0", HMREG_DISTANCE_UNKNOWN, "no PCI device 0000:99:00.0");
+    end(&fixture);
+}
+
+/* A caller of a later version, whose elements are longer. */
+static void affinity__longer_elements__that_far_apart(void **state)
+{
+    struct {
+        struct hmreg_nic_affinity known;
+        char later[64];
+    } out[2];
+    struct hmreg_place place = at_pci("01:00.0");
+    struct fixture fixture;
+    size_t count = 2;
+
+    begin(&fixture);
+    memset(out, 'x', sizeof(out));
+    out[0].known.size = sizeof(out[0]);
+    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, &out[0].known, &count));
+    assert_string_equal(out[1].known.nic, "mlx5_0");
+    assert_int_equal(out[1].known.size, sizeof(struct hmreg_nic_affinity));
+    assert_int_equal(out[0].later[0], 'x');
+    end(&fixture);
+}
+
+/* ---- places ----------------------------------------------------------------------------- */
+
+static void affinity__of_an_ifaces_device__at_its_address(void **state)
+{
+    struct hmreg_place place = {
+        .size = sizeof(place), .kind = HMREG_PLACE_DEVICE, .iface = HMREG_IFACE_ROCR, .device = 1};
+    struct hmreg_nic_affinity out[1];
+    struct fixture fixture;
+    size_t count = 1;
+
+    begin(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 1), 1);
+    assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
+    place.device = 7;
+    assert_fails(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count), -ENODEV, "7");
+    place.iface = (enum hmreg_iface)55;
+    assert_fails(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count), -EINVAL, "iface");
+    end(&fixture);
+}
+
+static void affinity__device_without_an_address__unknown(void **state)
+{
+    struct hmreg_place place = {.size = sizeof(place), .kind = HMREG_PLACE_PCI};
+    struct hmreg_nic_affinity out[SYNTHETIC_NICS];
+    struct fixture fixture;
+
+    begin(&fixture);
+    all(&fixture, &place, out, SYNTHETIC_NICS);
+    assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "PCI address of the device is unknown");
+    place.pci = pci("77:00.0");
+    all(&fixture, &place, out, SYNTHETIC_NICS);
+    assert_nic(&out[5], "mlx5_5", HMREG_DISTANCE_UNKNOWN, "no PCI device 0000:77:00.0");
+    end(&fixture);
+}
+
+static struct hmreg_place at_memory(const void *addr, size_t len)
+{
+    return (struct hmreg_place){
+        .size = sizeof(struct hmreg_place), .kind = HMREG_PLACE_MEMORY, .addr = addr, .len = len};
+}
+
+static void affinity__of_device_memory__at_its_device(void **state)
+{
+    static char memory[4096];
+    struct hmreg_place place = at_memory(memory, sizeof(memory));
+    struct hmreg_nic_affinity out[1];
+    struct fixture fixture;
+
+    begin(&fixture);
+    vendor_claim(HMREG_IFACE_CUDA, memory, sizeof(memory), HMREG_MEM_DEVICE, 0);
+    all(&fixture, &place, out, 1);
+    assert_nic(&out[0], "mlx5_1", HMREG_DISTANCE_SWITCH, "");
+    vendors_reset();
+    vendor_claim(HMREG_IFACE_ZE, memory, sizeof(memory), HMREG_MEM_MANAGED, 1);
+    all(&fixture, &place, out, 1);
+    assert_nic(&out[0], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
+    end(&fixture);
+}
+
+/* All memory of this machine is on node 0 if it has one node; the synthetic one has node 0, too. */
+static void affinity__of_host_memory__at_the_node_of_its_pages(void **state)
+{
+    size_t len = 300 * (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct hmreg_place place = at_memory(memory + 1, len - 2);
+    struct hmreg_nic_affinity out[1];
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    all(&fixture, &place, out, 1);
+    assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "the node of the memory is unknown: ");
+    memset(memory, 1, len);
+    all(&fixture, &place, out, 1);
+    if (strstr(out[0].reason, "move_pages"))
+        print_message("%s\n", out[0].reason);
+    else if (!access("/sys/devices/system/node/node1", F_OK))
+        assert_true(out[0].distance == HMREG_DISTANCE_NUMA_NODE);
+    else
+        assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_NUMA_NODE, "both are on NUMA node 0");
+    munmap(memory, len);
+    end(&fixture);
+}
+
+/* ---- arguments -------------------------------------------------------------------------- */
+
+static void affinity__wrong_argument__inval(void **state)
+{
+    struct hmreg_place place = at_node(0), wrong = at_node(-1);
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    const char *nics[] = {"mlx5_0", NULL};
+    struct hmreg_topology *topology;
+    struct fixture fixture;
+    size_t count = 1, zero = 0;
+
+    begin(&fixture);
+    topology = fixture.topology;
+    assert_fails(hmreg_affinity(NULL, &place, NULL, 0, out, &count), -EINVAL, "topology");
+    assert_fails(hmreg_affinity(topology, NULL, NULL, 0, out, &count), -EINVAL, "place is NULL");
+    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, NULL), -EINVAL, "count");
+    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &zero), -EINVAL, "*count is 0");
+    assert_fails(hmreg_affinity(topology, &place, NULL, 3, out, &count), -EINVAL, "nics is NULL");
+    assert_fails(hmreg_affinity(topology, &place, nics, 2, out, &count), -EINVAL, "nics[1]");
+    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "numa_node");
+    wrong.numa_node = 2;
+    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -ENODEV, "NUMA node 2");
+    wrong.kind = (enum hmreg_place_kind)0;
+    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "place->kind");
+    wrong.size = 4;
+    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "size");
+    wrong = at_memory(out, 0);
+    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EINVAL, "len");
+    wrong = at_memory((void *)1, 1);
+    assert_fails(hmreg_affinity(topology, &wrong, NULL, 0, out, &count), -EFAULT, "mapped");
+    out[0].size--;
+    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "size");
+    assert_int_equal(count, 1);
+    end(&fixture);
+}
+
+static void affinity__topology_without_a_library__no_memory_and_no_device(void **state)
+{
+    struct hmreg_place place = at_memory(&state, 1);
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    struct hmreg_topology *topology;
+    size_t count = 1;
+
+    assert_ok(hmreg_topology_open(NULL, NULL, &topology));
+    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "MEMORY needs");
+    place.kind = HMREG_PLACE_DEVICE;
+    assert_fails(hmreg_affinity(topology, &place, NULL, 0, out, &count), -EINVAL, "DEVICE needs");
+    hmreg_topology_close(topology);
+}
+
+static void open__wrong_argument__refused(void **state)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config), .xml = "/nowhere/at/all"};
+    struct hmreg_topology *topology = (void *)1;
+    char path[32];
+
+    assert_fails(hmreg_topology_open(NULL, NULL, NULL), -EINVAL, "out");
+    if (hmreg_topology_open(NULL, &config, &topology) != -EOPNOTSUPP) {
+        assert_fails(hmreg_topology_open(NULL, &config, &topology), -ENOENT, "/nowhere/at/all");
+        synthetic_write(path, "<topology><object type=\"Ma");
+        config.xml = path;
+        assert_fails(hmreg_topology_open(NULL, &config, &topology), -EINVAL, "lstopo");
+        unlink(path);
+        config.xml = "/tmp";
+        assert_fails(hmreg_topology_open(NULL, &config, &topology), -EINVAL, "lstopo");
+    }
+    config.root = "/";
+    assert_fails(hmreg_topology_open(NULL, &config, &topology), -EINVAL, "both xml and root");
+    config.size = 3;
+    assert_fails(hmreg_topology_open(NULL, &config, &topology), -EINVAL, "size");
+    assert_ptr_equal(topology, (void *)1);
+    hmreg_topology_close(NULL);
+}
+
+static void open__unreadable_file__eacces(void **state)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config)};
+    struct hmreg_topology *topology;
+    char path[32];
+    int status;
+    pid_t child;
+
+    synthetic_machine(path, 21);
+    config.xml = path;
+    if (hmreg_topology_open(NULL, &config, &topology) == -EOPNOTSUPP) {
+        unlink(path);
+        test_skip("%s", hmreg_last_error()->text);
+    }
+    hmreg_topology_close(topology);
+    child = fork();
+    if (!child) /* root may read everything; mkstemp(3) lets its owner only */
+        _exit(geteuid() == 0 && setuid(65534)
+                  ? 2
+                  : hmreg_topology_open(NULL, &config, &topology) != -EACCES);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (geteuid() == 0)
+        assert_int_equal(status, 0);
+    unlink(path);
+}
+
+static void open__in_a_forked_child__eperm(void **state)
+{
+    struct hmreg_place place = at_node(0), memory = at_memory(&state, 1);
+    struct hmreg_topology *other;
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    struct fixture fixture;
+    size_t count = 1;
+    int status;
+    pid_t child;
+
+    test_forks_wipe();
+    begin(&fixture);
+    child = fork();
+    if (!child)
+        _exit(hmreg_topology_open(fixture.lib, NULL, &other) != -EPERM ||
+              hmreg_affinity(fixture.topology, &memory, NULL, 0, out, &count) != -EPERM ||
+              hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count) != 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    end(&fixture);
+}
+
+/* ---- domains ---------------------------------------------------------------------------- */
+
+static int open_domain(struct hmreg *lib, const char *nic, const struct hmreg_pci *at,
+                       struct hmreg_domain **out)
+{
+    static const struct provider_ops ops = {.name = "test"};
+    struct provider_caps caps = {.key_size = 8, .iov_limit = 1, .max_len = UINT64_MAX};
+
+    snprintf(caps.nic, sizeof(caps.nic), "%s", nic);
+    if (at)
+        caps.pci = *at;
+    return hmreg_domain_create(lib, &ops, &caps, NULL, NULL, out);
+}
+
+static void domains__of_several_nics__nearest_first(void **state)
+{
+    static const char *const nics[] = {"shm", "mlx5_3", "anything", "mlx5_4", "mlx5_1-dgram"};
+    struct hmreg_place place = at_pci("01:00.0");
+    struct hmreg_pci at = pci("16:00.0");
+    struct hmreg_domain *domains[6];
+    enum hmreg_distance distances[6];
+    struct fixture fixture;
+    size_t order[6];
+
+    begin(&fixture);
+    for (size_t i = 0; i < 5; i++)
+        assert_ok(open_domain(fixture.lib, nics[i], i == 2 ? &at : NULL, &domains[i]));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[5]));
+    assert_ok(hmreg_affinity_domains(fixture.topology, &place, domains, 6, order, distances));
+    assert_int_equal(order[0], 4);
+    assert_int_equal(order[1], 2); /* by the address that its fabric reports */
+    assert_int_equal(order[2], 1);
+    assert_int_equal(order[3], 3);
+    assert_int_equal(order[4], 0);
+    assert_int_equal(order[5], 5);
+    assert_int_equal(distances[0], HMREG_DISTANCE_SWITCH);
+    assert_int_equal(distances[1], HMREG_DISTANCE_ROOT_PORT);
+    assert_int_equal(distances[5], HMREG_DISTANCE_UNKNOWN);
+    assert_ok(hmreg_affinity_domains(fixture.topology, &place, domains, 1, order, NULL));
+    for (size_t i = 0; i < 6; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    end(&fixture);
+}
+
+static void domains__wrong_argument__inval(void **state)
+{
+    struct hmreg_place place = at_node(0), nowhere = at_node(5);
+    struct hmreg_domain *domains[2] = {NULL, NULL};
+    size_t order[2] = {7, 7};
+    struct hmreg_topology *topology;
+    struct fixture fixture;
+
+    begin(&fixture);
+    topology = fixture.topology;
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[0]));
+    assert_fails(hmreg_affinity_domains(topology, &place, NULL, 2, order, NULL), -EINVAL,
+                 "domains");
+    assert_fails(hmreg_affinity_domains(topology, &place, domains, 2, NULL, NULL), -EINVAL,
+                 "order");
+    assert_fails(hmreg_affinity_domains(topology, &place, domains, 0, order, NULL), -EINVAL,
+                 "count");
+    assert_fails(hmreg_affinity_domains(topology, &place, domains, 2, order, NULL), -EINVAL,
+                 "domain is NULL");
+    assert_fails(hmreg_affinity_domains(topology, &nowhere, domains, 1, order, NULL), -ENODEV,
+                 "node 5");
+    assert_fails(hmreg_affinity_domains(NULL, &place, domains, 1, order, NULL), -EINVAL,
+                 "topology");
+    assert_int_equal(order[0], 7);
+    assert_ok(hmreg_domain_close(domains[0]));
+    end(&fixture);
+}
+
+/* ---- sysfs ------------------------------------------------------------------------------ */
+
+static void open_tree(struct fixture *fixture)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config),
+                                           .root = getenv("HMREG_DOCTOR_ROOT")};
+
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_topology_open(fixture->lib, &config, &fixture->topology));
+}
+
+static void end_tree(struct fixture *fixture)
+{
+    end(fixture);
+    tree_end();
+}
+
+static void sysfs__no_file_at_all__everything_unknown(void **state)
+{
+    struct hmreg_place place = at_pci("01:00.0"), node = at_node(3);
+    const char *nics[] = {"mlx5_0"};
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    struct fixture fixture;
+    size_t count = 0;
+
+    tree_begin();
+    open_tree(&fixture);
+    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
+    assert_int_equal(count, 0);
+    count = 1;
+    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count));
+    assert_int_equal(count, 0);
+    count = 1;
+    assert_ok(hmreg_affinity(fixture.topology, &node, nics, 1, out, &count));
+    assert_int_equal(count, 1);
+    assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "the topology has no NIC");
+    end_tree(&fixture);
+}
+
+static void sysfs__tree__as_the_kernel_lays_it(void **state)
+{
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[4];
+    struct fixture fixture;
+
+    tree_begin();
+    tree_pci("pci0000:00/0000:00:01.0/0000:02:00.0", "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:00:01.0/0000:03:00.0", "0x020000", "0x15b3");
+    tree_pci("pci0000:40/0000:41:00.0", "0x020000", "0x15b3");
+    tree_file("/sys/devices/pci0000:40/0000:41:00.0/numa_node", "1\n");
+    tree_nic("mlx5_10", "pci0000:00/0000:00:01.0/0000:03:00.0");
+    tree_nic("mlx5_2", "pci0000:40/0000:41:00.0");
+    tree_folder("/sys/class/infiniband/rxe0");
+    tree_file("/sys/devices/system/node/node0/distance", "10 21\n");
+    tree_file("/sys/devices/system/node/node1/distance", "21 10\n");
+    open_tree(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 4), 3);
+    assert_nic(&out[0], "mlx5_10", HMREG_DISTANCE_SWITCH, "0000:00:01.0");
+    assert_int_equal(out[0].index, 1); /* mlx5_2 comes before it */
+    assert_nic(&out[1], "mlx5_2", HMREG_DISTANCE_SYSTEM, "NUMA nodes 0 and 1");
+    assert_int_equal(out[1].numa_distance, 21);
+    assert_nic(&out[2], "rxe0", HMREG_DISTANCE_UNKNOWN, "rxe0 is not on the PCI bus");
+    end_tree(&fixture);
+}
+
+/* A virtual interface and a subfunction are below the PCI device that carries them. */
+static void sysfs__device_below_a_pci_device__that_ones_address(void **state)
+{
+    const char *nics[] = {"eth0", "mlx5_4"};
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[2] = {{.size = sizeof(out[0])}};
+    struct fixture fixture;
+    size_t count = 2;
+
+    tree_begin();
+    tree_pci("pci0000:00/0000:02:00.0", "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:03:00.0", "0x020000", "0x15b3");
+    tree_folder("/sys/devices/pci0000:00/0000:03:00.0/virtio1");
+    tree_link("/sys/class/net/eth0/device", "../../../devices/pci0000:00/0000:03:00.0/virtio1");
+    tree_folder("/sys/devices/pci0000:00/0000:03:00.0/mlx5_core.sf.2");
+    tree_nic("mlx5_4", "pci0000:00/0000:03:00.0/mlx5_core.sf.2");
+    open_tree(&fixture);
+    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 2, out, &count));
+    assert_nic(&out[0], "eth0", HMREG_DISTANCE_HOST_BRIDGE, "");
+    assert_int_equal(out[0].pci.bus, 3);
+    assert_nic(&out[1], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
+    end_tree(&fixture);
+}
+
+static void sysfs__hostile_tree__what_can_be_read(void **state)
+{
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[8];
+    char deep[512] = "pci0000:00";
+    struct fixture fixture;
+
+    tree_begin();
+    for (int i = 1; i <= 20; i++)
+        sprintf(deep + strlen(deep), "/0000:%02x:00.0", i + 0x40);
+    strcat(deep, "/0000:02:00.0");
+    tree_pci(deep, "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:03:00.0", "0x020000", "0x15b3");
+    tree_file("/sys/devices/pci0000:00/0000:03:00.0/numa_node", "99999999999999999999\n");
+    tree_pci("pci0000:40/0000:41:00.0", "0x020000", "0x15b3");
+    tree_file("/sys/devices/pci0000:40/0000:41:00.0/numa_node", "");
+    tree_link("/sys/bus/pci/devices/0000:05:00.0", "0000:05:00.0"); /* a circle */
+    tree_file("/sys/bus/pci/devices/nonsense", "x");
+    tree_file("/sys/bus/pci/devices/0000:00:44.9", "x");
+    tree_nic("mlx5_0", "pci0000:00/0000:03:00.0");
+    tree_nic("mlx5_1", "pci0000:40/0000:41:00.0");
+    tree_link("/sys/class/infiniband/lost/device", "../nowhere");
+    tree_file("/sys/class/infiniband/a_name_of_more_bytes_than_any_name_of_a_device_that_the_kernel"
+              "_allows",
+              "");
+    tree_file("/sys/devices/system/node/node0/distance", "");
+    tree_file("/sys/devices/system/node/node7/distance", "ten 99999999999999999999\n");
+    tree_folder("/sys/devices/system/node/node-1");
+    tree_folder("/sys/devices/system/node/node99999999999999999999x");
+    open_tree(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 8), 3);
+    assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_HOST_BRIDGE, "");
+    assert_int_equal(out[2].distance, HMREG_DISTANCE_UNKNOWN);
+    end_tree(&fixture);
+}
+
+/* ---- this machine ----------------------------------------------------------------------- */
+
+static void assert_same_place(const struct hmreg_pci_place *by_sysfs,
+                              const struct hmreg_pci_place *by_hwloc)
+{
+    assert_string_equal(by_hwloc->host_bridge, by_sysfs->host_bridge);
+    assert_int_equal(by_hwloc->bridge_count, by_sysfs->bridge_count);
+    for (uint32_t i = 0; i < by_sysfs->bridge_count; i++)
+        assert_true(topology_same_pci(&by_hwloc->bridges[i], &by_sysfs->bridges[i]));
+    if (by_sysfs->numa_node >= 0) /* hwloc may know more, never something else */
+        assert_int_equal(by_hwloc->numa_node, by_sysfs->numa_node);
+}
+
+static void this_machine__hwloc_and_sysfs_agree(void **state)
+{
+    struct hmreg_topology by_sysfs = {.lib = NULL}, by_hwloc = {.lib = NULL};
+    size_t compared = 0;
+
+    assert_ok(topology_read_sysfs(&by_sysfs, ""));
+    assert_ok(topology_read_hwloc(&by_hwloc, NULL));
+    for (size_t i = 0; i < by_hwloc.device_count; i++, compared++) {
+        const struct topology_device *device = &by_hwloc.devices[i];
+        const struct topology_device *same = topology_find(&by_sysfs, &device->pci);
+
+        if (!same)
+            fail_msg("sysfs has no " PCI_FORMAT ", which hwloc has", PCI_ARGS(&device->pci));
+        assert_same_place(&same->place, &device->place);
+    }
+    topology_clear(&by_sysfs);
+    topology_clear(&by_hwloc);
+    if (!compared)
+        test_skip("hwloc knows no PCI device here, or is not built in");
+}
+
+static void this_machine__every_interface__has_a_distance_or_a_reason(void **state)
+{
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    struct hmreg_place place = at_memory(&out, sizeof(out));
+    struct fixture fixture;
+
+    vendors_reset();
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_topology_open(fixture.lib, NULL, &fixture.topology));
+    for (size_t i = 0; i < fixture.topology->nic_count; i++) {
+        const char *name = fixture.topology->nics[i].name;
+        size_t count = 1;
+
+        assert_ok(hmreg_affinity(fixture.topology, &place, &name, 1, out, &count));
+        assert_true(out[0].reason[0]);
+        print_message("%s: %s, %s\n", name, hmreg_distance_name(out[0].distance), out[0].reason);
+    }
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(affinity__of_a_device__each_class_in_order), TEST(affinity__the_nearest_four__four),
+          TEST(affinity__of_a_numa_node__nics_on_it_first),
+          TEST(affinity__four_nodes__in_the_order_of_their_distances),
+          TEST(distance__names_and_texts), TEST(distance__of_two_devices__symmetric),
+          TEST(place__of_a_device__its_bridges), TEST(affinity__nics_by_each_name__found),
+          TEST(affinity__hostile_names__unknown), TEST(affinity__longer_elements__that_far_apart),
+          TEST(affinity__of_an_ifaces_device__at_its_address),
+          TEST(affinity__device_without_an_address__unknown),
+          TEST(affinity__of_device_memory__at_its_device),
+          TEST(affinity__of_host_memory__at_the_node_of_its_pages),
+          TEST(affinity__wrong_argument__inval),
+          TEST(affinity__topology_without_a_library__no_memory_and_no_device),
+          TEST(open__wrong_argument__refused), TEST(open__unreadable_file__eacces),
+          TEST(open__in_a_forked_child__eperm), TEST(domains__of_several_nics__nearest_first),
+          TEST(domains__wrong_argument__inval), TEST(sysfs__no_file_at_all__everything_unknown),
+          TEST(sysfs__tree__as_the_kernel_lays_it),
+          TEST(sysfs__device_below_a_pci_device__that_ones_address),
+          TEST(sysfs__hostile_tree__what_can_be_read), TEST(this_machine__hwloc_and_sysfs_agree),
+          TEST(this_machine__every_interface__has_a_distance_or_a_reason))
