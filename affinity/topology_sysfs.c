@@ -66,7 +66,7 @@ static int node_of(const char *folder, const char *name)
 /* The part of a device's path from the host bridge on: "pci0000:40/..."; NULL: none. */
 static char *from_host_bridge(char *path)
 {
-    char *part = strstr(path, "/pci");
+    char *devices = strstr(path, "/sys/devices/"), *part = devices ? strstr(devices, "/pci") : NULL;
 
     return part ? part + 1 : NULL;
 }

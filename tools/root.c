@@ -123,14 +123,6 @@ static bool real_of(const char *path, char *buf, size_t size)
     return true;
 }
 
-bool root_real(char *buf, size_t size, const char *format, ...)
-{
-    char path[PATH_MAX];
-
-    FULL_PATH(path, format);
-    return real_of(path, buf, size);
-}
-
 /* ---- facts ------------------------------------------------------------------------------ */
 
 json_t *root_text_fact(const char *format, ...)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg topo: the PCI distances between devices and NICs.
+ * hmreg topo: the PCI distances between devices and NICs, and the NICs nearest to each.
  */
 #include "tools/command.h"
 #include "tools/doctor/doctor.h"
@@ -9,11 +9,13 @@
 #include "tools/table.h"
 #include "tools/topology.h"
 
+#include <hmreg/affinity.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define MOST_COLUMNS 15
+#define NEAREST      4
 
 /* ---- document --------------------------------------------------------------------------- */
 
@@ -21,8 +23,8 @@ static json_t *legend(void)
 {
     json_t *words = doc_object();
 
-    for (const struct distance *distance = topology_distances; distance->name; distance++)
-        doc_set(words, distance->name, doc_text(distance->meaning));
+    for (enum hmreg_distance i = 0; i < HMREG_DISTANCE_COUNT; i++)
+        doc_set(words, hmreg_distance_name(i), doc_text(hmreg_distance_text(i)));
     return words;
 }
 
@@ -59,7 +61,19 @@ static void print_members(const json_t *members)
     table_print(table);
 }
 
-static void print_matrix(const json_t *members)
+static const char *between(const json_t *topology, const json_t *one, const json_t *other)
+{
+    const char *names[] = {doc_words(one, "name"), doc_words(other, "name")};
+    const json_t *pair;
+
+    doc_each(pair, json_object_get(topology, "distances"))
+        if ((doc_equals(pair, "one", names[0]) && doc_equals(pair, "other", names[1])) ||
+            (doc_equals(pair, "one", names[1]) && doc_equals(pair, "other", names[0])))
+            return doc_words(pair, "distance");
+    return "?";
+}
+
+static void print_matrix(const json_t *topology, const json_t *members)
 {
     size_t count = json_array_size(members), columns = count < MOST_COLUMNS ? count : MOST_COLUMNS;
     struct table *table = table_new("", NULL);
@@ -72,16 +86,42 @@ static void print_matrix(const json_t *members)
         table_add(table, "%s", doc_words(one, "name"));
         for (size_t i = 0; i < columns; i++)
             table_add(table, "%s",
-                      i == row ? "X" : topology_distance(one, json_array_get(members, i)));
+                      i == row ? "X" : between(topology, one, json_array_get(members, i)));
     }
     table_print(table);
     if (columns < count)
         print_paragraph("", "Further columns are left out here: --json has all distances.");
 }
 
+/* Each device and NUMA node with the names and distances of the NICs nearest to it. */
+static void print_nearest(const json_t *affinity)
+{
+    struct table *table = table_new("of", "nearest", "then", "then", "then", "reason", NULL);
+    const json_t *place;
+
+    doc_each(place, affinity) {
+        const json_t *nics = json_object_get(place, "nics");
+
+        if (!json_array_size(nics))
+            continue;
+        table_add(table, "%s", doc_words(place, "of"));
+        for (size_t i = 0; i < NEAREST; i++) {
+            const json_t *nic = json_array_get(nics, i);
+
+            table_add(table, "%s%s%s", doc_words(nic, "nic"), nic ? " " : "",
+                      doc_words(nic, "distance"));
+        }
+        table_add(table, "%s", doc_words(json_array_get(nics, 0), "reason"));
+    }
+    if (table_has_rows(table))
+        print_heading("The NICs nearest to each device and NUMA node, and why the first is");
+    table_print(table);
+}
+
 static void print_text(const json_t *document)
 {
-    const json_t *members = json_object_get(json_object_get(document, "topology"), "members");
+    const json_t *topology = json_object_get(document, "topology");
+    const json_t *members = json_object_get(topology, "members");
 
     print_width(PAGE_WIDTH);
     print_line("%s", json_array_size(members)
@@ -91,7 +131,8 @@ static void print_text(const json_t *document)
     if (!json_array_size(members))
         return;
     print_heading("Distances, nearest first in the list below");
-    print_matrix(members);
+    print_matrix(topology, members);
+    print_nearest(json_object_get(topology, "affinity"));
     putchar('\n');
     print_object("distance", "means", json_object_get(document, "legend"));
 }
@@ -109,7 +150,8 @@ const struct command command_topo = {
     .description =
         "Draws a matrix of the devices of GPU runtimes and the RDMA devices: where each\n"
         "hangs in the PCI tree, and how far it is from the others, in the words of\n"
-        "nvidia-smi topo. Near is fast; whether a pair works at all hmreg doctor proves.\n",
+        "nvidia-smi topo; and the NICs nearest to each device and NUMA node. Near is\n"
+        "fast; whether a pair works at all hmreg doctor proves.\n",
     .examples = "  hmreg topo\n"
                 "  hmreg topo --json | jq '.topology.distances[]'\n",
     .failed = "the library could not be opened",

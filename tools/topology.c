@@ -1,118 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See topology.h. The distances have the names of nvidia-smi topo, which users know.
+ * See topology.h. Places and distances are those of libhmreg-affinity.
  */
 #include "tools/topology.h"
 
 #include "tools/document.h"
 #include "tools/root.h"
 
-#include <limits.h>
+#include <hmreg/affinity.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const struct distance topology_distances[] = {
-    {"X", "the device itself"},
-    {"PIX", "below one PCI switch: the short way, without the CPU"},
-    {"PXB", "below one root port, through several switches"},
-    {"PHB", "through the CPU's PCI host bridge"},
-    {"NODE", "through two host bridges of one NUMA node"},
-    {"SYS", "across NUMA nodes, over the link between CPUs"},
-    {"?", "unknown: not on the PCI bus, or the platform does not say"},
-    {0},
-};
 
 int topology_rank(const char *distance)
 {
     int i = 0;
 
-    while (topology_distances[i].name && strcmp(topology_distances[i].name, distance))
+    while (i < HMREG_DISTANCE_COUNT - 1 &&
+           strcmp(hmreg_distance_name((enum hmreg_distance)i), distance))
         i++;
     return i;
-}
-
-/* ---- places ----------------------------------------------------------------------------- */
-
-json_t *place_by_sysfs(const char *pci)
-{
-    json_t *place, *bridges;
-    char path[PATH_MAX], *part, *rest, numa[16];
-
-    if (!root_real(path, sizeof(path), "/sys/bus/pci/devices/%s", pci) ||
-        !(part = strstr(path, "/pci")))
-        return NULL;
-    place = doc_object();
-    bridges = doc_array();
-    part = strtok_r(part, "/", &rest);
-    doc_set(place, "root", doc_text(part));
-    while ((part = strtok_r(NULL, "/", &rest)) && strcmp(part, pci))
-        doc_add(bridges, doc_text(part));
-    doc_set(place, "bridges", bridges);
-    doc_set(place, "numa_node",
-            root_read(numa, sizeof(numa), "/sys/bus/pci/devices/%s/numa_node", pci) &&
-                    atoi(numa) >= 0
-                ? doc_made(json_integer(atoi(numa)))
-                : json_null());
-    return place;
-}
-
-#ifndef HMREG_TOOL_HWLOC
-json_t *place_by_hwloc(const char *pci)
-{
-    return NULL;
-}
-#endif
-
-/* A simulated tree has only sysfs. */
-static json_t *place_of(const char *pci)
-{
-    json_t *place = root_prefix()[0] || !pci[0] ? NULL : place_by_hwloc(pci);
-
-    return place || !pci[0] ? place : place_by_sysfs(pci);
 }
 
 /* ---- distances -------------------------------------------------------------------------- */
 
-static size_t common_bridges(const json_t *one, const json_t *other)
+/* valid is 0 where the text is no PCI address. */
+static struct hmreg_pci pci_of(const char *text)
 {
-    size_t i = 0;
+    struct hmreg_pci pci = {.valid = 0};
 
-    while (i < json_array_size(one) && i < json_array_size(other) &&
-           json_equal(json_array_get(one, i), json_array_get(other, i)))
-        i++;
-    return i;
+    pci.valid = sscanf(text, "%" SCNx32 ":%" SCNx8 ":%" SCNx8 ".%" SCNx8, &pci.domain, &pci.bus,
+                       &pci.device, &pci.function) == 4;
+    return pci;
 }
 
-static const char *below_one_root(const json_t *one, const json_t *other)
+static const char *distance_of(const struct hmreg_topology *topology, const json_t *one,
+                               const json_t *other)
 {
-    const json_t *ours = json_object_get(one, "bridges"),
-                 *theirs = json_object_get(other, "bridges");
-    size_t common = common_bridges(ours, theirs);
+    struct hmreg_pci ours = pci_of(doc_words(one, "pci"));
+    struct hmreg_pci theirs = pci_of(doc_words(other, "pci"));
 
-    if (!common)
-        return "PHB";
-    /* At most one bridge, a switch port, below the last common bridge. */
-    return json_array_size(ours) <= common + 1 && json_array_size(theirs) <= common + 1 ? "PIX"
-                                                                                        : "PXB";
+    return hmreg_distance_name(hmreg_topology_distance(topology, &ours, &theirs));
 }
 
-const char *topology_distance(const json_t *one, const json_t *other)
-{
-    const json_t *ours = json_object_get(one, "numa_node");
-    const json_t *theirs = json_object_get(other, "numa_node");
-
-    if (!doc_words(one, "root")[0] || !doc_words(other, "root")[0])
-        return "?";
-    if (doc_has(one, "pci") && doc_equals(one, "pci", doc_words(other, "pci")))
-        return "X";
-    if (doc_equals(one, "root", doc_words(other, "root")))
-        return below_one_root(one, other);
-    if (!json_is_integer(ours) || !json_is_integer(theirs))
-        return "?";
-    return json_equal(ours, theirs) ? "NODE" : "SYS";
-}
-
-static json_t *all_distances(const json_t *members)
+static json_t *all_distances(const struct hmreg_topology *topology, const json_t *members)
 {
     json_t *list = doc_array();
 
@@ -120,10 +52,80 @@ static json_t *all_distances(const json_t *members)
         for (size_t j = i + 1; j < json_array_size(members); j++) {
             const json_t *one = json_array_get(members, i), *other = json_array_get(members, j);
 
-            doc_add(list,
-                    doc_pack("{s:s, s:s, s:s}", "one", doc_words(one, "name"), "other",
-                             doc_words(other, "name"), "distance", topology_distance(one, other)));
+            doc_add(list, doc_pack("{s:s, s:s, s:s}", "one", doc_words(one, "name"), "other",
+                                   doc_words(other, "name"), "distance",
+                                   distance_of(topology, one, other)));
         }
+    return list;
+}
+
+/* ---- affinity --------------------------------------------------------------------------- */
+
+static json_t *nearest_first(const struct hmreg_topology *topology, const struct hmreg_place *place,
+                             const char *const *nics, size_t count)
+{
+    struct hmreg_nic_affinity *found = calloc(count + 1, sizeof(*found));
+    json_t *list = doc_array();
+
+    if (found)
+        found[0].size = sizeof(*found);
+    if (!found || !count || hmreg_affinity(topology, place, nics, count, found, &count))
+        count = 0;
+    for (size_t i = 0; i < count; i++)
+        doc_add(list, doc_pack("{s:o, s:s, s:o, s:o}", "nic", doc_text(found[i].nic), "distance",
+                               hmreg_distance_name(found[i].distance), "numa_distance",
+                               doc_count(found[i].numa_distance, 0), "reason",
+                               doc_text(found[i].reason)));
+    free(found);
+    return list;
+}
+
+/* The numbers of the NUMA nodes, in their order. */
+static json_t *all_nodes(void)
+{
+    json_t *nodes = doc_array(), *names = root_list("/sys/devices/system/node"), *name;
+
+    for (int index = 0; index < 1024 && json_array_size(nodes) < json_array_size(names); index++) {
+        char wanted[32];
+
+        snprintf(wanted, sizeof(wanted), "node%d", index);
+        doc_each(name, names)
+            if (!strcmp(json_string_value(name), wanted))
+                doc_add(nodes, doc_made(json_integer(index)));
+    }
+    json_decref(names);
+    return nodes;
+}
+
+static json_t *all_affinity(const struct hmreg_topology *topology, const json_t *members)
+{
+    const char **nics = calloc(json_array_size(members) + 1, sizeof(*nics));
+    json_t *list = doc_array(), *nodes = all_nodes();
+    const json_t *member, *node;
+    size_t count = 0;
+
+    doc_each(member, members)
+        if (nics && doc_equals(member, "kind", "nic"))
+            nics[count++] = doc_words(member, "name");
+    doc_each(member, members) {
+        struct hmreg_place place = {.size = sizeof(place),
+                                    .kind = HMREG_PLACE_PCI,
+                                    .pci = pci_of(doc_words(member, "pci"))};
+
+        if (doc_equals(member, "kind", "device"))
+            doc_add(list, doc_pack("{s:s, s:o}", "of", doc_words(member, "name"), "nics",
+                                   nearest_first(topology, &place, nics, count)));
+    }
+    doc_each(node, nodes) {
+        struct hmreg_place place = {.size = sizeof(place),
+                                    .kind = HMREG_PLACE_NUMA_NODE,
+                                    .numa_node = (int)json_integer_value(node)};
+
+        doc_add(list, doc_pack("{s:o, s:o}", "of", doc_format("node %d", place.numa_node), "nics",
+                               nearest_first(topology, &place, nics, count)));
+    }
+    json_decref(nodes);
+    free(nics);
     return list;
 }
 
@@ -179,12 +181,28 @@ static json_t *all_bridges(const json_t *members)
 
 /* ---- facts ------------------------------------------------------------------------------ */
 
-static json_t *member(const char *name, const char *kind, const char *pci)
+/* Null, empty and null where it is unknown. */
+static json_t *place_of(const struct hmreg_topology *topology, const char *text)
 {
-    json_t *place = place_of(pci);
+    struct hmreg_pci_place place = {.size = sizeof(place), .numa_node = -1};
+    struct hmreg_pci pci = pci_of(text);
+    json_t *bridges = doc_array();
 
-    if (!place)
-        place = doc_pack("{s:n, s:[], s:n}", "root", "bridges", "numa_node");
+    if (pci.valid && topology)
+        hmreg_topology_place(topology, &pci, &place);
+    for (uint32_t i = 0; i < place.bridge_count; i++)
+        doc_add(bridges, doc_pci(&place.bridges[i]));
+    return doc_pack("{s:o, s:o, s:o}", "root",
+                    place.host_bridge[0] ? doc_text(place.host_bridge) : json_null(), "bridges",
+                    bridges, "numa_node",
+                    place.numa_node < 0 ? json_null() : doc_made(json_integer(place.numa_node)));
+}
+
+static json_t *member(const struct hmreg_topology *topology, const char *name, const char *kind,
+                      const char *pci)
+{
+    json_t *place = place_of(topology, pci);
+
     doc_set(place, "name", doc_text(name));
     doc_set(place, "kind", doc_text(kind));
     doc_set(place, "pci", pci[0] ? doc_text(pci) : json_null());
@@ -195,21 +213,27 @@ static json_t *member(const char *name, const char *kind, const char *pci)
 
 json_t *topology_facts(const json_t *devices, const json_t *nics)
 {
+    struct hmreg_topology_config config = {.size = sizeof(config),
+                                           .root = root_prefix()[0] ? root_prefix() : NULL};
     json_t *members = doc_array(), *facts = doc_object();
+    struct hmreg_topology *topology = NULL; /* stays so without memory: all is unknown */
     const json_t *one;
     size_t i;
 
+    hmreg_topology_open(NULL, &config, &topology);
     json_array_foreach(devices, i, one) {
         char name[32];
 
         doc_device_words(one, name);
-        doc_add(members, member(name, "device", doc_words(one, "pci")));
+        doc_add(members, member(topology, name, "device", doc_words(one, "pci")));
         doc_set(json_array_get(members, i), "simulated", json_boolean(doc_is(one, "simulated")));
     }
     json_array_foreach(nics, i, one)
-        doc_add(members, member(doc_words(one, "name"), "nic", doc_words(one, "pci")));
+        doc_add(members, member(topology, doc_words(one, "name"), "nic", doc_words(one, "pci")));
     doc_set(facts, "bridges", all_bridges(members));
-    doc_set(facts, "distances", all_distances(members));
+    doc_set(facts, "distances", all_distances(topology, members));
+    doc_set(facts, "affinity", all_affinity(topology, members));
     doc_set(facts, "members", members);
+    hmreg_topology_close(topology);
     return facts;
 }

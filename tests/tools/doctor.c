@@ -673,6 +673,8 @@ static void topo__draws_the_distances_of_the_tree(void **state)
     assert_says(tool.out, "cuda 0  X       SYS     PIX     NODE");
     assert_says(tool.out, "mlx5_0  PIX     SYS     X       NODE");
     assert_says(tool.out, "PIX       below one PCI switch");
+    assert_says(tool.out, "cuda 0  mlx5_0 PIX ");
+    assert_says(tool.out, "cuda 1  mlx5_1 ");
     assert_true(longest_line(tool.out) <= 100);
     tool_free(&tool);
     end();

@@ -1,113 +1,91 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Places of PCI devices and the distances between them: distances of places that the test gives,
- * and the places of this machine's devices, which hwloc and sysfs must report alike. */
+ * The facts of the PCI tree, of a tree that the test makes; places and distances themselves are
+ * those of unit_affinity and unit_topology. */
 #include "tests/support/test.h"
 #include "tests/tools/machine.h"
+#include "tests/tools/tree.h"
 #include "tools/document.h"
-#include "tools/root.h"
 #include "tools/topology.h"
 
 #include <string.h>
 
-static void assert_distance(const char *one, const char *other, const char *expected)
-{
-    json_t *ours = json_of(one), *theirs = json_of(other);
-
-    assert_string_equal(topology_distance(ours, theirs), expected);
-    assert_string_equal(topology_distance(theirs, ours), expected);
-    json_decref(ours);
-    json_decref(theirs);
-}
-
-#define GPU                                                                                        \
-    "{'pci': '0000:05:00.0', 'root': 'pci0000:00', 'numa_node': 0,"                                \
-    " 'bridges': ['0000:00:01.0', '0000:02:00.0', '0000:03:01.0']}"
-
-static void distance__each_word(void **state)
-{
-    assert_distance(GPU, GPU, "X");
-    /* Next to it below the switch; on the switch's other port; directly below the root port. */
-    assert_distance(GPU,
-                    "{'pci': '0000:05:00.1', 'root': 'pci0000:00', 'numa_node': 0, 'bridges': "
-                    "['0000:00:01.0', '0000:02:00.0', '0000:03:01.0']}",
-                    "PIX");
-    assert_distance(GPU,
-                    "{'pci': '0000:06:00.0', 'root': 'pci0000:00', 'numa_node': 0, 'bridges': "
-                    "['0000:00:01.0', '0000:02:00.0', '0000:03:02.0']}",
-                    "PIX");
-    assert_distance(GPU,
-                    "{'pci': '0000:09:00.0', 'root': 'pci0000:00', 'numa_node': 0, 'bridges': "
-                    "['0000:00:01.0', '0000:02:01.0', '0000:07:00.0', '0000:08:01.0']}",
-                    "PXB");
-    assert_distance(GPU,
-                    "{'pci': '0000:0a:00.0', 'root': 'pci0000:00', 'numa_node': 0, 'bridges': "
-                    "['0000:00:02.0']}",
-                    "PHB");
-    assert_distance(GPU, "{'pci': 'a', 'root': 'pci0000:40', 'numa_node': 0, 'bridges': []}",
-                    "NODE");
-    assert_distance(GPU, "{'pci': 'a', 'root': 'pci0000:80', 'numa_node': 1, 'bridges': []}",
-                    "SYS");
-}
-
-static void distance__unknown_place__question_mark(void **state)
-{
-    assert_distance(GPU, "{'pci': null, 'root': null, 'numa_node': null, 'bridges': []}", "?");
-    assert_distance(GPU, "{'pci': 'a', 'root': 'pci0000:80', 'numa_node': null, 'bridges': []}",
-                    "?");
-    assert_string_equal(topology_distance(NULL, NULL), "?");
-}
-
-static void distance__every_word_is_in_the_legend_nearest_first(void **state)
+static void rank__of_each_word__nearest_first(void **state)
 {
     static const char *const words[] = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < COUNT(words); i++)
         assert_int_equal(topology_rank(words[i]), i);
-        assert_true(strlen(topology_distances[i].meaning) > 10);
+    assert_int_equal(topology_rank("no such word"), COUNT(words) - 1);
+}
+
+static json_t *facts_of(const char *devices, const char *nics)
+{
+    json_t *ours = json_of(devices), *theirs = json_of(nics);
+    json_t *facts = topology_facts(ours, theirs);
+
+    json_decref(ours);
+    json_decref(theirs);
+    return facts;
+}
+
+static const json_t *affinity_of(const json_t *facts, const char *place)
+{
+    return json_object_get(doc_find(json_object_get(facts, "affinity"), "of", place), "nics");
+}
+
+static void facts__of_a_tree__places_distances_and_nearest(void **state)
+{
+    const json_t *nearest, *gpu;
+    json_t *facts;
+
+    tree_begin();
+    tree_pci("pci0000:00/0000:00:01.0/0000:01:00.0", "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:00:01.0/0000:02:00.0", "0x020700", "0x15b3");
+    tree_pci("pci0000:40/0000:41:00.0", "0x020700", "0x15b3");
+    tree_file("/sys/devices/pci0000:40/0000:41:00.0/numa_node", "1\n");
+    tree_nic("far", "pci0000:40/0000:41:00.0");
+    tree_nic("near", "pci0000:00/0000:00:01.0/0000:02:00.0");
+    tree_file("/sys/devices/system/node/node0/distance", "10 21\n");
+    tree_file("/sys/devices/system/node/node1/distance", "21 10\n");
+    facts = facts_of("[{'iface': 'cuda', 'device': 0, 'pci': '0000:01:00.0'}]",
+                     "[{'name': 'far', 'pci': '0000:41:00.0'}, {'name': 'near', 'pci': "
+                     "'0000:02:00.0'}, {'name': 'rxe0', 'pci': null}]");
+    gpu = json_array_get(json_object_get(facts, "members"), 0);
+    assert_string_equal(doc_words(gpu, "root"), "pci0000:00");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(gpu, "bridges"), 0)),
+                        "0000:00:01.0");
+    assert_string_equal(
+        doc_words(json_array_get(json_object_get(facts, "distances"), 0), "distance"), "SYS");
+    nearest = affinity_of(facts, "cuda 0");
+    assert_string_equal(doc_words(json_array_get(nearest, 0), "nic"), "near");
+    assert_string_equal(doc_words(json_array_get(nearest, 0), "distance"), "PIX");
+    assert_int_equal(doc_number(json_array_get(nearest, 1), "numa_distance"), 21);
+    assert_string_equal(doc_words(json_array_get(nearest, 2), "reason"),
+                        "the topology has no NIC rxe0");
+    assert_string_equal(doc_words(json_array_get(affinity_of(facts, "node 1"), 0), "nic"), "far");
+    json_decref(facts);
+    tree_end();
+}
+
+static void facts__no_pci_address__unknown(void **state)
+{
+    json_t *facts;
+    const json_t *member;
+
+    tree_begin();
+    facts = facts_of("[{'iface': 'ze', 'device': 0, 'pci': null}]",
+                     "[{'name': 'mlx5_0', 'pci': 'nonsense'}]");
+    doc_each(member, json_object_get(facts, "members")) {
+        assert_false(doc_has(member, "root"));
+        assert_false(doc_has(member, "numa_node"));
+        assert_int_equal(json_array_size(json_object_get(member, "bridges")), 0);
     }
+    assert_string_equal(
+        doc_words(json_array_get(json_object_get(facts, "distances"), 0), "distance"), "?");
+    json_decref(facts);
+    tree_end();
 }
 
-/* hwloc may know a NUMA node that sysfs does not; if both know one, they agree. */
-static void assert_same_place(const char *pci, json_t *by_sysfs, json_t *by_hwloc)
-{
-    const json_t *from_sysfs = json_object_get(by_sysfs, "numa_node");
-
-    if (!by_sysfs)
-        fail_msg("sysfs does not know %s, which hwloc does", pci);
-    assert_string_equal(doc_words(by_hwloc, "root"), doc_words(by_sysfs, "root"));
-    assert_true(
-        json_equal(json_object_get(by_hwloc, "bridges"), json_object_get(by_sysfs, "bridges")));
-    if (!json_is_null(from_sysfs))
-        assert_true(json_equal(from_sysfs, json_object_get(by_hwloc, "numa_node")));
-}
-
-static void places__hwloc_and_sysfs_agree(void **state)
-{
-    json_t *names = root_list("/sys/bus/pci/devices"), *name;
-    size_t i, compared = 0;
-
-    json_array_foreach(names, i, name) {
-        const char *pci = json_string_value(name);
-        json_t *by_hwloc = place_by_hwloc(pci), *by_sysfs = place_by_sysfs(pci);
-
-        if (by_hwloc) {
-            assert_same_place(pci, by_sysfs, by_hwloc);
-            compared++;
-        }
-        json_decref(by_hwloc);
-        json_decref(by_sysfs);
-    }
-    json_decref(names);
-    if (!compared)
-        test_skip("hwloc knows no PCI device here, or is not built in");
-}
-
-static void place__no_such_device__none(void **state)
-{
-    assert_null(place_by_sysfs("ffff:ff:1f.7"));
-    assert_null(place_by_hwloc("ffff:ff:1f.7"));
-}
-
-TEST_MAIN(TEST(distance__each_word), TEST(distance__unknown_place__question_mark),
-          TEST(distance__every_word_is_in_the_legend_nearest_first),
-          TEST(places__hwloc_and_sysfs_agree), TEST(place__no_such_device__none))
+TEST_MAIN(TEST(rank__of_each_word__nearest_first),
+          TEST(facts__of_a_tree__places_distances_and_nearest),
+          TEST(facts__no_pci_address__unknown))

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * What a topology says of a tree of sysfs that the test makes, and of this machine. */
+#include "tests/tools/tree.h"
+#include "tests/unit/affinity.h"
+
+#include <stdlib.h>
+
+/* ---- sysfs ------------------------------------------------------------------------------ */
+
+static void open_tree(struct fixture *fixture)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config),
+                                           .root = getenv("HMREG_DOCTOR_ROOT")};
+
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+    assert_ok(hmreg_topology_open(fixture->lib, &config, &fixture->topology));
+}
+
+static void end_tree(struct fixture *fixture)
+{
+    end(fixture);
+    tree_end();
+}
+
+static void sysfs__no_file_at_all__everything_unknown(void **state)
+{
+    struct hmreg_place place = at_pci("01:00.0"), node = at_node(3);
+    const char *nics[] = {"mlx5_0"};
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    struct fixture fixture;
+    size_t count = 0;
+
+    tree_begin();
+    open_tree(&fixture);
+    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, NULL, &count));
+    assert_int_equal(count, 0);
+    count = 1;
+    assert_ok(hmreg_affinity(fixture.topology, &place, NULL, 0, out, &count));
+    assert_int_equal(count, 0);
+    count = 1;
+    assert_ok(hmreg_affinity(fixture.topology, &node, nics, 1, out, &count));
+    assert_int_equal(count, 1);
+    assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_UNKNOWN, "the topology has no NIC");
+    end_tree(&fixture);
+}
+
+static void sysfs__tree__as_the_kernel_lays_it(void **state)
+{
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[4];
+    struct fixture fixture;
+
+    tree_begin();
+    tree_pci("pci0000:00/0000:00:01.0/0000:02:00.0", "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:00:01.0/0000:03:00.0", "0x020000", "0x15b3");
+    tree_pci("pci0000:40/0000:41:00.0", "0x020000", "0x15b3");
+    tree_file("/sys/devices/pci0000:40/0000:41:00.0/numa_node", "1\n");
+    tree_nic("mlx5_10", "pci0000:00/0000:00:01.0/0000:03:00.0");
+    tree_nic("mlx5_2", "pci0000:40/0000:41:00.0");
+    tree_folder("/sys/class/infiniband/rxe0");
+    tree_file("/sys/devices/system/node/node0/distance", "10 21\n");
+    tree_file("/sys/devices/system/node/node1/distance", "21 10\n");
+    open_tree(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 4), 3);
+    assert_nic(&out[0], "mlx5_10", HMREG_DISTANCE_SWITCH, "0000:00:01.0");
+    assert_int_equal(out[0].index, 1); /* mlx5_2 comes before it */
+    assert_nic(&out[1], "mlx5_2", HMREG_DISTANCE_SYSTEM, "NUMA nodes 0 and 1");
+    assert_int_equal(out[1].numa_distance, 21);
+    assert_nic(&out[2], "rxe0", HMREG_DISTANCE_UNKNOWN, "rxe0 is not on the PCI bus");
+    end_tree(&fixture);
+}
+
+/* A virtual interface and a subfunction are below the PCI device that carries them. */
+static void sysfs__device_below_a_pci_device__that_ones_address(void **state)
+{
+    const char *nics[] = {"eth0", "mlx5_4"};
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[2] = {{.size = sizeof(out[0])}};
+    struct fixture fixture;
+    size_t count = 2;
+
+    tree_begin();
+    tree_pci("pci0000:00/0000:02:00.0", "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:03:00.0", "0x020000", "0x15b3");
+    tree_folder("/sys/devices/pci0000:00/0000:03:00.0/virtio1");
+    tree_link("/sys/class/net/eth0/device", "../../../devices/pci0000:00/0000:03:00.0/virtio1");
+    tree_folder("/sys/devices/pci0000:00/0000:03:00.0/mlx5_core.sf.2");
+    tree_nic("mlx5_4", "pci0000:00/0000:03:00.0/mlx5_core.sf.2");
+    open_tree(&fixture);
+    assert_ok(hmreg_affinity(fixture.topology, &place, nics, 2, out, &count));
+    assert_nic(&out[0], "eth0", HMREG_DISTANCE_HOST_BRIDGE, "");
+    assert_int_equal(out[0].pci.bus, 3);
+    assert_nic(&out[1], "mlx5_4", HMREG_DISTANCE_HOST_BRIDGE, "");
+    end_tree(&fixture);
+}
+
+/* The names of folders above the root say nothing. */
+static void sysfs__root_with_the_name_of_a_host_bridge__not_mistaken(void **state)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config)};
+    struct hmreg_pci_place place = {.size = sizeof(place)};
+    struct hmreg_pci at = pci("02:00.0");
+    struct hmreg_topology *topology;
+    char root[256];
+
+    tree_begin();
+    tree_file("/pci9999:00/sys/devices/platform/soc/pci0000:00/0000:02:00.0/numa_node", "0\n");
+    tree_link("/pci9999:00/sys/bus/pci/devices/0000:02:00.0",
+              "../../../devices/platform/soc/pci0000:00/0000:02:00.0");
+    snprintf(root, sizeof(root), "%s/pci9999:00", getenv("HMREG_DOCTOR_ROOT"));
+    config.root = root;
+    assert_ok(hmreg_topology_open(NULL, &config, &topology));
+    assert_ok(hmreg_topology_place(topology, &at, &place));
+    assert_string_equal(place.host_bridge, "pci0000:00");
+    assert_int_equal(place.bridge_count, 0);
+    assert_int_equal(place.numa_node, 0);
+    hmreg_topology_close(topology);
+    tree_end();
+}
+
+static void sysfs__hostile_tree__what_can_be_read(void **state)
+{
+    struct hmreg_place place = at_pci("02:00.0");
+    struct hmreg_nic_affinity out[8];
+    char deep[512] = "pci0000:00";
+    struct fixture fixture;
+
+    tree_begin();
+    for (int i = 1; i <= 20; i++)
+        sprintf(deep + strlen(deep), "/0000:%02x:00.0", i + 0x40);
+    strcat(deep, "/0000:02:00.0");
+    tree_pci(deep, "0x030200", "0x10de");
+    tree_pci("pci0000:00/0000:03:00.0", "0x020000", "0x15b3");
+    tree_file("/sys/devices/pci0000:00/0000:03:00.0/numa_node", "99999999999999999999\n");
+    tree_pci("pci0000:40/0000:41:00.0", "0x020000", "0x15b3");
+    tree_file("/sys/devices/pci0000:40/0000:41:00.0/numa_node", "");
+    tree_link("/sys/bus/pci/devices/0000:05:00.0", "0000:05:00.0"); /* a circle */
+    tree_file("/sys/bus/pci/devices/nonsense", "x");
+    tree_file("/sys/bus/pci/devices/0000:00:44.9", "x");
+    tree_nic("mlx5_0", "pci0000:00/0000:03:00.0");
+    tree_nic("mlx5_1", "pci0000:40/0000:41:00.0");
+    tree_link("/sys/class/infiniband/lost/device", "../nowhere");
+    tree_file("/sys/class/infiniband/a_name_of_more_bytes_than_any_name_of_a_device_that_the_kernel"
+              "_allows",
+              "");
+    tree_file("/sys/devices/system/node/node0/distance", "");
+    tree_file("/sys/devices/system/node/node7/distance", "ten 99999999999999999999\n");
+    tree_folder("/sys/devices/system/node/node-1");
+    tree_folder("/sys/devices/system/node/node99999999999999999999x");
+    open_tree(&fixture);
+    assert_int_equal(all(&fixture, &place, out, 8), 3);
+    assert_nic(&out[0], "mlx5_0", HMREG_DISTANCE_HOST_BRIDGE, "");
+    assert_int_equal(out[2].distance, HMREG_DISTANCE_UNKNOWN);
+    end_tree(&fixture);
+}
+
+/* ---- this machine ----------------------------------------------------------------------- */
+
+static void assert_same_place(const struct hmreg_pci_place *by_sysfs,
+                              const struct hmreg_pci_place *by_hwloc)
+{
+    assert_string_equal(by_hwloc->host_bridge, by_sysfs->host_bridge);
+    assert_int_equal(by_hwloc->bridge_count, by_sysfs->bridge_count);
+    for (uint32_t i = 0; i < by_sysfs->bridge_count; i++)
+        assert_true(topology_same_pci(&by_hwloc->bridges[i], &by_sysfs->bridges[i]));
+    if (by_sysfs->numa_node >= 0) /* hwloc may know more, never something else */
+        assert_int_equal(by_hwloc->numa_node, by_sysfs->numa_node);
+}
+
+static void this_machine__hwloc_and_sysfs_agree(void **state)
+{
+    struct hmreg_topology by_sysfs = {.lib = NULL}, by_hwloc = {.lib = NULL};
+    size_t compared = 0;
+
+    assert_ok(topology_read_sysfs(&by_sysfs, ""));
+    assert_ok(topology_read_hwloc(&by_hwloc, NULL));
+    for (size_t i = 0; i < by_hwloc.device_count; i++, compared++) {
+        const struct topology_device *device = &by_hwloc.devices[i];
+        const struct topology_device *same = topology_find(&by_sysfs, &device->pci);
+
+        if (!same)
+            fail_msg("sysfs has no " PCI_FORMAT ", which hwloc has", PCI_ARGS(&device->pci));
+        assert_same_place(&same->place, &device->place);
+    }
+    topology_clear(&by_sysfs);
+    topology_clear(&by_hwloc);
+    if (!compared)
+        test_skip("hwloc knows no PCI device here, or is not built in");
+}
+
+static void this_machine__every_interface__has_a_distance_or_a_reason(void **state)
+{
+    struct hmreg_nic_affinity out[1] = {{.size = sizeof(out[0])}};
+    struct hmreg_place place = at_memory(&out, sizeof(out));
+    struct fixture fixture;
+
+    vendors_reset();
+    assert_ok(hmreg_open(NULL, &fixture.lib));
+    assert_ok(hmreg_topology_open(fixture.lib, NULL, &fixture.topology));
+    for (size_t i = 0; i < fixture.topology->nic_count; i++) {
+        const char *name = fixture.topology->nics[i].name;
+        size_t count = 1;
+
+        assert_ok(hmreg_affinity(fixture.topology, &place, &name, 1, out, &count));
+        assert_true(out[0].reason[0]);
+        print_message("%s: %s, %s\n", name, hmreg_distance_name(out[0].distance), out[0].reason);
+    }
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(sysfs__no_file_at_all__everything_unknown), TEST(sysfs__tree__as_the_kernel_lays_it),
+          TEST(sysfs__device_below_a_pci_device__that_ones_address),
+          TEST(sysfs__root_with_the_name_of_a_host_bridge__not_mistaken),
+          TEST(sysfs__hostile_tree__what_can_be_read), TEST(this_machine__hwloc_and_sysfs_agree),
+          TEST(this_machine__every_interface__has_a_distance_or_a_reason))
