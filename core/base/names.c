@@ -3,7 +3,7 @@
  * The names of the public enums' values, in one place, so that text, JSON and environment variables
  * use the same names.
  */
-#include <hmreg/hmreg.h>
+#include <hmreg/plan.h>
 
 #define NAME_OF(table, value)                                                                      \
     ((size_t)(value) < sizeof(table) / sizeof((table)[0]) ? (table)[value] : "?")
@@ -37,6 +37,14 @@ const char *hmreg_monitor_name(enum hmreg_monitor monitor)
     static const char *const names[] = {"default", "userfaultfd", "import", "disabled", "memhooks"};
 
     return NAME_OF(names, monitor);
+}
+
+const char *hmreg_plan_kind_name(enum hmreg_plan_kind kind)
+{
+    static const char *const names[] = {"max_len",     "max_mr",        "memlock",
+                                        "descriptors", "cache_regions", "cache_bytes"};
+
+    return NAME_OF(names, kind);
 }
 
 const char *hmreg_version(void)

@@ -684,6 +684,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
     caps.async = ofi->async = is_async(config);
     caps.any_thread = may_close_anywhere(ofi, info);
+    caps.pins = ofi->fabric && ofi->fabric->locks;
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric);
     describe_options(ofi, info, &caps);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);

@@ -40,14 +40,14 @@ static const struct ofi_fabric known[] = {
      .pins = PINS_BY_DEFAULT,
      .setting = "FI_SHM_DISABLE_CMA",
      .pinner = "process_vm_readv(2) (CMA); set FI_SHM_DISABLE_CMA=1, or open it with FI_HMEM"},
-    {.core = "verbs", .dmabuf = FI_VERSION(1, 20), .caches = true},
-    {.core = "efa", .dmabuf = FI_VERSION(1, 20), .caches = true},
+    {.core = "verbs", .dmabuf = FI_VERSION(1, 20), .caches = true, .locks = true},
+    {.core = "efa", .dmabuf = FI_VERSION(1, 20), .caches = true, .locks = true},
     {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .caches = true},
     {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true},
     {.core = "psm"},
     {.core = "psm2"},
     {.core = "psm3"},
-    {.core = "usnic"},
+    {.core = "usnic", .locks = true},
     {.core = "ucx"},
 };
 

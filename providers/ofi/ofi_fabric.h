@@ -23,6 +23,7 @@ struct ofi_fabric {
     bool cpu;         /* moves bytes with the CPU, from inside the process */
     uint32_t dmabuf;  /* first libfabric version that imports dmabufs (FI_MR_DMABUF); 0: none */
     bool caches;      /* uses libfabric's registration cache above the device */
+    bool locks;       /* registered host memory counts against RLIMIT_MEMLOCK */
     bool first_range; /* accepts several ranges; peers can access only the first */
     enum ofi_pinning pins;
     const char *setting; /* the environment variable that controls it */

@@ -495,6 +495,8 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .iov_limit = 1,
         .max_len = limits->max_mr_size ? limits->max_mr_size : UINT64_MAX,
         .any_thread = true,
+        .max_mr = limits->max_mr > 0 ? (uint64_t)limits->max_mr : 0,
+        .pins = true,
         .domain_flags = HMREG_VERBS_RELAXED_ORDERING | HMREG_VERBS_ON_DEMAND |
                         HMREG_VERBS_MEMORY_WINDOWS | HMREG_VERBS_ATOMICS,
         .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
@@ -536,13 +538,19 @@ static struct verbs *new_verbs(struct ibv_pd *pd, const struct ibv_device_attr *
     return verbs;
 }
 
+/* hmreg_domain_create() rejects a config too short to have flags. */
+static bool has_flag(const struct hmreg_domain_config *config, uint32_t flag)
+{
+    return config && config->size >= offsetof(struct hmreg_domain_config, order) &&
+           (config->flags & flag);
+}
+
 /* Fails if the domain asks for atomics that the device lacks, since requested rights are never
- * dropped. hmreg_domain_create() rejects a config too short to have flags. */
+ * dropped. */
 static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *limits,
                          const struct hmreg_domain_config *config)
 {
-    if (!config || config->size < offsetof(struct hmreg_domain_config, order) ||
-        !(config->flags & HMREG_VERBS_ATOMICS) || limits->atomic_cap != IBV_ATOMIC_NONE)
+    if (!has_flag(config, HMREG_VERBS_ATOMICS) || limits->atomic_cap != IBV_ATOMIC_NONE)
         return 0;
     return hmreg_fail(-EOPNOTSUPP, "HMREG_VERBS_ATOMICS: %s has no atomic operations",
                       ibv_get_device_name(pd->context->device));
@@ -572,6 +580,8 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
     if (!verbs)
         return hmreg_fail(-ENOMEM, "no memory for a verbs domain");
     describe(verbs, &limits, &caps);
+    if (verbs->odp && has_flag(config, HMREG_VERBS_ON_DEMAND))
+        caps.pins = false;
     rc = hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
     if (!rc && config)
         verbs->flags = config->flags & caps.domain_flags; /* checked by now */

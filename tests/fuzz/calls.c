@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <hmreg/plan.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -262,6 +263,7 @@ static void call_domain_queries(struct fuzz *fuzz)
     STRUCT(hmreg_domain_info, info);
     STRUCT(hmreg_stats, stats);
     STRUCT(hmreg_explanation, explanation);
+    STRUCT(hmreg_plan, plan);
     struct hmreg_domain *domain = PICK(fuzz->domains);
 
     CALL(hmreg_domain_query(domain, &info.it), &info);
@@ -272,6 +274,9 @@ static void call_domain_queries(struct fuzz *fuzz)
     CALL(hmreg_domain_explain(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz),
                               &explanation.it),
          &explanation);
+    CALL(hmreg_domain_plan(domain, (enum hmreg_iface)fuzz_small(fuzz), fuzz_small(fuzz),
+                           fuzz_random(fuzz), &plan.it),
+         &plan);
     if (fuzz_rarely(fuzz))
         PLAIN(hmreg_domain_flush(domain));
 }

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <hmreg/ofi.h>
+#include <hmreg/plan.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -736,6 +737,30 @@ static void unmap_key__fails__the_fabrics_code(void **state)
     end(&fixture);
 }
 
+/* ---- plans ------------------------------------------------------------------------------ */
+
+static void plan__of_a_provider__pinned_where_it_locks(void **state)
+{
+    static const struct {
+        const char *provider;
+        uint64_t pinned;
+    } cases[] = {{"tcp;ofi_rxm", 0}, {"verbs;ofi_rxm", 4096}, {"efa", 4096}, {"something", 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_plan plan = {.size = sizeof(plan)};
+        struct fixture fixture;
+
+        begin(&fixture);
+        set_provider(cases[i].provider);
+        assert_ok(open_domain(&fixture, NULL));
+        assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
+        assert_int_equal(plan.pinned, cases[i].pinned);
+        assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == HMREG_LIMIT_NONE);
+        assert_true(plan.limits[HMREG_PLAN_MAX_MR].limit == HMREG_LIMIT_NONE);
+        end(&fixture);
+    }
+}
+
 /* ---- the NIC ---------------------------------------------------------------------------- */
 
 static void query__info_with_a_nic__its_name_and_address(void **state)
@@ -797,7 +822,8 @@ static void query__struct_that_ends_before_the_nic__first_fields(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(query__info_with_a_nic__its_name_and_address),
+TEST_MAIN(TEST(plan__of_a_provider__pinned_where_it_locks),
+          TEST(query__info_with_a_nic__its_name_and_address),
           TEST(query__nic_with_nothing_in_it__the_domains_name),
           TEST(query__struct_that_ends_before_the_nic__first_fields),
           TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hmreg/verbs.h>
+#include <hmreg/plan.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -654,6 +655,37 @@ static void atomics__device_without__opnotsupp(void **state)
     close_fixture(&fixture);
 }
 
+/* ---- plans ------------------------------------------------------------------------------ */
+
+static void plan__of_the_devices_limits(void **state)
+{
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+    struct fixture fixture;
+
+    open_fixture(&fixture);
+    assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, UINT64_C(3) << 30, &plan));
+    assert_int_equal(plan.regions, 3);
+    assert_int_equal(plan.limits[HMREG_PLAN_MAX_LEN].limit, 1u << 30);
+    assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].limit, 4711);
+    assert_true(plan.pinned == plan.len);
+    close_fixture(&fixture);
+}
+
+static void plan__paged_on_demand__not_pinned(void **state)
+{
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+    struct fixture fixture;
+
+    for (int odp = 0; odp < 2; odp++) {
+        begin(&fixture);
+        fake_verbs.odp = odp;
+        open_with(&fixture, HMREG_VERBS_ON_DEMAND);
+        assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
+        assert_int_equal(plan.pinned, odp ? 0 : 4096);
+        close_fixture(&fixture);
+    }
+}
+
 /* ---- limits ----------------------------------------------------------------------------- */
 
 static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **state)
@@ -679,7 +711,8 @@ static void reg__more_than_max_mr__enomem_before_the_device_is_asked(void **stat
     close_fixture(&fixture);
 }
 
-TEST_MAIN(TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported),
+TEST_MAIN(TEST(plan__of_the_devices_limits), TEST(plan__paged_on_demand__not_pinned),
+          TEST(regattr__callers_dmabuf_of_an_iface_without_runtime__imported),
           TEST(reg__dmabuf__range_by_its_offset_and_address),
           TEST(reg__dmabuf__descriptor_is_closed_at_once),
           TEST(token__dmabuf__names_the_devices_address),

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Plans the registration of a range: how many regions it takes, and which limits of the fabric, the
+ * process and the domain's caches it meets. The answers are data; nothing is registered.
+ */
+#include "core/base/error.h"
+#include "core/base/validate.h"
+#include "core/cache/cache_set.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <hmreg/plan.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LARGE_PAGE (UINT64_C(2) << 20)
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+/* Pieces begin at large pages where they can, so that the NIC's page tables keep them whole. */
+static uint64_t longest_region(uint64_t max_len)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return max_len >= LARGE_PAGE ? max_len / LARGE_PAGE * LARGE_PAGE
+           : max_len >= page     ? max_len / page * page
+                                 : max_len;
+}
+
+static void split(struct hmreg_plan *plan, uint64_t max_len)
+{
+    uint64_t piece = plan->len <= max_len ? plan->len : longest_region(max_len);
+
+    plan->regions = (plan->len - 1) / piece + 1;
+    plan->region_len = piece;
+    plan->last_len = plan->len - (plan->regions - 1) * piece;
+}
+
+/* The bytes of the range in so many regions, or in the regions that fit into so many bytes. */
+static uint64_t bytes_of_regions(const struct hmreg_plan *plan, uint64_t regions)
+{
+    return regions >= plan->regions ? plan->len : regions * plan->region_len;
+}
+
+static uint64_t bytes_of_room(const struct hmreg_plan *plan, uint64_t room)
+{
+    return room >= plan->len ? plan->len : room / plan->region_len * plan->region_len;
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+static struct hmreg_plan_limit *no_limit(struct hmreg_plan *plan, enum hmreg_plan_kind kind,
+                                         uint64_t needed, const char *why)
+{
+    struct hmreg_plan_limit *out = &plan->limits[kind];
+
+    *out =
+        (struct hmreg_plan_limit){.limit = HMREG_LIMIT_NONE, .needed = needed, .fits = plan->len};
+    snprintf(out->text, sizeof(out->text), "%s", why);
+    return out;
+}
+
+#define SAY(out, ...) snprintf((out)->text, sizeof((out)->text), __VA_ARGS__)
+
+static void limit_of_fabric(struct hmreg_plan *plan, const struct provider_caps *caps)
+{
+    struct hmreg_plan_limit *out =
+        no_limit(plan, HMREG_PLAN_MAX_LEN, plan->len, "the fabric states no longest region");
+
+    if (caps->max_len != UINT64_MAX) {
+        out->limit = caps->max_len;
+        SAY(out, "a region has at most %" PRIu64 " bytes; the range takes %" PRIu64, caps->max_len,
+            plan->regions);
+    }
+    out =
+        no_limit(plan, HMREG_PLAN_MAX_MR, plan->regions, "the fabric states no number of regions");
+    if (!caps->max_mr)
+        return;
+    out->limit = caps->max_mr;
+    out->fits = bytes_of_regions(plan, caps->max_mr);
+    SAY(out, "the fabric has at most %" PRIu64 " regions; the range takes %" PRIu64, caps->max_mr,
+        plan->regions);
+}
+
+/* The bytes that the kernel has pinned for this process; 0 also if it does not say. */
+static uint64_t pinned_now(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    uint64_t kilobytes = 0;
+
+    while (file && fgets(line, sizeof(line), file))
+        if (!strncmp(line, "VmPin:", 6))
+            kilobytes = strtoull(line + 6, NULL, 10);
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
+static bool may_lock(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    return !syscall(SYS_capget, &header, data) &&
+           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
+}
+
+static void limit_of_memlock(struct hmreg_plan *plan)
+{
+    struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_MEMLOCK, plan->pinned,
+                                            "the fabric pins no host memory of the range");
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    uint64_t pinned;
+
+    if (!plan->pinned)
+        return;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY || may_lock()) {
+        SAY(out, limit.rlim_cur == RLIM_INFINITY ? "RLIMIT_MEMLOCK is unlimited"
+                                                 : "CAP_IPC_LOCK exempts from RLIMIT_MEMLOCK");
+        return;
+    }
+    pinned = pinned_now();
+    out->limit = limit.rlim_cur;
+    out->needed = plan->len > UINT64_MAX - pinned ? UINT64_MAX : plan->len + pinned;
+    out->fits = bytes_of_room(plan, limit.rlim_cur > pinned ? limit.rlim_cur - pinned : 0);
+    SAY(out, "RLIMIT_MEMLOCK is %" PRIu64 " bytes, %" PRIu64 " of it in use%s", out->limit, pinned,
+        out->fits < plan->len ? "; raise it: ulimit -l, LimitMEMLOCK= of systemd, --ulimit "
+                                "memlock=-1 of Docker"
+                              : "");
+}
+
+/* The number of open descriptors; UINT64_MAX: none is left to count them by; 0: unknown. */
+static uint64_t count_descriptors(void)
+{
+    uint64_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    if (!folder)
+        return errno == EMFILE ? UINT64_MAX : 0;
+    while ((entry = readdir(folder)))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count ? count - 1 : 0; /* the folder's own is closed */
+}
+
+static void limit_of_descriptors(struct hmreg_plan *plan)
+{
+    struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_DESCRIPTORS, plan->exports ? 1 : 0,
+                                            "registering the range exports no dmabuf");
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    uint64_t open;
+
+    if (!plan->exports)
+        return;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY) {
+        SAY(out, "RLIMIT_NOFILE is unlimited");
+        return;
+    }
+    open = count_descriptors();
+    out->limit = limit.rlim_cur;
+    /* Descriptors above a lowered limit stay open, so that more may be open than it says. */
+    out->needed = (open < out->limit ? open : out->limit - (open != UINT64_MAX)) + 1;
+    out->fits = open == UINT64_MAX ? 0 : plan->len;
+    SAY(out, "RLIMIT_NOFILE is %" PRIu64 ", %" PRIu64 " of it in use; an export takes one%s",
+        out->limit, out->needed - 1, out->fits ? "" : "; raise it: ulimit -n, LimitNOFILE=");
+}
+
+static void limit_of_caches(struct hmreg_plan *plan, struct hmreg_domain *domain)
+{
+    struct hmreg_plan_limit *regions = no_limit(plan, HMREG_PLAN_CACHE_REGIONS, plan->regions, "");
+    struct hmreg_plan_limit *bytes = no_limit(plan, HMREG_PLAN_CACHE_BYTES, plan->len, "");
+
+    cache_set_limits(domain->caches, &regions->limit, &bytes->limit);
+    if (domain->flags & HMREG_DOMAIN_NO_CACHE)
+        regions->limit = bytes->limit = 0;
+    regions->fits = bytes_of_regions(plan, regions->limit);
+    bytes->fits = bytes_of_room(plan, bytes->limit);
+    if (domain->flags & HMREG_DOMAIN_NO_CACHE) {
+        SAY(regions, "the domain has no cache");
+        SAY(bytes, "the domain has no cache");
+        return;
+    }
+    SAY(regions,
+        regions->limit == HMREG_LIMIT_NONE ? "a cache has no limit of regions"
+                                           : "a cache holds at most %" PRIu64 " regions",
+        regions->limit);
+    SAY(bytes,
+        bytes->limit == HMREG_LIMIT_NONE ? "a cache has no limit of bytes"
+                                         : "a cache holds at most %" PRIu64 " bytes",
+        bytes->limit);
+}
+
+/* ---- the plan --------------------------------------------------------------------------- */
+
+static uint64_t least(const struct hmreg_plan *plan, const enum hmreg_plan_kind *kinds,
+                      size_t count, uint64_t bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        if (plan->limits[kinds[i]].fits < bytes)
+            bytes = plan->limits[kinds[i]].fits;
+    return bytes;
+}
+
+static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain)
+{
+    static const enum hmreg_plan_kind registering[] = {HMREG_PLAN_MAX_MR, HMREG_PLAN_MEMLOCK,
+                                                       HMREG_PLAN_DESCRIPTORS};
+    static const enum hmreg_plan_kind caching[] = {HMREG_PLAN_CACHE_REGIONS,
+                                                   HMREG_PLAN_CACHE_BYTES};
+    bool exported = plan->path == HMREG_PATH_DMABUF || plan->path == HMREG_PATH_MAPPED;
+
+    split(plan, domain->caps.max_len);
+    plan->exports = exported ? plan->regions : 0;
+    plan->pinned = plan->path == HMREG_PATH_SYSTEM && domain->caps.pins ? plan->len : 0;
+    limit_of_fabric(plan, &domain->caps);
+    limit_of_memlock(plan);
+    limit_of_descriptors(plan);
+    limit_of_caches(plan, domain);
+    plan->fits = plan->path ? least(plan, registering, 3, plan->len) : 0;
+    plan->cacheable = least(plan, caching, 2, plan->fits);
+}
+
+int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int device, uint64_t len,
+                      struct hmreg_plan *out)
+{
+    struct hmreg_explanation explanation = {.size = sizeof(explanation)};
+    struct hmreg_plan plan = {.len = len};
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_out(out, sizeof(plan), "struct hmreg_plan");
+    if (!rc && !len)
+        rc = hmreg_fail(-EINVAL, "len is 0");
+    rc = rc ? rc : hmreg_domain_explain(domain, iface, device, &explanation);
+    if (rc)
+        return rc;
+    plan.path = explanation.path;
+    fill(&plan, domain);
+    validate_copy_out(out, &plan, sizeof(plan));
+    return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Plans: how a large range would be registered on a domain, and which limits it meets (libhmreg).
+ */
+#ifndef HMREG_PLAN_H
+#define HMREG_PLAN_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* What can limit a registration. */
+enum hmreg_plan_kind {
+    HMREG_PLAN_MAX_LEN = 0,       /* the fabric's longest region: a longer range is split */
+    HMREG_PLAN_MAX_MR = 1,        /* the fabric's most regions */
+    HMREG_PLAN_MEMLOCK = 2,       /* RLIMIT_MEMLOCK: host memory on a fabric that pins it */
+    HMREG_PLAN_DESCRIPTORS = 3,   /* RLIMIT_NOFILE: an export has a descriptor until it is imported
+                                     or mapped */
+    HMREG_PLAN_CACHE_REGIONS = 4, /* max_regions of the domain's caches */
+    HMREG_PLAN_CACHE_BYTES = 5,   /* max_bytes of the domain's caches */
+};
+#define HMREG_PLAN_KINDS 6
+
+struct hmreg_plan_limit {
+    uint64_t limit;  /* bytes, regions or descriptors; HMREG_LIMIT_NONE: there is none, it is
+                        unknown, or the plan does not meet it */
+    uint64_t needed; /* of these, by the plan, with what the process has in use where the system
+                        reports that (MEMLOCK, DESCRIPTORS) */
+    uint64_t fits;   /* bytes of the range, in whole regions, that this limit has room for */
+    char text[160];  /* a sentence */
+};
+
+struct hmreg_plan {
+    size_t size;          /* sizeof(struct hmreg_plan) */
+    uint64_t len;         /* bytes of the range */
+    enum hmreg_path path; /* the path of its regions; HMREG_PATH_NONE: hmreg_domain_explain() has
+                             the reasons */
+    uint64_t regions;     /* how many regions cover the range */
+    uint64_t region_len;  /* bytes of each but the last: a multiple of 2 MiB, or of the page size,
+                             where the fabric's longest region permits */
+    uint64_t last_len;    /* bytes of the last */
+    uint64_t exports;     /* dmabufs that registering exports, one after the other */
+    uint64_t pinned;      /* bytes of host memory that the fabric pins */
+    uint64_t fits;        /* bytes of the range, in whole regions, that can be registered */
+    uint64_t cacheable;   /* of these, bytes that one cache of the domain can hold */
+    struct hmreg_plan_limit limits[HMREG_PLAN_KINDS]; /* indexed by enum hmreg_plan_kind */
+};
+
+/* A name such as "max_mr"; "?" for an unknown value. */
+const char *hmreg_plan_kind_name(enum hmreg_plan_kind kind);
+
+/*
+ * Plans how a range of len bytes of a device's memory would be registered on the domain, and
+ * reports which limits it meets. Nothing is registered. iface, device: as for
+ * hmreg_domain_explain(). The range is one allocation that begins at a page, and no other region is
+ * open on the domain. A plan that does not fit is not an error. Errors of hmreg_domain_explain();
+ * -EINVAL also: len is 0.
+ */
+int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int device, uint64_t len,
+                      struct hmreg_plan *out);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * How a range would be registered, and which limits it meets. */
+#include "tests/support/script.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hmreg/plan.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MiB (UINT64_C(1) << 20)
+#define GiB (UINT64_C(1) << 30)
+#define TiB (UINT64_C(1) << 40)
+
+static struct hmreg_plan plan_on(struct script_fixture *fixture, enum hmreg_iface iface, int device,
+                                 uint64_t len)
+{
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+
+    assert_ok(hmreg_domain_plan(fixture->domain, iface, device, len, &plan));
+    assert_int_equal(plan.size, sizeof(plan));
+    assert_true(plan.len == len);
+    assert_true((plan.regions - 1) * plan.region_len + plan.last_len == len);
+    assert_true(plan.last_len > 0 && plan.last_len <= plan.region_len);
+    assert_true(plan.cacheable <= plan.fits && plan.fits <= len);
+    for (int i = 0; i < HMREG_PLAN_KINDS; i++) {
+        assert_true(plan.limits[i].text[0]);
+        assert_true(plan.limits[i].fits <= len);
+    }
+    return plan;
+}
+
+static struct hmreg_plan plan_host(const struct provider_caps *caps, uint64_t len)
+{
+    struct script_fixture fixture;
+    struct hmreg_plan plan;
+
+    script_open(&fixture, caps, NULL);
+    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, -1, len);
+    script_close(&fixture);
+    assert_int_equal(plan.path, HMREG_PATH_SYSTEM);
+    return plan;
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+static void plan__no_limits__one_region(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_plan plan;
+
+    caps.max_len = UINT64_MAX;
+    plan = plan_host(&caps, 12345);
+    assert_int_equal(plan.regions, 1);
+    assert_int_equal(plan.region_len, 12345);
+    assert_int_equal(plan.exports, 0);
+    assert_int_equal(plan.pinned, 0);
+    assert_int_equal(plan.fits, 12345);
+    assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == HMREG_LIMIT_NONE);
+    assert_true(plan.limits[HMREG_PLAN_MAX_MR].limit == HMREG_LIMIT_NONE);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].limit == HMREG_LIMIT_NONE);
+}
+
+static void plan__longer_than_a_region__split_at_large_pages(void **state)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct provider_caps caps = script_caps;
+    struct hmreg_plan plan;
+
+    caps.max_len = GiB + 4097; /* nothing one may count on */
+    plan = plan_host(&caps, 3 * GiB + 1);
+    assert_int_equal(plan.regions, 4);
+    assert_true(plan.region_len == GiB);
+    assert_int_equal(plan.last_len, 1);
+    assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == caps.max_len);
+    assert_true(plan.fits == plan.len);
+    plan = plan_host(&caps, caps.max_len);
+    assert_int_equal(plan.regions, 1);
+    caps.max_len = 3 * page + 1;
+    plan = plan_host(&caps, 7 * page);
+    assert_int_equal(plan.regions, 3);
+    assert_int_equal(plan.region_len, 3 * page);
+    caps.max_len = 100;
+    plan = plan_host(&caps, 250);
+    assert_int_equal(plan.regions, 3);
+    assert_int_equal(plan.last_len, 50);
+}
+
+static void plan__of_the_whole_address_space__no_overflow(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_plan plan;
+
+    caps.max_len = 1;
+    caps.max_mr = 7;
+    caps.pins = true;
+    plan = plan_host(&caps, UINT64_MAX);
+    assert_true(plan.regions == UINT64_MAX);
+    assert_true(plan.limits[HMREG_PLAN_MAX_MR].fits == 7);
+    caps.max_len = UINT64_MAX;
+    plan = plan_host(&caps, UINT64_MAX);
+    assert_int_equal(plan.regions, 1);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+static void plan__more_regions_than_the_fabric_has__as_many_as_fit(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct hmreg_plan plan;
+
+    caps.max_len = 2 * MiB;
+    caps.max_mr = 3;
+    plan = plan_host(&caps, 10 * MiB);
+    assert_int_equal(plan.regions, 5);
+    assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].limit, 3);
+    assert_int_equal(plan.limits[HMREG_PLAN_MAX_MR].needed, 5);
+    assert_true(plan.limits[HMREG_PLAN_MAX_MR].fits == 6 * MiB);
+    assert_true(plan.fits == 6 * MiB);
+    plan = plan_host(&caps, 6 * MiB);
+    assert_true(plan.fits == 6 * MiB);
+}
+
+static void plan__larger_than_the_caches__that_much_is_cached(void **state)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = 2, .max_bytes = 5 * MiB};
+    struct provider_caps caps = script_caps;
+    struct script_fixture fixture;
+    struct hmreg_plan plan;
+
+    caps.max_len = 2 * MiB;
+    script_open(&fixture, &caps, &config);
+    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, 0, 9 * MiB);
+    assert_true(plan.fits == 9 * MiB);
+    assert_true(plan.cacheable == 4 * MiB);
+    assert_int_equal(plan.limits[HMREG_PLAN_CACHE_REGIONS].limit, 2);
+    assert_true(plan.limits[HMREG_PLAN_CACHE_BYTES].fits == 4 * MiB);
+    assert_ok(hmreg_domain_set_limits(fixture.domain, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE));
+    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, 0, 9 * MiB);
+    assert_true(plan.cacheable == 9 * MiB);
+    script_close(&fixture);
+}
+
+static void plan__domain_without_a_cache__nothing_is_cached(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct script_fixture fixture;
+    struct hmreg_plan plan;
+
+    script_open(&fixture, NULL, &config);
+    plan = plan_on(&fixture, HMREG_IFACE_SYSTEM, -1, 4096);
+    assert_int_equal(plan.fits, 4096);
+    assert_int_equal(plan.cacheable, 0);
+    assert_string_equal(plan.limits[HMREG_PLAN_CACHE_BYTES].text, "the domain has no cache");
+    script_close(&fixture);
+}
+
+/* Whether this process, root say, is exempt from RLIMIT_MEMLOCK. */
+static void set_exempt(bool exempt)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    if (exempt)
+        data[0].effective |= data[0].permitted & CAP_TO_MASK(CAP_IPC_LOCK);
+    else
+        data[0].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+static void plan__more_than_may_be_locked__what_fits_and_the_remedy(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct rlimit before, few;
+    struct hmreg_plan plan;
+
+    caps.pins = true;
+    caps.max_len = 2 * MiB;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    few = (struct rlimit){5 * MiB, before.rlim_max};
+    if (before.rlim_max < few.rlim_cur)
+        test_skip("RLIMIT_MEMLOCK is too low for this test");
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &few), 0);
+    set_exempt(false);
+    plan = plan_host(&caps, 9 * MiB);
+    assert_true(plan.pinned == 9 * MiB);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].limit == 5 * MiB);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].needed >= 9 * MiB);
+    assert_true(plan.limits[HMREG_PLAN_MEMLOCK].fits == 4 * MiB);
+    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "ulimit -l"));
+    assert_true(plan.fits == 4 * MiB);
+    plan = plan_host(&caps, 5 * MiB);
+    assert_true(plan.fits == 5 * MiB);
+    caps.pins = false;
+    plan = plan_host(&caps, 9 * MiB);
+    assert_true(plan.fits == 9 * MiB);
+    set_exempt(true);
+    if (geteuid() == 0) {
+        caps.pins = true;
+        plan = plan_host(&caps, 9 * MiB);
+        assert_true(plan.fits == 9 * MiB);
+    }
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
+/* ---- device memory ---------------------------------------------------------------------- */
+
+static void plan__device_memory_by_dmabuf__an_export_for_each_region(void **state)
+{
+    struct provider_caps caps = script_caps;
+    struct script_fixture fixture;
+    struct hmreg_plan plan;
+
+    caps.max_len = 2 * MiB;
+    caps.pins = true;
+    script_open(&fixture, &caps, NULL);
+    vendors[HMREG_IFACE_CUDA].dmabuf = true;
+    plan = plan_on(&fixture, HMREG_IFACE_CUDA, 1, 8 * MiB);
+    assert_int_equal(plan.path, HMREG_PATH_DMABUF);
+    assert_int_equal(plan.exports, 4);
+    assert_int_equal(plan.pinned, 0); /* host memory only */
+    assert_true(plan.limits[HMREG_PLAN_DESCRIPTORS].needed > 1);
+    assert_true(plan.fits == 8 * MiB);
+    script_close(&fixture);
+}
+
+static void plan__no_descriptor_left__nothing_fits(void **state)
+{
+    struct script_fixture fixture;
+    struct rlimit before, few;
+    struct hmreg_plan plan, none;
+    int last;
+
+    script_open(&fixture, NULL, NULL);
+    vendors[HMREG_IFACE_CUDA].dmabuf = true;
+    last = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(last >= 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){(rlim_t)last, before.rlim_max};
+    close(last);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few),
+                     0); /* none can be opened, to count them, too */
+    none = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
+    few.rlim_cur = (rlim_t)last + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    plan = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(none.fits, 0);
+    assert_int_equal(none.limits[HMREG_PLAN_DESCRIPTORS].needed, last + 1);
+    assert_non_null(strstr(none.limits[HMREG_PLAN_DESCRIPTORS].text, "ulimit -n"));
+    assert_int_equal(plan.fits, 4096);
+    script_close(&fixture);
+}
+
+static void plan__every_path_refused__nothing_fits(void **state)
+{
+    struct script_fixture fixture;
+    struct hmreg_plan plan;
+
+    script_open(&fixture, NULL, NULL);
+    for (int path = 0; path < HMREG_PATH_COUNT; path++)
+        script.can[path][0] = -EOPNOTSUPP;
+    plan = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
+    assert_int_equal(plan.path, HMREG_PATH_NONE);
+    assert_int_equal(plan.fits, 0);
+    assert_int_equal(plan.cacheable, 0);
+    assert_int_equal(script.count, 0);
+    script_close(&fixture);
+}
+
+/* ---- arguments -------------------------------------------------------------------------- */
+
+static void plan__wrong_argument__refused(void **state)
+{
+    struct hmreg_plan plan = {.size = sizeof(plan), .len = 5};
+    struct script_fixture fixture;
+    struct hmreg_domain *domain;
+
+    script_open(&fixture, NULL, NULL);
+    domain = fixture.domain;
+    assert_fails(hmreg_domain_plan(NULL, HMREG_IFACE_SYSTEM, -1, 1, &plan), -EINVAL, "domain");
+    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 1, NULL), -EINVAL, "out");
+    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 0, &plan), -EINVAL, "len is 0");
+    assert_fails(hmreg_domain_plan(domain, (enum hmreg_iface)9, 0, 1, &plan), -EINVAL, "iface");
+    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_CUDA, 9, 1, &plan), -ENODEV, "9");
+    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, 9, 1, &plan), -ENODEV, "9");
+    plan.size = 8;
+    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 1, &plan), -EINVAL, "size");
+    assert_int_equal(plan.len, 5);
+    script_close(&fixture);
+}
+
+static void plan__in_a_forked_child__eperm(void **state)
+{
+    struct hmreg_plan plan = {.size = sizeof(plan)};
+    struct script_fixture fixture;
+    int status;
+    pid_t child;
+
+    test_forks_wipe();
+    script_open(&fixture, NULL, NULL);
+    child = fork();
+    if (!child)
+        _exit(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 1, &plan) != -EPERM);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    script_close(&fixture);
+}
+
+static void kind_name__each(void **state)
+{
+    static const char *const names[] = {"max_len",     "max_mr",        "memlock",
+                                        "descriptors", "cache_regions", "cache_bytes"};
+
+    for (int i = 0; i < HMREG_PLAN_KINDS; i++)
+        assert_string_equal(hmreg_plan_kind_name((enum hmreg_plan_kind)i), names[i]);
+    assert_string_equal(hmreg_plan_kind_name((enum hmreg_plan_kind)99), "?");
+}
+
+TEST_MAIN(TEST(plan__no_limits__one_region), TEST(plan__longer_than_a_region__split_at_large_pages),
+          TEST(plan__of_the_whole_address_space__no_overflow),
+          TEST(plan__more_regions_than_the_fabric_has__as_many_as_fit),
+          TEST(plan__larger_than_the_caches__that_much_is_cached),
+          TEST(plan__domain_without_a_cache__nothing_is_cached),
+          TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy),
+          TEST(plan__device_memory_by_dmabuf__an_export_for_each_region),
+          TEST(plan__no_descriptor_left__nothing_fits),
+          TEST(plan__every_path_refused__nothing_fits), TEST(plan__wrong_argument__refused),
+          TEST(plan__in_a_forked_child__eperm), TEST(kind_name__each))
