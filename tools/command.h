@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct hmreg;
 
@@ -46,6 +47,7 @@ struct command {
      * option's take()); NULL: the command has none. */
     const char *operand;
     const char *(*take_operand)(const char *value, void *options);
+    bool operands; /* several positional arguments are accepted, each stored by take_operand() */
     const struct option_def *options;
     int (*run)(const struct command *self, int argc, char **argv);
     /* For command_run() and command_show(): the document, its text, and the exit status that it
@@ -57,6 +59,7 @@ struct command {
 
 extern const struct command command_doctor;
 extern const struct command command_info;
+extern const struct command command_plan;
 extern const struct command command_query;
 extern const struct command command_topo;
 extern const struct command command_stats;
@@ -69,6 +72,11 @@ int options_parse(const struct command *command, int argc, char **argv, void *op
 const char *options_take_json(const char *value, void *options);
 /* For numbers: false if it is none from least to most. */
 bool options_number(const char *value, long least, long most, long *out);
+/* For bytes with K, M, G, T or P: false if it is none from least to most. */
+bool options_size(const char *value, uint64_t least, uint64_t most, uint64_t *out);
+/* For names of ifaces: false if it is none; then OPTIONS_IFACES says what is accepted. */
+bool options_iface(const char *value, int *out);
+#define OPTIONS_IFACES "accepted are system, cuda, rocr, ze"
 
 /* Opens the library and prints the command's document. options begin with `bool json`. */
 int command_show(const struct command *command, const void *options);

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_info, &command_query, &command_doctor,
-                                                 &command_topo, &command_stats};
+static const struct command *const commands[] = {&command_info,   &command_query, &command_plan,
+                                                 &command_doctor, &command_topo,  &command_stats};
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void print_usage(FILE *out)

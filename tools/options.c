@@ -8,9 +8,11 @@
 
 #include "tools/document.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_OPTIONS  15
 #define FIRST_OPTION 256 /* getopt's value for options[0]; above every character */
@@ -78,16 +80,16 @@ static int parse_one(const struct command *command, int got, char **argv, void *
     }
 }
 
-/* Positional arguments: at most one, and only if the command takes one. */
+/* Positional arguments: at most one, or any number, and only if the command takes any. */
 static int parse_operands(const struct command *command, int argc, char **argv, void *options)
 {
     const char *accepted;
 
-    if (optind < argc && command->operand) {
+    for (int taken = 0; optind < argc && command->operand && (!taken || command->operands);
+         taken++, optind++) {
         accepted = command->take_operand(argv[optind], options);
         if (accepted)
             return refuse(command, argv[optind], accepted);
-        optind++;
     }
     if (optind < argc)
         return refuse(command, argv[optind],
@@ -124,6 +126,36 @@ bool options_number(const char *value, long least, long most, long *out)
 
     *out = strtol(value, &end, 10);
     return value[0] >= '0' && value[0] <= '9' && !*end && *out >= least && *out <= most;
+}
+
+bool options_size(const char *value, uint64_t least, uint64_t most, uint64_t *out)
+{
+    static const char units[] = "KMGTP";
+    char *end;
+    unsigned long long size;
+    const char *unit;
+    int shift;
+
+    errno = 0;
+    size = strtoull(value, &end, 10);
+    unit = *end ? strchr(units, *end) : NULL;
+    shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (errno || value[0] < '0' || value[0] > '9' || (*end && (!unit || end[1])) ||
+        size > most >> shift || size << shift < least)
+        return false;
+    *out = size << shift;
+    return true;
+}
+
+bool options_iface(const char *value, int *out)
+{
+    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
+        if (strcmp(value, hmreg_iface_name((enum hmreg_iface)iface)))
+            continue;
+        *out = iface;
+        return true;
+    }
+    return false;
 }
 
 int command_show(const struct command *command, const void *options)

@@ -368,13 +368,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 static const char *take_iface(const char *value, void *options)
 {
-    for (int iface = 0; iface < HMREG_IFACE_COUNT; iface++) {
-        if (strcmp(value, hmreg_iface_name(iface)))
-            continue;
-        ((struct options *)options)->iface = iface;
-        return NULL;
-    }
-    return "accepted are system, cuda, rocr, ze";
+    return options_iface(value, &((struct options *)options)->iface) ? NULL : OPTIONS_IFACES;
 }
 
 static const char *take_device(const char *value, void *options)
@@ -402,17 +396,9 @@ static const char *take_kind(const char *value, void *options)
 
 static const char *take_size(const char *value, void *options)
 {
-    static const char units[] = "KMGT";
-    char *end;
-    unsigned long long size = strtoull(value, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-
-    if (value[0] < '0' || value[0] > '9' || (*end && (!unit || end[1])) ||
-        size > MOST_SIZE >> shift || size << shift < LEAST_SIZE)
-        return "bytes are accepted, from 16 to 1T, with K, M, G or T for powers of 1024";
-    ((struct options *)options)->size = size << shift;
-    return NULL;
+    return options_size(value, LEAST_SIZE, MOST_SIZE, &((struct options *)options)->size)
+               ? NULL
+               : "bytes are accepted, from 16 to 1T, with K, M, G or T for powers of 1024";
 }
 
 static const struct option_def options[] = {

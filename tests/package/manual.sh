@@ -11,6 +11,7 @@ pages=("$SOURCE_DIR"/docs/man/*.3.md)
 overview=$SOURCE_DIR/docs/man/hmreg.7.md
 command_page=$SOURCE_DIR/docs/man/hmreg.1.md
 doctor_page=$SOURCE_DIR/docs/man/hmreg-doctor.1.md
+plan_page=$SOURCE_DIR/docs/man/hmreg-plan.1.md
 topo_page=$SOURCE_DIR/docs/man/hmreg-topo.1.md
 stats_page=$SOURCE_DIR/docs/man/hmreg-stats.1.md
 tool=$BUILD_DIR/tools/hmreg
@@ -304,6 +305,8 @@ if [[ $TOOL == 1 ]]; then
     check manual__json_keys_are_explained json_keys_are_explained 30 "$command_page" info query
     check manual__json_keys_of_doctor_are_explained \
         json_keys_are_explained 60 "$command_page $doctor_page $topo_page" doctor topo
+    check manual__json_keys_of_plan_are_explained \
+        json_keys_are_explained 15 "$command_page $plan_page" plan
     check manual__json_keys_of_stats_are_explained json_keys_of_stats_are_explained
     check manual__findings_are_documented findings_are_documented
     check manual__findings_are_taught findings_are_taught

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_ARGUMENTS 15
+#define MOST_ARGUMENTS 48
 
 /* ---- output ----------------------------------------------------------------------------- */
 

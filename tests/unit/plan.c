@@ -232,12 +232,14 @@ static void plan__device_memory_by_dmabuf__an_export_for_each_region(void **stat
 
 static void plan__no_descriptor_left__nothing_fits(void **state)
 {
+    struct provider_caps caps = script_caps;
     struct script_fixture fixture;
     struct rlimit before, few;
-    struct hmreg_plan plan, none;
+    struct hmreg_plan plan, none, host;
     int last;
 
-    script_open(&fixture, NULL, NULL);
+    caps.pins = true;
+    script_open(&fixture, &caps, NULL);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
     last = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(last >= 0);
@@ -247,10 +249,13 @@ static void plan__no_descriptor_left__nothing_fits(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few),
                      0); /* none can be opened, to count them, too */
     none = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
+    host = plan_on(&fixture, HMREG_IFACE_SYSTEM, -1, 4096); /* /proc/self/status is out of reach */
     few.rlim_cur = (rlim_t)last + 1;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     plan = plan_on(&fixture, HMREG_IFACE_CUDA, 0, 4096);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(host.limits[HMREG_PLAN_MEMLOCK].needed, 4096);
+    assert_int_equal(host.pinned, 4096);
     assert_int_equal(none.fits, 0);
     assert_int_equal(none.limits[HMREG_PLAN_DESCRIPTORS].needed, last + 1);
     assert_non_null(strstr(none.limits[HMREG_PLAN_DESCRIPTORS].text, "ulimit -n"));
