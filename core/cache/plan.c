@@ -175,6 +175,14 @@ static void limit_of_descriptors(struct hmreg_plan *plan)
         out->limit, out->needed - 1, out->fits ? "" : "; raise it: ulimit -n, LimitNOFILE=");
 }
 
+static void say_cache_limit(struct hmreg_plan_limit *out, const char *unit)
+{
+    if (out->limit == HMREG_LIMIT_NONE)
+        SAY(out, "a cache has no limit of %s", unit);
+    else
+        SAY(out, "a cache holds at most %" PRIu64 " %s", out->limit, unit);
+}
+
 static void limit_of_caches(struct hmreg_plan *plan, struct hmreg_domain *domain)
 {
     struct hmreg_plan_limit *regions = no_limit(plan, HMREG_PLAN_CACHE_REGIONS, plan->regions, "");
@@ -190,14 +198,8 @@ static void limit_of_caches(struct hmreg_plan *plan, struct hmreg_domain *domain
         SAY(bytes, "the domain has no cache");
         return;
     }
-    SAY(regions,
-        regions->limit == HMREG_LIMIT_NONE ? "a cache has no limit of regions"
-                                           : "a cache holds at most %" PRIu64 " regions",
-        regions->limit);
-    SAY(bytes,
-        bytes->limit == HMREG_LIMIT_NONE ? "a cache has no limit of bytes"
-                                         : "a cache holds at most %" PRIu64 " bytes",
-        bytes->limit);
+    say_cache_limit(regions, "regions");
+    say_cache_limit(bytes, "bytes");
 }
 
 /* ---- the plan --------------------------------------------------------------------------- */
