@@ -10,26 +10,16 @@
 #include <errno.h>
 
 #define KNOWN_FLAGS HMREG_GROUP_PARTIAL
-
-/* Never called: the members' own operations are. */
-static int reg_none(void *self, const struct provider_request *req, struct provider_mr *out,
-                    struct hmreg_reason *why)
-{
-    return hmreg_fail(-EOPNOTSUPP, "a group registers on its members");
-}
-
-static int dereg_none(void *self, struct provider_mr *mr)
-{
-    return 0;
-}
+/* A smaller struct hmreg_domain_config is refused with the domain. */
+#define DOMAIN_FIRST_SIZE offsetof(struct hmreg_domain_config, check)
 
 static void destroy(void *self)
 {
     group_free(self);
 }
 
-static const struct provider_ops ops = {
-    .name = "group", .reg = reg_none, .dereg = dereg_none, .destroy = destroy};
+/* Its members' operations register and deregister. */
+static const struct provider_ops ops = {.name = "group", .destroy = destroy};
 
 static int check_config(const struct hmreg_group_config *callers, struct hmreg_group_config *config)
 {
@@ -42,7 +32,7 @@ static int check_config(const struct hmreg_group_config *callers, struct hmreg_g
                           "struct hmreg_group_config");
     rc = rc ? rc : validate_flags(config->flags, KNOWN_FLAGS, "config->flags");
     domain = config->domain;
-    if (!rc && domain && domain->size >= sizeof(domain->order) && domain->order[0])
+    if (!rc && domain && domain->size >= DOMAIN_FIRST_SIZE && domain->order[0])
         rc =
             hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: each "
                                 "member has its own");

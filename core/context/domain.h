@@ -17,8 +17,6 @@ struct group;
 
 struct hmreg_domain {
     struct hmreg *lib;
-    struct group *group;     /* NULL: the domain is no group */
-    atomic_uint groups;      /* groups that it is a member of */
     struct provider_ops ops; /* a copy with no NULL entry */
     struct provider_caps caps;
     void *self; /* the provider's */
@@ -35,6 +33,8 @@ struct hmreg_domain {
     atomic_uint regions;     /* open explicit regions */
     atomic_uint remotes;     /* open remotes */
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
+    atomic_uint groups;      /* groups that it is a member of */
+    struct group *group;     /* NULL: the domain is no group */
 };
 
 /* Fills a zeroed domain, except for its keys and caches. config: NULL for the defaults. On failure

@@ -84,38 +84,37 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-/* Finds the rails' tokens, which fill [at + sizes, end) exactly. */
-static int read_rails(const uint8_t *at, const uint8_t *end, struct rails_token *out)
+/* Finds the rails' tokens, which fill all of the size but the checksum. Nothing of them is read. */
+static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out)
 {
-    const uint8_t *tokens = at + out->count * SIZE_BYTES;
-    bool any = false;
+    const uint8_t *at = bytes + HEADER_BYTES;
+    size_t offset = HEADER_BYTES + out->count * SIZE_BYTES;
 
+    if (offset > size - CRC_BYTES)
+        return bad("its number of rails is beyond its length");
     for (size_t i = 0; i < out->count; i++) {
-        size_t bytes = take(&at, SIZE_BYTES);
-
-        if (bytes > (size_t)(end - tokens))
+        out->sizes[i] = take(&at, SIZE_BYTES);
+        if (out->sizes[i] > size - CRC_BYTES - offset)
             return bad("a rail's token is longer than the whole");
-        out->sizes[i] = bytes;
-        out->tokens[i] = bytes ? tokens : NULL;
-        tokens += bytes;
-        any |= bytes != 0;
+        out->tokens[i] = out->sizes[i] ? bytes + offset : NULL;
+        offset += out->sizes[i];
     }
-    if (tokens != end)
-        return bad("its length is not what its rails say");
-    return any ? 0 : bad("it has no rail");
+    if (offset == HEADER_BYTES + out->count * SIZE_BYTES)
+        return bad("it has no rail");
+    return offset == size - CRC_BYTES ? 0 : bad("its length is not what its rails say");
 }
 
+/* The checksum comes last: only when the length is what the rails say is it sure that so many bytes
+ * are there. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
 {
     struct rails_token token = {.count = 0};
-    const uint8_t *at = bytes + 4, *end = bytes + size - CRC_BYTES, *crc = end;
+    const uint8_t *at = bytes + 4, *crc;
     uint32_t version;
     int rc;
 
-    if (!rails_token_is(bytes, size) || size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES)
+    if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
         return bad("these bytes are not one of a group, or are cut short");
-    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
-        return bad("damaged (its checksum does not match)");
     version = take(&at, 2);
     if (version != VERSION)
         return hmreg_fail(-EPROTONOSUPPORT, "token: of a group in format %u, this hmreg reads %d",
@@ -123,12 +122,14 @@ int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
     token.count = take(&at, 2);
     if (!token.count || token.count > HMREG_GROUP_MAX)
         return bad("its number of rails is out of range");
-    if (token.count * SIZE_BYTES > (size_t)(end - at))
-        return bad("its number of rails is beyond its length");
-    rc = read_rails(at, end, &token);
-    if (!rc)
-        *out = token;
-    return rc;
+    rc = find_rails(bytes, size, &token);
+    if (rc)
+        return rc;
+    crc = bytes + size - CRC_BYTES;
+    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
+        return bad("damaged (its checksum does not match)");
+    *out = token;
+    return 0;
 }
 
 int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **rail_token,

@@ -6,7 +6,7 @@
  *     0  u32 magic "HMRR"     4  u16 version (1)       6  u16 rails
  *     8  for each rail u32 bytes of its token; 0: the region has no such rail
  *        the tokens, one after the other
- *        u32 CRC-32 of all bytes before it: the last 4 bytes in every version
+ *        u32 CRC-32 of all bytes before it
  */
 #ifndef HMREG_CORE_CONTEXT_RAILS_TOKEN_H
 #define HMREG_CORE_CONTEXT_RAILS_TOKEN_H

@@ -51,7 +51,8 @@ static void close_all(struct hmreg_remote **remotes, size_t count)
     hmreg_error_restore(&failure);
 }
 
-/* Returns the first failure, of all rails or (may_lack) of the last that could have made one. */
+/* Fails with the first rail that does; where rails may be missing, only if none opens, with the
+ * last one that failed. */
 static int open_all(struct hmreg_domain *domain, const struct rails_token *token,
                     struct hmreg_remote **remotes, size_t count)
 {

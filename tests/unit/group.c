@@ -446,32 +446,35 @@ static void reg__key_in_use_on_a_member__nothing_stays(void **state)
     close_fixture(&fixture);
 }
 
+/* The first allocation of a registration fails, then the second, ... until it succeeds. */
+static void fail_each_allocation(struct fixture *fixture, void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+    int fds = test_count_fds(), rc = -ENOMEM;
+
+    for (unsigned n = 1; rc; n++) {
+        script.count = allocations = 0;
+        failing = n;
+        rc = hmreg_mr_reg(fixture->group, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL);
+        failing = 0;
+        assert_true(rc == 0 || rc == -ENOMEM);
+        if (!rc)
+            break;
+        assert_null(mr);
+        check_nothing_stays(fixture, fds);
+    }
+    assert_ok(hmreg_mr_close(mr));
+}
+
 static void reg__allocation_fails__each_time_nothing_stays(void **state)
 {
     for (int which = 0; which < 3; which++) {
-        struct hmreg_mr *mr = NULL;
         struct fixture fixture;
-        int fds, rc = -ENOMEM;
-        void *addr;
 
         open_fixture(&fixture, 3, which == 2 ? HMREG_GROUP_PARTIAL : 0);
         if (which == 2)
             script.refuse[HMREG_PATH_DMABUF][0] = script.refuse[HMREG_PATH_MAPPED][0] = -EIO;
-        addr = which ? fixture.script.memory[0] : fixture.host;
-        fds = test_count_fds();
-        for (unsigned n = 1; rc; n++) {
-            allocations = 0;
-            failing = n;
-            rc = reg(&fixture, addr, &mr);
-            failing = 0;
-            assert_true(rc == 0 || rc == -ENOMEM);
-            if (rc)
-                assert_null(mr);
-            if (rc)
-                check_nothing_stays(&fixture, fds);
-        }
-        assert_int_equal(script.live, 3);
-        assert_ok(hmreg_mr_close(mr));
+        fail_each_allocation(&fixture, which ? fixture.script.memory[0] : fixture.host, 4096);
         close_fixture(&fixture);
     }
 }
@@ -591,6 +594,28 @@ static void regattr__some_rails__only_those(void **state)
     close_fixture(&fixture);
 }
 
+static void regattr__a_callers_dmabuf__imported_by_each_and_not_exported(void **state)
+{
+    struct hmreg_mr_dmabuf dmabuf = {.offset = 256, .len = 64, .base_addr = NULL};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .dmabuf = &dmabuf};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 3, 0);
+    dmabuf.fd = memfd_create("callers", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(dmabuf.fd, 4096), 0);
+    assert_ok(hmreg_mr_regattr(fixture.group, &attr, HMREG_MR_DMABUF, &mr));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(script.calls[i].dmabuf.fd, dmabuf.fd);
+        assert_int_equal(script.calls[i].dmabuf.offset, 256);
+    }
+    assert_int_equal(cuda->exports, 0);
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(close(dmabuf.fd), 0); /* still the caller's */
+    close_fixture(&fixture);
+}
+
 /* ---- composites ------------------------------------------------------------------------- */
 
 #define PIECES 3
@@ -650,6 +675,7 @@ static void reg__range_of_several_segments__divided_and_exported_once(void **sta
         assert_fails(hmreg_mr_refresh(mr, &(struct iovec){addr - 8, 8}, 1, 0), -EINVAL,
                      "not inside");
         assert_ok(hmreg_mr_close(mr));
+        fail_each_allocation(&fixture, addr, PIECES * page);
         assert_int_equal(script.live, 0);
         unclaim_segments(addr, page);
         close_fixture(&fixture);
@@ -753,6 +779,7 @@ TEST_MAIN(TEST(group_open__wrong_arguments__refused),
           TEST(partial__a_member_fails__the_others_and_its_reason),
           TEST(partial__all_members_fail__the_first_ones_error),
           TEST(partial__memory_is_short__fails), TEST(regattr__some_rails__only_those),
+          TEST(regattr__a_callers_dmabuf__imported_by_each_and_not_exported),
           TEST(reg__range_of_several_segments__divided_and_exported_once),
           TEST(regsgl__on_a_group__each_rail_as_its_member_takes_them),
           TEST(calls__that_are_for_one_rail__refused_on_the_region),

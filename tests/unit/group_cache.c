@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -295,6 +296,61 @@ static void flush__a_rail_is_busy__tried_again(void **state)
     close_group(&group);
 }
 
+/* ---- threads ---------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define ROUNDS  2000
+
+struct crew {
+    const struct group *group;
+    unsigned first;
+};
+
+/* Gets on the group and on one member, of ranges that others get, evict and invalidate. */
+static void *get_and_put(void *arg)
+{
+    const struct crew *crew = arg;
+    const struct group *group = crew->group;
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        char *addr = memory[(crew->first + i * 7) % 16];
+        struct hmreg_mr *mr = NULL, *own = NULL;
+
+        if (hmreg_mr_get(group->fixture.domain, addr, LEN, HMREG_SEND, &mr) ||
+            hmreg_mr_get(group->members[crew->first % 3], addr, LEN, HMREG_SEND, &own))
+            abort();
+        for (size_t rail = 0; rail < 3; rail++)
+            if (!hmreg_mr_rail(mr, rail) || !hmreg_mr_native(hmreg_mr_rail(mr, rail)))
+                abort();
+        hmreg_mr_put(own);
+        hmreg_mr_put(mr);
+        if (i % 64 == 0 && hmreg_invalidate(group->fixture.lib, addr, LEN))
+            abort();
+    }
+    return NULL;
+}
+
+static void threads__on_a_group_and_its_members__all_is_deregistered(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 6};
+    struct crew crews[THREADS];
+    pthread_t threads[THREADS];
+    struct group group;
+
+    open_group(&group, 3, HMREG_MONITOR_IMPORT, &config);
+    for (unsigned i = 0; i < THREADS; i++) {
+        crews[i] = (struct crew){&group, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, get_and_put, &crews[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 3; i++)
+        assert_ok(hmreg_domain_flush(group.members[i]));
+    assert_ok(hmreg_domain_flush(group.fixture.domain));
+    assert_int_equal(regions(), 0);
+    close_group(&group);
+}
+
 /* ---- a member's peers ------------------------------------------------------------------- */
 
 /* A loopback member's memory is accessed by its address: once that memory changed, no peer gets
@@ -386,5 +442,6 @@ TEST_MAIN(TEST(get__again__one_entry_for_all_rails),
           TEST(get__no_room_and_nothing_to_evict__fails_and_leaves_nothing),
           TEST(limits__of_the_groups_config__count_regions_not_rails),
           TEST(get__uncached__put_deregisters_all_rails), TEST(flush__a_rail_is_busy__tried_again),
+          TEST(threads__on_a_group_and_its_members__all_is_deregistered),
           TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied),
           TEST(fork__the_parents_group__child_gets_eperm))
