@@ -90,6 +90,8 @@ void fuzz_end(struct fuzz *fuzz)
         end_gotten(fuzz, i);
         end_remote(fuzz, i);
     }
+    for (unsigned i = 0; i < FUZZ_SLOTS; i++) /* the groups, and what is in none */
+        end_domain(fuzz, i);
     for (unsigned i = 0; i < FUZZ_SLOTS; i++) {
         end_domain(fuzz, i);
         end_memory(fuzz, i);
@@ -246,6 +248,30 @@ static void call_domain_open(struct fuzz *fuzz)
     fuzz->domains[slot] = domain;
 }
 
+static void call_group_open(struct fuzz *fuzz)
+{
+    STRUCT(hmreg_group_config, config);
+    STRUCT(hmreg_domain_config, domain);
+    struct hmreg_domain *members[4];
+    unsigned slot = SLOT;
+    struct hmreg_domain *group = fuzz->domains[slot];
+
+    if (group)
+        return;
+    for (int i = 0; i < 4; i++)
+        members[i] = PICK(fuzz->domains);
+    config.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_GROUP_PARTIAL);
+    domain.it.flags = (uint32_t)fuzz_bits(fuzz, HMREG_DOMAIN_EXACT | HMREG_DOMAIN_NO_CACHE);
+    domain.it.order[0] = fuzz_rarely(fuzz) ? HMREG_PATH_DMABUF : HMREG_PATH_NONE;
+    config.it.domain = fuzz_below(fuzz, 2) ? &domain.it : NULL;
+    CALL(hmreg_group_open(fuzz_rarely(fuzz) ? NULL : fuzz->lib, members, fuzz_below(fuzz, 4),
+                          fuzz_below(fuzz, 2) ? &config.it : NULL, &group),
+         &group);
+    fuzz->domains[slot] = group;
+    if (group)
+        MUST(hmreg_group_member(group, 0) == members[0]);
+}
+
 /* The results are plausible, whatever was called before. */
 static int look_at_entry(const struct hmreg_entry_info *entry, void *context)
 {
@@ -382,6 +408,7 @@ static void call_with_attr(struct fuzz *fuzz, bool get)
         attr.it.iface = (enum hmreg_iface)fuzz_small(fuzz);
         attr.it.device = fuzz_small(fuzz);
         attr.it.page_size = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 9) : 0;
+        attr.it.rails = fuzz_rarely(fuzz) ? fuzz_below(fuzz, 8) : 0;
         CALL((get ? hmreg_mr_get_attr
                   : hmreg_mr_regattr)(PICK(fuzz->domains), &attr.it,
                                       any_flags(fuzz) | (by_dmabuf ? HMREG_MR_DMABUF : 0), &mr),
@@ -477,6 +504,23 @@ static void call_mr_state(struct fuzz *fuzz)
                         fuzz_bits(fuzz, HMREG_REMOTE_WRITE)));
     PLAIN(hmreg_mr_enable(any_region(fuzz)));
     PLAIN(hmreg_mr_refresh(any_region(fuzz), count ? iov : NULL, count, fuzz_bits(fuzz, 0)));
+}
+
+/* A rail is a region in all but its end. */
+static void call_rail(struct fuzz *fuzz)
+{
+    STRUCT(hmreg_mr_info, info);
+    struct hmreg_mr *mr = any_region(fuzz), *rail = hmreg_mr_rail(mr, fuzz_below(fuzz, 4));
+
+    MUST(hmreg_group_member(PICK(fuzz->domains), fuzz_below(fuzz, 4)) || hmreg_last_error()->code);
+    if (!rail || rail == mr)
+        return;
+    CALL(hmreg_mr_query(rail, &info.it), &info);
+    PLAIN(hmreg_mr_bind(rail, PICK(fuzz->eps), 0));
+    PLAIN(hmreg_mr_enable(rail));
+    PLAIN(hmreg_mr_refresh(rail, NULL, 0, 0));
+    MUST(PLAIN(hmreg_mr_close(rail)) == -EINVAL);
+    hmreg_mr_put(rail);
 }
 
 static void call_objects(struct fuzz *fuzz)
@@ -625,6 +669,41 @@ static void call_remote_open(struct fuzz *fuzz)
     fuzz->remotes[slot] = remote;
 }
 
+/* Damages the token of one rail, with checksums that say otherwise. */
+static void damage_rail(struct fuzz *fuzz, uint8_t *token, size_t size)
+{
+    const void *found = NULL;
+    size_t bytes = 0;
+
+    if (PLAIN(hmreg_token_rail(token, size, fuzz_below(fuzz, 4), &found, &bytes)) || bytes < 8)
+        return;
+    MUST((const uint8_t *)found >= token && (const uint8_t *)found + bytes <= token + size);
+    ((uint8_t *)(uintptr_t)found)[fuzz_below(fuzz, (unsigned)bytes - 4)] ^= 1;
+    mend((uint8_t *)(uintptr_t)found, bytes);
+    mend(token, size);
+}
+
+static void call_remote_open_rails(struct fuzz *fuzz)
+{
+    struct hmreg_domain *domain = PICK(fuzz->domains);
+    struct hmreg_remote *remotes[HMREG_GROUP_MAX] = {NULL};
+    uint8_t token[FUZZ_BYTES] = {0};
+    size_t size = fuzz->token_size, count = hmreg_group_count(domain);
+
+    if (size < 8)
+        return;
+    memcpy(token, fuzz->token, size);
+    if (fuzz_below(fuzz, 2))
+        damage_rail(fuzz, token, size);
+    if (fuzz_rarely(fuzz))
+        token[fuzz_below(fuzz, (unsigned)size)] ^= 1;
+    CALL(hmreg_remote_open_rails(domain, token, fuzz_size(fuzz, size), remotes,
+                                 fuzz_rarely(fuzz) ? count + 1 : count),
+         &remotes);
+    for (size_t i = 0; i < count; i++)
+        hmreg_remote_close(remotes[i]);
+}
+
 static void call_rma(struct fuzz *fuzz)
 {
     STRUCT(hmreg_remote_info, info);
@@ -680,6 +759,9 @@ void fuzz_call(struct fuzz *fuzz)
         call_reg,
         call_get,
         call_remote_open_many,
+        call_group_open,
+        call_rail,
+        call_remote_open_rails,
     };
 
     calls[fuzz_below(fuzz, sizeof(calls) / sizeof(calls[0]))](fuzz);

@@ -8,6 +8,7 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
+#include <hmreg/group.h>
 #include <hmreg/loopback.h>
 #include <stdbool.h>
 
@@ -20,14 +21,14 @@ struct fuzz {
     uint64_t state; /* of the random numbers */
     char *places[FUZZ_PLACES], *around;
     struct hmreg *lib;
-    struct hmreg_domain *domains[FUZZ_SLOTS];
-    struct hmreg_mr *regions[FUZZ_SLOTS]; /* of mr_reg and the other registering calls */
-    struct hmreg_mr *gotten[FUZZ_SLOTS];  /* of mr_get */
+    struct hmreg_domain *domains[FUZZ_SLOTS]; /* groups of others, too */
+    struct hmreg_mr *regions[FUZZ_SLOTS];     /* of mr_reg and the other registering calls */
+    struct hmreg_mr *gotten[FUZZ_SLOTS];      /* of mr_get */
     struct hmreg_remote *remotes[FUZZ_SLOTS];
     struct hmreg_loopback_ep *eps[FUZZ_SLOTS];
     struct hmreg_loopback_counter *counters[FUZZ_SLOTS];
     void *memory[FUZZ_SLOTS]; /* of mem_alloc */
-    uint8_t token[2048];      /* the last one packed */
+    uint8_t token[4096];      /* the last one packed */
     size_t token_size;
     unsigned long calls, successes;
 };
