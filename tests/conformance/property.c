@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Random sequences of all calls on a loopback domain, beside the model of the manual (model.h):
- * every result, key, counter and byte is compared. An episode is one domain in a random mode.
+ * every result, key, counter and byte is compared. An episode is one domain in a random mode, or a
+ * group of which that domain is rail 0: what the model says is then asserted of this rail.
  *
  *     HMREG_TEST_SEED=7 HMREG_TEST_OPS=1000000 conformance_property
  *
@@ -11,6 +12,7 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <hmreg/group.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +27,8 @@ static struct {
     struct model model;
     struct hmreg *lib;
     struct hmreg_domain *domain;
+    struct hmreg_domain *other, *group; /* rail 1, and both; NULL: an episode without */
+    struct hmreg_domain *where;         /* what is registered on: domain or group */
     struct hmreg_loopback_eq *eq;
     struct hmreg_mr *mrs[MODEL_REGIONS];
     struct hmreg_remote *remote;   /* reaches every region of the domain */
@@ -64,6 +68,12 @@ static void compare(const char *call, int slot, const struct verdict *expected, 
              t.seed, t.op, t.model.mr_mode, call, slot, answer,
              answer ? hmreg_last_error()->text : "success", expected->count ? "" : "success ",
              expected->count ? expected->codes[0] : 0, expected->count > 1 ? " or others" : "");
+}
+
+/* A region as its domain has it. */
+static struct hmreg_mr *rail(int slot)
+{
+    return hmreg_mr_rail(t.mrs[slot], 0);
 }
 
 /* ---- memory ----------------------------------------------------------------------------- */
@@ -169,7 +179,7 @@ static int call_regsgl(const struct model_reg *reg, const struct iovec *iov, str
 
     for (size_t i = 0; i < reg->count; i++)
         segments[i] = (struct hmreg_segment){.kind = HMREG_SEGMENT_MEMORY, .u.memory = iov[i]};
-    return hmreg_mr_regsgl(t.domain, segments, reg->count, reg->access, reg->offset, reg->key,
+    return hmreg_mr_regsgl(t.where, segments, reg->count, reg->access, reg->offset, reg->key,
                            reg->flags, mr, context);
 }
 
@@ -191,18 +201,18 @@ static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *con
     if (reg->foreign) {
         attr.auth_key_size = 7;
         attr.auth_key = (const uint8_t *)"foreign";
-        return hmreg_mr_regattr(t.domain, &attr, reg->flags, mr);
+        return hmreg_mr_regattr(t.where, &attr, reg->flags, mr);
     }
     /* As many segments as fit one registration: more would make a composite. */
     if (once_in(3) && reg->count && reg->count <= t.model.iov_limit)
         return call_regsgl(reg, iov, mr, context);
     if (reg->count == 1 && once_in(2))
-        return hmreg_mr_reg(t.domain, iov[0].iov_base, iov[0].iov_len, reg->access, reg->offset,
+        return hmreg_mr_reg(t.where, iov[0].iov_base, iov[0].iov_len, reg->access, reg->offset,
                             reg->key, reg->flags, mr, context);
     /* With HMREG_MR_DMABUF the attributes would be in another field. */
     if (once_in(2) && !(reg->flags & HMREG_MR_DMABUF))
-        return hmreg_mr_regattr(t.domain, &attr, reg->flags, mr);
-    return hmreg_mr_regv(t.domain, iov, reg->count, reg->access, reg->offset, reg->key, reg->flags,
+        return hmreg_mr_regattr(t.where, &attr, reg->flags, mr);
+    return hmreg_mr_regv(t.where, iov, reg->count, reg->access, reg->offset, reg->key, reg->flags,
                          mr, context);
 }
 
@@ -236,11 +246,11 @@ static void op_reg(void)
     assert_int_equal(mr == untouched, answer != 0);
     if (answer)
         return;
-    check_new_key(mr);
     t.mrs[slot] = mr;
+    check_new_key(rail(slot));
     assert_ptr_equal(hmreg_mr_context(mr), &t.mrs[slot]);
-    model_reg_done(&t.model, slot, &reg, chosen_key(&reg, mr));
-    assert_true(hmreg_mr_key(mr) == model_key(&t.model, slot));
+    model_reg_done(&t.model, slot, &reg, chosen_key(&reg, rail(slot)));
+    assert_true(hmreg_mr_key(rail(slot)) == model_key(&t.model, slot));
 }
 
 /* After the close a mapped key belongs to no region. */
@@ -304,14 +314,14 @@ static void op_bind(void)
         return;
     if (t.model.ep_open[i] && once_in(2)) {
         expected = model_bind_ep(&t.model, slot, flags);
-        answer = hmreg_mr_bind(t.mrs[slot], t.eps[i], flags);
+        answer = hmreg_mr_bind(rail(slot), t.eps[i], flags);
         compare("bind endpoint", slot, &expected, answer);
         if (!answer)
             t.model.regions[slot].ep = i;
     } else if (t.model.counter_open[i]) {
         flags = flags ? flags : HMREG_REMOTE_WRITE;
         expected = model_bind_counter(&t.model, slot, i, flags);
-        answer = hmreg_mr_bind(t.mrs[slot], t.counters[i], flags);
+        answer = hmreg_mr_bind(rail(slot), t.counters[i], flags);
         compare("bind counter", slot, &expected, answer);
         if (!answer)
             t.model.regions[slot].counters[i] = true;
@@ -327,7 +337,7 @@ static void op_enable(void)
     if (slot < 0)
         return;
     expected = model_enable(&t.model, slot);
-    answer = hmreg_mr_enable(t.mrs[slot]);
+    answer = hmreg_mr_enable(rail(slot));
     compare("enable", slot, &expected, answer);
     if (!answer)
         t.model.regions[slot].enabled = true;
@@ -396,7 +406,7 @@ static void map_key_of(int slot, int place)
         verdict_add(&expected, -EACCES);
     if (region->pending)
         verdict_add(&expected, -EAGAIN);
-    answer = hmreg_mr_raw_attr(t.mrs[slot], &base, raw, &size, 0);
+    answer = hmreg_mr_raw_attr(rail(slot), &base, raw, &size, 0);
     compare("raw_attr", slot, &expected, answer);
     if (answer)
         return;
@@ -512,7 +522,7 @@ static char *pick_local(struct model_rma *rma, void **desc)
     if (rma->desc < 0)
         return t.outside;
     region = &t.model.regions[rma->desc];
-    *desc = hmreg_mr_desc(t.mrs[rma->desc]);
+    *desc = hmreg_mr_desc(rail(rma->desc));
     if (!*desc)
         rma->desc = -1;
     rma->local = (struct model_range){region->ranges[0].offset, rma->len};
@@ -608,6 +618,20 @@ static void open_peer(void)
     assert_ok(hmreg_loopback_ep_close(ep));
 }
 
+/* A rail beside the domain, which demands no more than that and takes whatever it takes. */
+static void open_group(const struct hmreg_loopback_config *config)
+{
+    struct hmreg_loopback_config less = {.size = sizeof(less), .mr_mode = config->mr_mode};
+    struct hmreg_domain *members[2];
+
+    if (less.mr_mode != HMREG_MR_BASIC && less.mr_mode != HMREG_MR_SCALABLE)
+        less.mr_mode &= (uint32_t)chance();
+    assert_ok(hmreg_domain_open_loopback(t.lib, &less, NULL, &t.other));
+    members[0] = t.domain;
+    members[1] = t.other;
+    assert_ok(hmreg_group_open(t.lib, members, 2, NULL, &t.group));
+}
+
 static void begin(void)
 {
     struct hmreg_loopback_config config = {
@@ -633,7 +657,10 @@ static void begin(void)
     memset(t.shadow, 0, MODEL_PAGES * t.model.page);
     assert_ok(hmreg_domain_open_loopback(t.lib, &config, NULL, &t.domain));
     open_peer();
-    if (once_in(3)) {
+    if (once_in(3))
+        open_group(&config);
+    t.where = t.group ? t.group : t.domain;
+    if (!t.group && once_in(3)) {
         assert_ok(hmreg_loopback_eq_open(t.domain, &t.eq));
         assert_ok(hmreg_domain_bind(t.domain, t.eq, HMREG_REG_MR));
         t.model.async = true;
@@ -667,6 +694,9 @@ static void end(void)
             assert_ok(hmreg_mr_unmap_key(t.domain, t.mapped[i]));
     assert_ok(hmreg_loopback_eq_close(t.eq));
     t.eq = NULL;
+    assert_ok(hmreg_domain_close(t.group));
+    assert_ok(hmreg_domain_close(t.other));
+    t.group = t.other = NULL;
     assert_ok(hmreg_domain_close(t.domain));
 }
 
