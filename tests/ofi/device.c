@@ -5,6 +5,8 @@
 #include "tests/support/fabric.h"
 
 #include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/loopback.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -314,6 +316,62 @@ static void rma__pinned_host_memory__path_system(void **state)
     on_each_device(NULL, use_pinned);
 }
 
+/* ---- two rails -------------------------------------------------------------------------- */
+
+/* The peer writes by the fabric, then we by loopback, with what one token says. */
+static void write_on_both(struct fixture *fixture, struct hmreg_domain *loopback,
+                          const struct hmreg_mr *mr)
+{
+    struct hmreg_remote *remote = NULL;
+    unsigned char bytes[100], token[4096];
+    size_t size = sizeof(token), rail_size;
+    uint64_t addr, key;
+    const void *rail;
+
+    for (unsigned i = 0; i < sizeof(bytes); i++)
+        bytes[i] = fabric_byte(7, 5000 + i);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_token_rail(token, size, 0, &rail, &rail_size));
+    assert_ok(peer_take(&fixture->fabric, rail, rail_size));
+    assert_ok(peer_write(&fixture->fabric, 333, 5000, 7));
+    assert_ok(hmreg_token_rail(token, size, 1, &rail, &rail_size));
+    assert_ok(hmreg_remote_open(loopback, rail, rail_size, &remote));
+    assert_ok(hmreg_remote_addr(remote, 5333, sizeof(bytes), &addr, &key));
+    assert_ok(hmreg_loopback_write(remote, bytes, sizeof(bytes), NULL, addr, key));
+    hmreg_remote_close(remote);
+    assert_ok(peer_read(&fixture->fabric, 333, 5100, 7));
+    assert_only(fixture, 333, 5100, 7);
+}
+
+/* The fabric's rail goes by a mapping, loopback's by the device's address. */
+static void use_group(struct fixture *fixture)
+{
+    struct hmreg_domain *members[2] = {fixture->fabric.domain, NULL}, *group = NULL;
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+
+    if (!can_be_reached(fixture))
+        return;
+    assert_ok(hmreg_domain_open_loopback(fixture->fabric.lib, NULL, NULL, &members[1]));
+    assert_ok(hmreg_group_open(fixture->fabric.lib, members, 2, NULL, &group));
+    assert_ok(hmreg_mr_get(group, fixture->memory, BYTES, HMREG_ACCESS_ALL, &mr));
+    assert_ok(hmreg_mr_query(hmreg_mr_rail(mr, 0), &info));
+    assert_int_equal(info.path, HMREG_PATH_MAPPED);
+    assert_int_not_equal(info.local_addr, (uintptr_t)fixture->memory);
+    assert_ok(hmreg_mr_query(hmreg_mr_rail(mr, 1), &info));
+    assert_int_equal(info.path, HMREG_PATH_PEERMEM);
+    assert_int_equal(info.local_addr, (uintptr_t)fixture->memory);
+    write_on_both(fixture, members[1], mr);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+}
+
+static void group__device_memory__exact_bytes_on_both_rails(void **state)
+{
+    on_each_device(NULL, use_group);
+}
+
 /* ---- FI_HMEM ---------------------------------------------------------------------------- */
 
 /* Debian's libfabric is built without any runtime: it refuses the address, and shm, which never
@@ -345,4 +403,5 @@ FABRIC_TEST_MAIN(TEST(rma__device_memory__exact_bytes_or_a_reason),
                  TEST(rma__we_start_it_from_device_memory__exact_bytes),
                  TEST(get__memory_freed_and_allocated_anew__the_new_bytes),
                  TEST(rma__pinned_host_memory__path_system),
+                 TEST(group__device_memory__exact_bytes_on_both_rails),
                  TEST(rma__domain_with_fi_hmem__exact_bytes))
