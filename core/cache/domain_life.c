@@ -41,6 +41,12 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     }
     keys_init(&domain->keys, caps->key_size);
     atomic_fetch_add(&lib->domains, 1);
+    if (caps->caches)
+        log_say(&lib->settings.log, HMREG_LOG_WARN,
+                "%s: the fabric's own registration cache is on, which may grant peers more of host "
+                "memory, and of device memory by path peermem, than registrations ask for: "
+                "FI_MR_CACHE_MAX_COUNT=0 in the environment switches it off",
+                caps->fabric);
     *out = domain;
     return 0;
 

@@ -289,6 +289,43 @@ static void open__libfabrics_monitor_is_disabled__ours_is_on(void **state)
     unsetenv("FI_MR_CACHE_MONITOR");
 }
 
+static unsigned warnings;
+
+static void count_warnings(enum hmreg_log_level level, const char *text, void *context)
+{
+    if (strstr(text, "FI_MR_CACHE_MAX_COUNT=0")) {
+        assert_int_equal(level, HMREG_LOG_WARN);
+        assert_non_null(strstr(text, "path peermem"));
+        warnings++;
+    }
+}
+
+static unsigned warned(const char *provider)
+{
+    struct hmreg_config config = {.size = sizeof(config), .log = count_warnings};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib = NULL;
+
+    warnings = 0;
+    fake_fabric_begin();
+    set_provider(provider);
+    assert_ok(hmreg_open(&config, &lib));
+    assert_ok(hmreg_domain_open_ofi(lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    fake_fabric_end();
+    return warnings;
+}
+
+static void open__libfabric_caches__is_said_once(void **state)
+{
+    assert_int_equal(warned("verbs;ofi_rxm"), 1);
+    assert_int_equal(warned("tcp"), 0);
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+    assert_int_equal(warned("verbs;ofi_rxm"), 0);
+    unsetenv("FI_MR_CACHE_MAX_COUNT");
+}
+
 /* ---- registering host memory ------------------------------------------------------------ */
 
 static void reg__host__translated(void **state)
@@ -833,6 +870,7 @@ TEST_MAIN(TEST(plan__of_a_provider__pinned_where_it_locks),
           TEST(query__domain__as_fi_info_says), TEST(query__iov_limit_0__1),
           TEST(query__fabric_that_checks_the_first_range_only__1),
           TEST(open__no_provider_name__opens), TEST(open__libfabric_caches__ours_is_off),
+          TEST(open__libfabric_caches__is_said_once),
           TEST(open__libfabric_caches_but_limits_are_set__ours_is_on),
           TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on),
           TEST(open__libfabrics_monitor_is_disabled__ours_is_on), TEST(reg__host__translated),
