@@ -40,6 +40,9 @@ struct hmem_device {
     uint64_t memory; /* bytes, 0: unknown */
     bool simulated;  /* the name contains "simulated" */
     bool dmabuf;     /* the runtime reports that this device's memory can be exported */
+    /* Where an iface has several drivers (Level Zero), else 0: the number of the device's driver,
+     * in the runtime's order, and the index of that driver's first device. */
+    unsigned driver, driver_first;
 };
 
 struct hmem_runtime {

@@ -75,6 +75,10 @@ struct provider_request {
     uint64_t flags;
     enum hmreg_iface iface; /* HMREG_IFACE_COUNT to HMREG_IFACE_MAX: DMABUF and MAPPED only */
     int device;             /* -1: unknown, or none */
+    /* Where the iface has several drivers (Level Zero), the number of the device's, and the
+     * device's index among that driver's; else 0 and device. */
+    unsigned driver;
+    int driver_device;
     const struct hmreg_dmabuf *dmabuf; /* DMABUF only; the core owns it and closes it afterwards */
     void *context;
     size_t auth_key_size;

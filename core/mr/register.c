@@ -31,6 +31,17 @@ struct attempt {
     struct hmreg_reason why; /* why the current path refused; why.code 0: it did not */
 };
 
+/* Names the device as its driver does. */
+static void name_device(struct attempt *attempt, struct provider_request *below)
+{
+    struct hmem_device device = {.driver = 0};
+
+    if (below->device >= 0 && below->iface < HMREG_IFACE_COUNT)
+        context_device(attempt->domain->lib, below->iface, below->device, &device);
+    below->driver = device.driver;
+    below->driver_device = below->device - (int)device.driver_first;
+}
+
 static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dmabuf)
 {
     const struct request *request = attempt->request;
@@ -53,6 +64,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
         .options = request->options,
     };
 
+    name_device(attempt, &below);
     return domain->ops.reg(domain->self, &below, &attempt->mr->made, &attempt->why);
 }
 

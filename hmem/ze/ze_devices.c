@@ -93,6 +93,7 @@ static int find_devices(struct ze_hmem *self, unsigned driver)
 {
     ze_device_handle_t *handles = NULL;
     struct ze_device *more;
+    unsigned first = (unsigned)self->base.device_count;
     uint32_t count = 0;
     ze_result_t result = self->api.device_get(self->drivers[driver].handle, &count, NULL);
 
@@ -107,7 +108,9 @@ static int find_devices(struct ze_hmem *self, unsigned driver)
     for (uint32_t i = 0; !result && i < count; i++) {
         struct ze_device *device = &self->devices[self->base.device_count++];
 
-        *device = (struct ze_device){.handle = handles[i], .driver = driver};
+        *device = (struct ze_device){.handle = handles[i],
+                                     .driver = driver,
+                                     .info = {.driver = driver, .driver_first = first}};
         read_device(self, device);
         read_pci(self, device->handle, &device->info.pci);
     }

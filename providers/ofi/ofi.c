@@ -141,6 +141,31 @@ static bool names_device(const struct ofi *ofi, enum hmreg_iface iface)
     return iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION);
 }
 
+/* What libfabric calls the device. */
+static uint64_t device_name(const struct ofi *ofi, const struct provider_request *req)
+{
+    if (!names_device(ofi, req->iface))
+        return 0;
+    if (req->iface == HMREG_IFACE_ZE)
+        return (uint64_t)ofi_ze_device(req->driver, req->driver_device);
+    return (uint64_t)req->device;
+}
+
+/* Has this libfabric a name for the device? */
+static int check_device(const struct provider_request *req, struct hmreg_reason *why)
+{
+    uint32_t loaded = fi_version();
+
+    if (!req->driver || FI_VERSION_GE(loaded, OFI_ZE_DRIVER_VERSION) ||
+        (req->path != HMREG_PATH_DMABUF && req->path != HMREG_PATH_PEERMEM))
+        return 0;
+    return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-lacks-driver",
+                        "libfabric %u.%u is loaded, which names devices of the first driver of %s, "
+                        "and this is one of driver %u: use libfabric 2.0 or newer",
+                        FI_MAJOR(loaded), FI_MINOR(loaded), hmreg_iface_name(req->iface),
+                        req->driver);
+}
+
 /* Can this libfabric be told whose memory a dmabuf is? CUDA's device it does not index by. */
 static int can_name(const struct ofi *ofi, enum hmreg_iface iface, int device,
                     struct hmreg_reason *why)
@@ -222,12 +247,31 @@ static const char *remedy(enum hmreg_path path, int rc)
     return "";
 }
 
+/* The address that libfabric takes for that of the descriptor's first byte. */
+static char *dmabuf_base(const struct provider_request *req)
+{
+    return (char *)req->iov[0].iov_base - req->dmabuf->offset;
+}
+
+/* A device maps whole pages; libfabric's providers answer no more than EINVAL to such a base. */
+static bool base_is_in_a_page(const struct provider_request *req)
+{
+    return req->path == HMREG_PATH_DMABUF &&
+           (uintptr_t)dmabuf_base(req) & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
 static int registration_failed(const struct ofi *ofi, const struct provider_request *req, int rc,
                                struct hmreg_reason *why)
 {
     if (req->path == HMREG_PATH_SYSTEM || is_of_request(rc))
         return check(ofi, rc, "fi_mr_regattr()");
     why->vendor_code = rc;
+    if (rc == -FI_EINVAL && base_is_in_a_page(req))
+        return hmreg_refuse(
+            why, rc, "page-offset-differs",
+            "%s refused the dmabuf (EINVAL), whose base_addr, %p, is not a multiple "
+            "of the page size, %ld: give it one that is",
+            ofi->name, (void *)dmabuf_base(req), sysconf(_SC_PAGESIZE));
     return hmreg_refuse(why, rc, "fabric-refused", "%s: fi_mr_regattr() of %s memory failed: %s%s",
                         ofi->name, hmreg_iface_name(req->iface), fi_strerror(-rc),
                         remedy(req->path, rc));
@@ -267,8 +311,7 @@ static void describe(const struct ofi *ofi, const struct provider_request *req,
     attr->known.auth_key = (uint8_t *)(uintptr_t)req->auth_key;
     if (req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM) {
         attr->known.iface = (enum fi_hmem_iface)req->iface;
-        if (names_device(ofi, req->iface))
-            attr->known.device.reserved = (uint64_t)req->device;
+        attr->known.device.reserved = device_name(ofi, req);
     }
     if (has(ofi, OFI_HMEM_DATA_VERSION))
         attr->later.hmem_data = req->hmem_data;
@@ -292,7 +335,7 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
             .fd = req->dmabuf->fd,
             .offset = req->dmabuf->offset,
             .len = req->dmabuf->length,
-            .base_addr = (char *)req->iov[0].iov_base - req->dmabuf->offset,
+            .base_addr = dmabuf_base(req),
         };
         attr.known.mr_iov = (const void *)&dmabuf; /* a union since 1.20 */
         flags |= FI_MR_DMABUF;
@@ -332,6 +375,7 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
                           ofi->name);
     if (req->path == HMREG_PATH_MAPPED && ofi->pins)
         rc = probe_pages(ofi, req, why);
+    rc = rc ? rc : check_device(req, why);
     if (rc)
         return rc;
     rc = state_new(ofi, req, &state);

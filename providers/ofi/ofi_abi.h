@@ -23,6 +23,15 @@
 #define OFI_PAGE_SIZE_VERSION FI_VERSION(1, 22)
 #define OFI_SYNC_VERSION      FI_VERSION(2, 0)
 #define OFI_ROCR_VERSION      FI_VERSION(2, 5) /* device.rocr */
+/* From here on device.ze surely names the driver too; how many of the versions before do is
+ * unknown. The first driver's devices have the same names in all. */
+#define OFI_ZE_DRIVER_VERSION FI_VERSION(2, 0)
+
+/* fi_hmem_ze_device() of newer headers. */
+static inline int ofi_ze_device(unsigned driver, int device)
+{
+    return (int)(driver << 16) | device;
+}
 
 #ifndef FI_MR_DMABUF
 #define FI_MR_DMABUF (1ULL << 40)

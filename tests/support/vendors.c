@@ -102,6 +102,10 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
         .simulated = true,
         .dmabuf = of(self)->dmabuf,
     };
+    if (of(self)->split && index >= of(self)->split) {
+        out->driver = 1;
+        out->driver_first = (unsigned)of(self)->split;
+    }
     snprintf(out->name, sizeof(out->name), "simulated %s %d", name_of(of(self)), index);
 }
 

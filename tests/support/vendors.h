@@ -35,6 +35,7 @@ struct vendor {
     bool dmabuf;     /* its devices report export */
     bool one_by_one; /* no descriptor covers several segments: -EXDEV */
     int devices;
+    int split; /* the devices from this one on are of a second driver; 0: all are of one */
     void (*on_open)(void); /* called inside open; NULL: none */
     /* Called before each query of an address, with no lock held: here threads meet, and memory is
      * freed at a critical moment. NULL: none. */

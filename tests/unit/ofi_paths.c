@@ -379,6 +379,44 @@ static void callers__no_device_claimed__refused_where_it_is_an_index(void **stat
     }
 }
 
+/* Its providers say no more than EINVAL. */
+static void callers__base_in_a_page_and_einval__said_in_words(void **state)
+{
+    struct fixture fixture;
+
+    for (int skip = 0; skip <= 8; skip += 8) {
+        begin(&fixture, &dmabuf_world);
+        fake_fabric.reg_code = -FI_EINVAL;
+        assert_int_equal(reg_callers(&fixture, HMREG_IFACE_CUDA, 1, (char *)0x10000 + skip),
+                         -EOPNOTSUPP);
+        assert_refused(&fixture, HMREG_PATH_DMABUF, skip ? "page-offset-differs" : "fabric-refused",
+                       skip ? "base_addr, 0x10008, is not a multiple" : "Invalid argument");
+        assert_int_equal(reason(&fixture, HMREG_PATH_DMABUF)->vendor_code, -FI_EINVAL);
+        end(&fixture);
+    }
+}
+
+/* The next path of a caller's dmabuf is the mapping, which this fabric has no use for. */
+static void callers__libfabric_without_the_iface__reason_and_next_path(void **state)
+{
+    static const struct {
+        int code;
+        const char *words;
+    } cases[] = {{-FI_ENOSYS, "without dmabufs or that runtime"},
+                 {-FI_EOPNOTSUPP, "driver imports none"}};
+    struct fixture fixture;
+
+    for (int i = 0; i < 2; i++) {
+        begin(&fixture, &dmabuf_world);
+        fake_fabric.reg_code = cases[i].code;
+        assert_int_equal(reg_callers(&fixture, HMREG_IFACE_NEURON, 0, NULL), -EOPNOTSUPP);
+        assert_refused(&fixture, HMREG_PATH_DMABUF, "fabric-refused", cases[i].words);
+        assert_refused(&fixture, HMREG_PATH_MAPPED, "fabric-bypasses-cpu", "reads memory itself");
+        assert_int_equal(fake_fabric.regs, 1);
+        end(&fixture);
+    }
+}
+
 /* Another path would not help: the caller receives the error, so that it can make room. */
 static void dmabuf__no_memory__no_other_path(void **state)
 {
@@ -414,6 +452,41 @@ static void peermem__fi_hmem__iface_and_device_are_named(void **state)
 {
     by_address(HMREG_IFACE_CUDA, FI_VERSION(1, 17), FI_VERSION(1, 17), 1);
     by_address(HMREG_IFACE_ZE, FI_VERSION(1, 17), FI_VERSION(1, 17), 1);
+}
+
+/* Device 1 is the first of a second driver. */
+static void of_second_driver(const char *provider, uint32_t loaded, enum hmreg_path path)
+{
+    struct world world = {provider, loaded, loaded, true, HMREG_IFACE_ZE};
+    struct hmreg_mr *first;
+    struct fixture fixture;
+    void *memory;
+
+    begin(&fixture, &world);
+    vendors[HMREG_IFACE_ZE].split = 1;
+    memory = vendor_memory(HMREG_IFACE_ZE, 0, HMREG_MEM_DEVICE, BYTES);
+    assert_ok(hmreg_mr_reg(fixture.domain, memory, LEN, HMREG_ACCESS_ALL, 0, 0, 0, &first, NULL));
+    assert_int_equal(fake_fabric.given.attr.device.ze, 0);
+    assert_ok(hmreg_mr_close(first));
+    reg_and_explain(&fixture);
+    assert_int_equal(fixture.why.path, path);
+    if (path == HMREG_PATH_DMABUF || path == HMREG_PATH_PEERMEM) {
+        assert_int_equal(fake_fabric.given.attr.device.ze, 1 << 16);
+        assert_int_equal(fake_fabric.given.attr.device.reserved, 1 << 16);
+    } else {
+        assert_refused(&fixture, HMREG_PATH_PEERMEM, "libfabric-lacks-driver", "driver 1");
+        assert_int_equal(fake_fabric.given.attr.iface, path ? FI_HMEM_SYSTEM : FI_HMEM_ZE);
+    }
+    vendor_memory_free(memory);
+    end(&fixture);
+}
+
+static void ze__device_of_a_second_driver__named_where_it_has_a_name(void **state)
+{
+    of_second_driver("verbs;ofi_rxm", FI_VERSION(2, 1), HMREG_PATH_DMABUF);
+    of_second_driver("verbs;ofi_rxm", FI_VERSION(1, 22), HMREG_PATH_NONE);
+    of_second_driver("tcp", FI_VERSION(2, 1), HMREG_PATH_PEERMEM);
+    of_second_driver("tcp;ofi_rxm", FI_VERSION(1, 17), HMREG_PATH_MAPPED);
 }
 
 /* The field is of libfabric 2.5. */
@@ -478,6 +551,24 @@ static void peermem__bad_address__names_the_module(void **state)
 }
 
 /* ---- mapped ----------------------------------------------------------------------------- */
+
+/* libfabric 2 has no "net", and its tcp needs no ofi_rxm. */
+static void mapped__tcp_by_each_of_its_names__registered(void **state)
+{
+    static const char *const names[] = {"tcp;ofi_rxm", "tcp", "net", "net;ofi_rxm"};
+    struct fixture fixture;
+
+    for (int i = 0; i < 4; i++) {
+        struct world world = tcp_world;
+
+        world.provider = names[i];
+        world.library = world.api = i < 2 ? FI_VERSION(2, 1) : FI_VERSION(1, 17);
+        begin(&fixture, &world);
+        reg_and_explain(&fixture);
+        assert_int_equal(fixture.why.path, HMREG_PATH_MAPPED);
+        end(&fixture);
+    }
+}
 
 static void mapped__fabric_that_uses_the_cpu__the_mapping_is_registered(void **state)
 {
@@ -631,7 +722,11 @@ static void explain__domain__what_would_be_tried(void **state)
     end(&fixture);
 }
 
-TEST_MAIN(TEST(callers__iface_without_runtime__under_its_number),
+TEST_MAIN(TEST(callers__base_in_a_page_and_einval__said_in_words),
+          TEST(callers__libfabric_without_the_iface__reason_and_next_path),
+          TEST(ze__device_of_a_second_driver__named_where_it_has_a_name),
+          TEST(mapped__tcp_by_each_of_its_names__registered),
+          TEST(callers__iface_without_runtime__under_its_number),
           TEST(callers__iface_the_library_lacks__refused_before_it_is_asked),
           TEST(callers__no_device_claimed__refused_where_it_is_an_index),
           TEST(dmabuf__all_is_there__imported), TEST(dmabuf__hmem_in_domain_caps__imported),

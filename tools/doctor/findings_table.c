@@ -291,6 +291,11 @@ const struct finding all_findings[] = {
      "Use a libfabric that knows it, or claim iface system for the dmabuf.",
      "libfabric looks memory's iface up in a table. A number beyond its end, which a newer version "
      "may have, would be read from whatever comes after the table."},
+    {"libfabric-lacks-driver", SEVERITY_DEGRADED,
+     "libfabric has no name for devices of a second driver", "Install libfabric 2.0 or newer.",
+     "Level Zero may have several drivers, and a device is known by its driver and its index "
+     "there. "
+     "Older libfabrics know an index only, which would name a device of the first driver."},
     {"device-unknown", SEVERITY_DEGRADED, "libfabric wants a device, and the claim names none",
      "Claim the device of the dmabuf's memory, not HMREG_DEVICE_ANY.",
      "libfabric takes the device of Level Zero, Neuron and Gaudi memory, and since 2.5 of ROCm's. "

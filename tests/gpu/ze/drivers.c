@@ -22,6 +22,8 @@ static void devices__of_both_drivers__one_list_in_order(void **state)
         ze->device(self, i, &device);
         assert_string_equal(device.name, names[i]);
         assert_int_equal(device.pci.bus, buses[i]);
+        assert_int_equal(device.driver, i / 2);
+        assert_int_equal(device.driver_first, i / 2 * 2);
     }
     ze->close(self);
 }
