@@ -194,7 +194,7 @@ static int call_reg(const struct model_reg *reg, struct hmreg_mr **mr, void *con
                                  .offset = reg->offset,
                                  .requested_key = reg->key,
                                  .context = context,
-                                 .claim_iface = once_in(2)};
+                                 .claim_iface = (int)below(HMREG_CLAIM_TRUSTED + 1)};
 
     for (size_t i = 0; i < reg->count; i++)
         iov[i] = (struct iovec){t.arena + reg->ranges[i].offset, reg->ranges[i].len};
