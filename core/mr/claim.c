@@ -193,13 +193,11 @@ static void describe(const struct claim *claim, const struct iovec *range, bool 
 static int fail_wrong(const struct iovec *range, const char *field, const char *claimed,
                       const char *found)
 {
-    int rc = hmreg_fail(-EINVAL,
-                        "HMREG_DEBUG=claims: the trusted claim about the %zu bytes at %p is wrong: "
-                        "%s: the caller says %s, the memory's is %s",
-                        range->iov_len, range->iov_base, field, claimed, found);
-
-    dprintf(STDERR_FILENO, "hmreg: %s\n", hmreg_last_error()->text);
-    return rc;
+    return hmreg_fail(
+        -EINVAL,
+        "the trusted claim about the %zu bytes at %p is wrong: %s: the caller says %s, "
+        "the memory's is %s",
+        range->iov_len, range->iov_base, field, claimed, found);
 }
 
 static int fail_number(const struct iovec *range, const char *field, int64_t claimed, int64_t found)
@@ -242,7 +240,8 @@ static int compare(const struct iovec *range, const struct resolved *claimed,
     return 0;
 }
 
-/* The memory of a caller's dmabuf is known only if a runtime knows its address. */
+/* The memory of a caller's dmabuf is known only if a runtime knows its address. To claim iface
+ * system is to leave open whose it is. */
 static int compare_dmabuf(struct hmreg_domain *domain, const struct iovec *range,
                           const struct resolved *claimed)
 {
@@ -250,6 +249,8 @@ static int compare_dmabuf(struct hmreg_domain *domain, const struct iovec *range
     struct resolved found;
     int rc;
 
+    if (claimed->iface == HMREG_IFACE_SYSTEM)
+        return 0;
     hmreg_error_save(&before);
     rc = resolve(domain->lib, (uint64_t)(uintptr_t)range->iov_base, range->iov_len, &found);
     hmreg_error_restore(&before);
@@ -281,6 +282,20 @@ static int compare_memory(struct hmreg_domain *domain, const struct iovec *range
     return rc;
 }
 
+static int check_claimed(struct hmreg_domain *domain, const struct iovec *range,
+                         const struct hmreg_mr_dmabuf *dmabuf, const struct resolved *claimed)
+{
+    int rc = 0;
+
+    if (!dmabuf)
+        rc = compare_memory(domain, range, claimed);
+    else if (dmabuf->base_addr)
+        rc = compare_dmabuf(domain, range, claimed);
+    if (rc)
+        dprintf(STDERR_FILENO, "hmreg: HMREG_DEBUG=claims: %s\n", hmreg_last_error()->text);
+    return rc;
+}
+
 /* ---- a range ---------------------------------------------------------------------------- */
 
 int claim_take(struct hmreg_domain *domain, const struct claim *claim, const struct iovec *range,
@@ -293,10 +308,8 @@ int claim_take(struct hmreg_domain *domain, const struct claim *claim, const str
     if (rc)
         return rc;
     describe(claim, range, dmabuf, &claimed);
-    if (domain->lib->settings.check_claims && !dmabuf)
-        rc = compare_memory(domain, range, &claimed);
-    else if (domain->lib->settings.check_claims && dmabuf->base_addr)
-        rc = compare_dmabuf(domain, range, &claimed);
+    if (domain->lib->settings.check_claims)
+        rc = check_claimed(domain, range, dmabuf, &claimed);
     if (!rc && claimed.range.kind == HMREG_MEM_HOST && (domain->caps.mr_mode & HMREG_MR_ALLOCATED))
         rc = resolve_mapped(domain->lib, claimed.range.host_addr, range->iov_len, &claimed.range);
     if (!rc)

@@ -467,7 +467,7 @@ static void debug__each_wrong_field__fails_and_names_it(void **state)
     for (int i = 0; i < 8; i++) {
         struct hmreg_mr *mr;
 
-        assert_reg_fails(reg(&fixture, &claims[i], 0, &mr), mr, -EINVAL, "HMREG_DEBUG=claims");
+        assert_reg_fails(reg(&fixture, &claims[i], 0, &mr), mr, -EINVAL, "trusted claim about");
         for (int word = 0; word < 2; word++)
             assert_non_null(strstr(hmreg_last_error()->text, expected[i].words[word]));
     }
@@ -493,6 +493,11 @@ static void debug__right_claims__registered_and_silent(void **state)
     begin_dmabuf(&fixture, &claim, &dmabuf);
     assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
+    claim.attr.iface = HMREG_IFACE_SYSTEM; /* leaves open whose it is */
+    claim.attr.device = HMREG_DEVICE_ANY;
+    assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    claim.attr.iface = HMREG_IFACE_CUDA;
     dmabuf.base_addr = host; /* of no runtime: nothing is known about the dmabuf */
     assert_ok(reg(&fixture, &claim, HMREG_MR_DMABUF, &mr));
     assert_ok(hmreg_mr_close(mr));
@@ -520,7 +525,7 @@ static void debug__dmabuf_of_another_device__fails(void **state)
     script_close(&fixture);
 }
 
-static void debug__wrong_claim__is_a_line_on_standard_error(void **state)
+static void said_on_standard_error(const struct claim *change, int code, const char *words)
 {
     struct script_fixture fixture;
     char line[512] = "";
@@ -529,18 +534,26 @@ static void debug__wrong_claim__is_a_line_on_standard_error(void **state)
     int kept, pipes[2];
 
     open_debugging(&fixture, "claims");
-    claim_of(&fixture, &claim)->attr.device = 0;
+    claim_of(&fixture, &claim)->attr.device -= change->attr.device;
+    claim.attr.claim_len += change->attr.claim_len;
     assert_int_equal(pipe(pipes), 0);
     kept = dup(STDERR_FILENO);
     dup2(pipes[1], STDERR_FILENO);
-    assert_int_equal(reg(&fixture, &claim, 0, &mr), -EINVAL);
+    assert_int_equal(reg(&fixture, &claim, 0, &mr), code);
     dup2(kept, STDERR_FILENO);
     assert_true(read(pipes[0], line, sizeof(line) - 1) > 0);
-    assert_non_null(strstr(line, "hmreg: HMREG_DEBUG=claims: the trusted claim"));
+    assert_ptr_equal(strstr(line, "hmreg: HMREG_DEBUG=claims: "), line);
+    assert_non_null(strstr(line, words));
     close(kept);
     close(pipes[0]);
     close(pipes[1]);
     script_close(&fixture);
+}
+
+static void debug__wrong_claim__is_a_line_on_standard_error(void **state)
+{
+    said_on_standard_error(&(struct claim){.attr.device = 1}, -EINVAL, "the trusted claim about");
+    said_on_standard_error(&(struct claim){.attr.claim_len = 1}, -ERANGE, "the allocation ends");
 }
 
 static void debug__runtime_fails__its_error(void **state)
