@@ -161,7 +161,7 @@ static int check_device(const struct provider_request *req, struct hmreg_reason 
         return 0;
     return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-lacks-driver",
                         "libfabric %u.%u is loaded, which names devices of the first driver of %s, "
-                        "and this is one of driver %u: use libfabric 2.0 or newer",
+                        "and this is one of driver %u: use libfabric 1.18 or newer",
                         FI_MAJOR(loaded), FI_MINOR(loaded), hmreg_iface_name(req->iface),
                         req->driver);
 }

@@ -22,12 +22,10 @@
 #define OFI_DMABUF_VERSION    FI_VERSION(1, 20)
 #define OFI_PAGE_SIZE_VERSION FI_VERSION(1, 22)
 #define OFI_SYNC_VERSION      FI_VERSION(2, 0)
-#define OFI_ROCR_VERSION      FI_VERSION(2, 5) /* device.rocr */
-/* From here on device.ze surely names the driver too; how many of the versions before do is
- * unknown. The first driver's devices have the same names in all. */
-#define OFI_ZE_DRIVER_VERSION FI_VERSION(2, 0)
+#define OFI_ROCR_VERSION      FI_VERSION(2, 5)  /* device.rocr */
+#define OFI_ZE_DRIVER_VERSION FI_VERSION(1, 18) /* device.ze has the driver's number too */
 
-/* fi_hmem_ze_device() of newer headers. */
+/* fi_hmem_ze_device() of newer headers: positions in the lists of zeDriverGet and zeDeviceGet. */
 static inline int ofi_ze_device(unsigned driver, int device)
 {
     return (int)(driver << 16) | device;

@@ -483,8 +483,14 @@ static void of_second_driver(const char *provider, uint32_t loaded, enum hmreg_p
 
 static void ze__device_of_a_second_driver__named_where_it_has_a_name(void **state)
 {
+#ifdef FI_MR_DMABUF /* a header newer than 1.17 */
+    assert_int_equal(fi_hmem_ze_device(1, 0), 1 << 16);
+    assert_int_equal(fi_hmem_ze_device(0, 1), 1);
+#endif
     of_second_driver("verbs;ofi_rxm", FI_VERSION(2, 1), HMREG_PATH_DMABUF);
-    of_second_driver("verbs;ofi_rxm", FI_VERSION(1, 22), HMREG_PATH_NONE);
+    of_second_driver("verbs;ofi_rxm", FI_VERSION(1, 20), HMREG_PATH_DMABUF);
+    of_second_driver("tcp;ofi_rxm", FI_VERSION(1, 18), HMREG_PATH_PEERMEM);
+    of_second_driver("verbs;ofi_rxm", FI_VERSION(1, 17), HMREG_PATH_NONE);
     of_second_driver("tcp", FI_VERSION(2, 1), HMREG_PATH_PEERMEM);
     of_second_driver("tcp;ofi_rxm", FI_VERSION(1, 17), HMREG_PATH_MAPPED);
 }

@@ -292,7 +292,7 @@ const struct finding all_findings[] = {
      "libfabric looks memory's iface up in a table. A number beyond its end, which a newer version "
      "may have, would be read from whatever comes after the table."},
     {"libfabric-lacks-driver", SEVERITY_DEGRADED,
-     "libfabric has no name for devices of a second driver", "Install libfabric 2.0 or newer.",
+     "libfabric has no name for devices of a second driver", "Install libfabric 1.18 or newer.",
      "Level Zero may have several drivers, and a device is known by its driver and its index "
      "there. "
      "Older libfabrics know an index only, which would name a device of the first driver."},
