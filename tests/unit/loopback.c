@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <hmreg/loopback.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -145,5 +147,103 @@ static void rma__from_another_process(void **state)
     close_fixture(&fixture);
 }
 
+/* ---- many ------------------------------------------------------------------------------- */
+
+#define MILLION 1000000
+#define TOKENS  1000 /* in one call */
+
+/* The tokens of that many parts of the region. */
+static size_t pack_parts(const struct fixture *fixture, uint8_t *tokens, size_t room)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < TOKENS; i++) {
+        size_t size = room - used;
+
+        assert_ok(
+            hmreg_mr_pack_range(fixture->mr, fixture->memory + i, i + 1, tokens + used, &size));
+        used += size;
+    }
+    return used;
+}
+
+/* With no descriptor and at most 96 bytes each. A sanitizer's allocator counts none. */
+static void remotes__a_million_at_once__small(void **state)
+{
+    struct hmreg_remote **remotes = calloc(MILLION, sizeof(struct hmreg_remote *));
+    uint8_t *tokens = malloc(TOKENS * 128);
+    struct fixture fixture;
+    uint64_t addr, key;
+    size_t size, before, fds;
+
+    open_fixture(&fixture, HMREG_MR_VIRT_ADDR);
+    size = pack_parts(&fixture, tokens, TOKENS * 128);
+    before = mallinfo2().uordblks;
+    fds = (size_t)test_count_fds();
+    for (size_t i = 0; i < MILLION; i += TOKENS) {
+        size_t count = TOKENS;
+
+        assert_ok(hmreg_remote_open_many(fixture.domain, tokens, size, remotes + i, &count));
+        assert_int_equal(count, TOKENS);
+    }
+    assert_true(mallinfo2().uordblks - before <= (size_t)96 * MILLION);
+    assert_int_equal(test_count_fds(), fds);
+    for (size_t i = 0; i < MILLION; i++) {
+        if (hmreg_remote_addr(remotes[i], 0, i % TOKENS + 1, &addr, &key) || key != 77 ||
+            addr != (uintptr_t)fixture.memory + i % TOKENS)
+            fail_msg("remote %zu: wrong address or key", i);
+        hmreg_remote_close(remotes[i]);
+    }
+    close_fixture(&fixture);
+    free(tokens);
+    free(remotes);
+}
+
+struct opener {
+    struct hmreg_domain *domain;
+    const uint8_t *token;
+    size_t size;
+    int rc;
+};
+
+static void *open_and_close(void *arg)
+{
+    struct opener *opener = arg;
+
+    for (int i = 0; i < 5000 && !opener->rc; i++) {
+        struct hmreg_remote *remote = NULL;
+
+        opener->rc = hmreg_remote_open(opener->domain, opener->token, opener->size, &remote);
+        hmreg_remote_close(remote);
+    }
+    return NULL;
+}
+
+/* What they share comes with the first remote and goes with the last, again and again. */
+static void remotes__of_one_peer_by_two_threads__share_it(void **state)
+{
+    uint8_t token[512];
+    struct hmreg_domain *domain;
+    size_t size = sizeof(token);
+    struct fixture fixture;
+    pthread_t threads[2];
+    struct opener opener[2];
+
+    open_fixture(&fixture, 0);
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
+    assert_ok(hmreg_mr_pack(fixture.mr, token, &size));
+    for (int i = 0; i < 2; i++) {
+        opener[i] = (struct opener){domain, token, size, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, &opener[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(opener[i].rc, 0);
+    }
+    assert_ok(hmreg_domain_close(domain));
+    close_fixture(&fixture);
+}
+
 TEST_MAIN(TEST(rma__wrong_arguments__inval), TEST(rma__local_mode_without_desc__inval),
-          TEST(rma__from_another_process))
+          TEST(rma__from_another_process), TEST(remotes__a_million_at_once__small),
+          TEST(remotes__of_one_peer_by_two_threads__share_it))
