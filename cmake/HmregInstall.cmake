@@ -46,8 +46,8 @@ endfunction()
 
 set(headers ${PROJECT_SOURCE_DIR}/include/hmreg)
 hmreg_install_library(hmreg AS hmreg DESCRIPTION "${PROJECT_DESCRIPTION}"
-                      HEADERS ${headers}/hmreg.h ${headers}/group.h ${headers}/plan.h ${headers}/remote.h
-                              ${PROJECT_BINARY_DIR}/include/hmreg/version.h)
+                      HEADERS ${headers}/hmreg.h ${headers}/cache.h ${headers}/group.h ${headers}/plan.h
+                              ${headers}/remote.h ${PROJECT_BINARY_DIR}/include/hmreg/version.h)
 hmreg_install_library(hmreg-loopback AS loopback DESCRIPTION "hmreg's domains that need no fabric"
                       HEADERS ${headers}/loopback.h
                       REQUIRES "hmreg = ${PROJECT_VERSION}")

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Cached registration: get and put, what ends cached regions, limits, statistics. Part of hmreg.h,
+ * whose conventions hold here too.
+ */
+#ifndef HMREG_CACHE_H
+#define HMREG_CACHE_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/*
+ * Gets a region that covers [addr, addr+len) with exactly these access rights: a cached region if
+ * there is one that is still valid, else a new registration. Release it with hmreg_mr_put(), from
+ * any thread. The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
+ * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
+ * cached, but not between get and put. The library chooses keys. Errors of hmreg_mr_reg().
+ */
+int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                 struct hmreg_mr **mr);
+/*
+ * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, or with
+ * HMREG_MR_DMABUF of the caller's dmabuf, whose descriptor the caller may close after the call.
+ * A cached region serves the get if it contains the range, has exactly the access rights, and was
+ * got with the same attributes. Compared are: flags; auth_key, by its bytes; page_size; hmem_data,
+ * by its address; of a dmabuf its inode (not the number of the descriptor), base_addr, and what the
+ * caller claims; and every attribute that is not named here. Not compared are size, context, and a
+ * claim about memory, which is checked at each get. hmreg_mr_context() returns the context of the
+ * get that registered the region. A get without attributes that are compared, and hmreg_mr_get(),
+ * serve each other's regions. requested_key must be 0. Release the region with hmreg_mr_put().
+ * A cached region of a dmabuf keeps the exporter's memory until it is evicted, flushed, or
+ * invalidated by its addresses (base_addr + offset).
+ * Errors of hmreg_mr_regattr(). -EINVAL also: several ranges or segments, or a requested_key.
+ * -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in
+ * an event queue.
+ */
+int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
+                      struct hmreg_mr **mr);
+/* Releases a region: one put for each get. NULL is accepted. */
+void hmreg_mr_put(struct hmreg_mr *mr);
+
+/* Invalidates every cached region that overlaps [addr, addr+len), in all domains. Call it before
+ * the memory is freed or remapped. A region in use is deregistered after its last put.
+ * -EINVAL: lib is NULL, len is 0, or the range wraps. */
+int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
+
+/* Deregisters every cached region of the domain that is not in use. -EINVAL: domain is NULL. */
+int hmreg_domain_flush(struct hmreg_domain *domain);
+
+/* Deregisters, on the calling thread, invalidated and evicted regions that are not in use: those
+ * whose memory changed, or that a get of another domain evicted. It is meant for domains whose
+ * fabric may be called on the application's threads only (any libfabric domain without
+ * FI_THREAD_SAFE). For all others the library's thread does this within milliseconds.
+ * -EINVAL: domain is NULL. */
+int hmreg_domain_progress(struct hmreg_domain *domain);
+
+#define HMREG_STATS_TIMES 40
+
+/*
+ * Changes the limits of each cache of a domain (max_regions and max_bytes of hmreg_domain_config).
+ * HMREG_LIMIT_NONE: no limit; 0: nothing is cached from now on. The call evicts regions above the
+ * limits that are not in use, those without a recent get first; regions in use stay and count.
+ * -EINVAL: domain is NULL, or it was opened without a cache.
+ */
+int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes);
+
+/*
+ * Changes the limits of all caches of a library together. The initial values are
+ * HMREG_CACHE_MAX_COUNT and HMREG_CACHE_MAX_SIZE of the environment, else no limit. A get that
+ * would exceed them evicts from its own cache, then from its domain's other caches, then from other
+ * domains. This call, and a get on another domain, evict regions of a domain but do not deregister
+ * them; the next call on that domain does. -EINVAL: lib is NULL.
+ */
+int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes);
+
+struct hmreg_stats {
+    size_t size; /* sizeof(struct hmreg_stats) */
+    uint64_t hits, misses, evictions;
+    uint64_t invalidations; /* regions invalidated because their memory changed */
+    uint64_t uncached;      /* gets whose registration was not cached */
+    uint64_t regions;       /* cached now */
+    uint64_t bytes;         /* cached now */
+    uint64_t zombies;       /* removed from the cache; deregistration waits for the last put, or
+                               failed with -EBUSY and is to be repeated */
+    /* The fields above are those of the first version; a caller's size may end here. */
+    uint64_t caches;         /* caches that these numbers sum up */
+    uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */
+    uint64_t evicted_limit;  /* evictions because of a limit */
+    uint64_t evicted_memory; /* evictions because a registration failed with -ENOMEM */
+    uint64_t evicted_room;   /* ... with -ENOSPC */
+    uint64_t evicted_keys;   /* ... with -HMREG_ENOKEY */
+    uint64_t failures;       /* gets that failed because the registration did */
+    uint64_t regions_max;    /* high-water marks of regions and bytes; those of a domain are the */
+    uint64_t bytes_max;      /* sums of its caches', which may be from different times */
+    uint64_t waits;          /* gets that waited while another thread registered the same */
+    uint64_t waiting;        /* gets that wait so now */
+    uint64_t reg_ns;         /* total time of the timed registrations, ns */
+    uint64_t reg_longest_ns; /* the longest of them, ns */
+    uint64_t reg_times[HMREG_STATS_TIMES]; /* registrations of 2^n to 2^(n+1) ns; the last element
+                              has all longer ones. Of registrations below 1 us, 1 in 16 is timed */
+    uint64_t wrong_puts; /* puts without a matching get; detected with HMREG_DEBUG=puts only */
+};
+
+/* The sums over a domain's caches. -EINVAL: an argument is NULL or out->size is too small. */
+int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out);
+
+/* The statistics of one cache. device -1: host memory; of an iface other than system, the host
+ * memory that its runtime pinned. For system, 0 is the same as -1. -EINVAL: an argument is NULL,
+ * out->size is too small, or no such iface. -ENODEV: no such device. */
+int hmreg_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
+                      struct hmreg_stats *out);
+
+enum hmreg_entry_state {
+    HMREG_ENTRY_PENDING = 0, /* being registered */
+    HMREG_ENTRY_LIVE = 1,    /* in the cache: serves gets */
+    HMREG_ENTRY_ENDED = 2,   /* not in the cache, or no longer: deregistered after its last put, or
+                                once the fabric no longer returns -EBUSY */
+};
+
+/* One region of hmreg_mr_get(). */
+struct hmreg_entry_info {
+    size_t size; /* the library's sizeof(struct hmreg_entry_info) */
+    enum hmreg_iface iface;
+    int device;           /* -1: host memory */
+    enum hmreg_path path; /* HMREG_PATH_NONE: not registered yet */
+    enum hmreg_entry_state state;
+    uint64_t addr, len; /* the range */
+    uint64_t access;
+    uint64_t identity; /* the allocation's, as in hmreg_mem_info */
+    uint64_t key;      /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
+    uint64_t pins;     /* gets without a put yet, and waiting threads; a snapshot */
+    int unused;        /* 1: no get since eviction last considered it, so it may be evicted next */
+};
+
+/*
+ * Calls visit() for each region of the domain's caches. No lock is held: visit() may call the
+ * library, and may block. A region that is added or removed during the dump may be missing; no
+ * region is visited twice. A visit() that returns other than 0 ends the dump, and the dump returns
+ * that value. visit NULL: prints each region to standard error, for use in a debugger.
+ * -EINVAL: domain is NULL.
+ */
+int hmreg_domain_dump(struct hmreg_domain *domain,
+                      int (*visit)(const struct hmreg_entry_info *entry, void *context),
+                      void *context);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
