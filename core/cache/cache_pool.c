@@ -312,7 +312,7 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry->mr.access = like->access;
     entry->mr.iface = like->iface;
     entry->mr.cached = entry->mr.registered = entry->mr.monitored = entry->mr.watched = false;
-    entry->mr.ask_monitor = entry->mr.ask_identity = false;
+    entry->mr.ask_monitor = entry->mr.ask_identity = entry->mr.announced = false;
     entry->mr.state = CACHE_HELD;
     entry->mr.cold = true;
     entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;

@@ -7,6 +7,7 @@
 #include "core/cache/cache_set.h"
 
 #include "core/base/error.h"
+#include "core/cache/callbacks.h"
 #include "core/context/group.h"
 #include "core/mr/region.h"
 
@@ -207,6 +208,7 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
     for (unsigned i = 0; i < count; i++) {
         struct hmreg_mr *mr = &entries[i]->mr;
 
+        callbacks_ended(mr);
         if (mr->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;

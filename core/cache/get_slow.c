@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/cache/callbacks.h"
 #include "core/mr/rails.h"
 #include "core/mr/region.h"
 
@@ -212,6 +213,8 @@ static int create(struct get *get, struct cache_entry *entry)
     entry->mr.registered = !rc;
     if (rc)
         cache_stats_add(&cache->stats, STATS_FAILURES, 1);
+    else
+        callbacks_made(&entry->mr);
     return rc;
 }
 

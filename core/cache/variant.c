@@ -29,8 +29,8 @@ static void clear_others(struct hmreg_mr_attr *attr)
     attr->auth_key = NULL;
     memset((char *)attr + padding, 0, offsetof(struct hmreg_mr_attr, dmabuf) - padding);
     memset((char *)attr + end, 0, sizeof(*attr) - end);
-    /* A checked claim about memory is checked at each hit. One about a dmabuf says what it is, and so
-     * does a trusted one. */
+    /* A checked claim about memory is checked at each hit. One about a dmabuf says what it is, and
+     * so does a trusted one. */
     if (attr->claim_iface == HMREG_CLAIM_NONE ||
         (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf)) {
         attr->claim_iface = HMREG_CLAIM_NONE;

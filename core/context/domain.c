@@ -201,6 +201,9 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     if (rc)
         return rc;
     set_limits(domain, &config);
+    domain->made = config.made;
+    domain->ended = config.ended;
+    domain->callback_context = config.callback_context;
     if (config.order[0] != HMREG_PATH_NONE)
         memcpy(domain->order, config.order, sizeof(config.order));
     else

@@ -35,6 +35,10 @@ struct hmreg_domain {
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
     struct group *group;     /* NULL: the domain is no group */
+    /* Of the config: */
+    void (*made)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
+    void (*ended)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
+    void *callback_context;
 };
 
 /* Fills a zeroed domain, except for its keys and caches. config: NULL for the defaults. On failure

@@ -61,6 +61,7 @@ struct hmreg_mr {
     bool ask_identity : 1; /* each hit queries the runtime for the memory's identity */
     bool monitored : 1;    /* valid until the monitor reports a change */
     bool watched : 1;      /* the monitor watches its memory, until monitor_unwatch() */
+    bool announced : 1;    /* callback made was called for it, and ended was not */
     uint8_t : 0;           /* fields above are read without a lock, those below written under one */
     /* The cache's, under its lock: see enum cache_state and cache_pool.c. */
     uint8_t state : 3;

@@ -28,7 +28,7 @@ struct request {
     const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, which is one range; NULL: memory */
     struct claim claim;
     struct provider_options options; /* how the fabric registers it; zero: as the domain does */
-    uint64_t rails;        /* on a group: bit i: register on member i; 0: on all */
+    uint64_t rails;                  /* on a group: bit i: register on member i; 0: on all */
     struct shared *shared; /* what the registrations of all rails share; NULL: one registration */
 };
 

@@ -345,6 +345,8 @@ enum hmreg_check {
                                 it frees memory that may be cached */
 };
 
+struct hmreg_mr_info;
+
 struct hmreg_domain_config {
     size_t size;                                 /* sizeof(struct hmreg_domain_config) */
     uint32_t flags;                              /* HMREG_DOMAIN_* */
@@ -355,6 +357,20 @@ struct hmreg_domain_config {
     uint64_t max_bytes;   /* limit of cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of
                              the machine's memory; HMREG_LIMIT_NONE: no limit */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* one for each iface */
+    /* Called for each region that hmreg_mr_get() or hmreg_mr_get_attr() registers, cached or not:
+     * made when it is registered, before any get returns it, on the thread of the get; ended once
+     * for each made, before the region is deregistered. ended is called on any thread that is in a
+     * get, a put, or another call with the domain (flush, progress, limits, close) and, where the
+     * fabric may be called on any thread, on the library's thread hmreg-reaper. No lock is held.
+     * Both may call functions that take mr and do not change it (hmreg_mr_query(), _context(),
+     * _desc(), _key(), _pack(), ...), hmreg_query(), hmreg_export_dmabuf(), hmreg_copy() and
+     * hmreg_invalidate(); they must not get or put regions, or make other calls with a domain.
+     * NULL: none. */
+    void (*made)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
+                 void *callback_context);
+    void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
+                  void *callback_context);
+    void *callback_context; /* passed to both */
 };
 
 struct hmreg_domain_info {
@@ -448,7 +464,7 @@ struct hmreg_mr_attr {
     uint64_t iova;
     uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
-    uint64_t rails; /* on a group: bit i: register on member i; 0: on all. Else 0 */
+    uint64_t rails;           /* on a group: bit i: register on member i; 0: on all. Else 0 */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
     uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
                                        length; needed for kind DEVICE except with a caller's dmabuf,

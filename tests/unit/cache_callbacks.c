@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The callbacks made and ended of a domain: once for each registration, on which threads, and what
+ * they may call.
+ */
+#include "tests/support/cache_fixture.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define LEN 4096
+
+static char memory[8][LEN] __attribute__((aligned(LEN)));
+
+static struct {
+    struct hmreg *lib;
+    unsigned made, ended;
+    uint64_t made_key, ended_key;
+    struct hmreg_mr_info info;
+    void *context;
+    char thread[16];
+    sem_t called;
+} seen;
+
+static void see(const struct hmreg_mr *mr, const struct hmreg_mr_info *info)
+{
+    char token[1024];
+    size_t size = sizeof(token);
+    struct hmreg_mem_info found = {.size = sizeof(found)};
+
+    seen.info = *info;
+    seen.context = hmreg_mr_context(mr);
+    prctl(PR_GET_NAME, seen.thread);
+    hmreg_mr_desc(mr);
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_query(seen.lib, (void *)(uintptr_t)info->addr, info->len, &found));
+    assert_ok(hmreg_invalidate(seen.lib, memory[7], LEN));
+    assert_int_not_equal(hmreg_mr_query(NULL, &seen.info), 0); /* its error is not the caller's */
+    seen.info = *info;
+}
+
+static void made(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
+{
+    assert_ptr_equal(context, &seen);
+    seen.made++;
+    seen.made_key = hmreg_mr_key(mr);
+    see(mr, info);
+}
+
+static void ended(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
+{
+    assert_ptr_equal(context, &seen);
+    seen.ended++;
+    seen.ended_key = hmreg_mr_key(mr);
+    see(mr, info);
+    sem_post(&seen.called);
+}
+
+static struct hmreg_domain_config with_callbacks(uint32_t flags, uint64_t max_regions)
+{
+    memset(&seen, 0, sizeof(seen));
+    sem_init(&seen.called, 0, 0);
+    return (struct hmreg_domain_config){.size = sizeof(struct hmreg_domain_config),
+                                        .flags = flags,
+                                        .max_regions = max_regions,
+                                        .made = made,
+                                        .ended = ended,
+                                        .callback_context = &seen};
+}
+
+static void open_fixture(struct fixture *fixture, uint32_t flags, uint64_t max_regions)
+{
+    struct hmreg_domain_config config = with_callbacks(flags, max_regions);
+
+    vendors_reset();
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+    seen.lib = fixture->lib;
+}
+
+static void made__each_registration__once_with_its_region(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, 0);
+    for (int i = 0; i < 3; i++)
+        fixture_key(&fixture, memory[0], 2 * LEN);
+    assert_int_equal(seen.made, 1);
+    assert_int_equal(seen.made_key, 1);
+    assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
+    assert_int_equal(seen.info.len, 2 * LEN);
+    assert_int_equal(seen.info.access, HMREG_ACCESS_REMOTE);
+    assert_null(seen.context);
+    assert_int_equal(seen.ended, 0);
+    fixture_close(&fixture);
+    assert_int_equal(seen.ended, 1);
+    assert_int_equal(seen.ended_key, 1);
+    assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
+}
+
+static void ended__flush_invalidation_eviction__once_each(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, 2);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(seen.ended, 1);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
+    assert_ok(hmreg_domain_progress(fixture.domain));
+    assert_int_equal(seen.ended, 2);
+    for (int i = 0; i < 6; i++)
+        fixture_key(&fixture, memory[i], LEN);
+    assert_ok(hmreg_domain_progress(fixture.domain));
+    assert_int_equal(seen.made, 8);
+    assert_int_equal(seen.ended, 6);
+    fixture_close(&fixture);
+    assert_int_equal(seen.ended, 8);
+}
+
+static void ended__fabric_is_busy__not_called_again(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    atomic_store(&counter.dereg_code, -EBUSY);
+    atomic_store(&counter.dereg_times, 2);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(atomic_load(&counter.deregs), 3);
+    assert_int_equal(seen.ended, 1);
+    fixture_close(&fixture);
+    assert_int_equal(seen.ended, 1);
+}
+
+static void made__registration_fails__not_called(void **state)
+{
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, 0);
+    atomic_store(&counter.reg_code, -EIO);
+    atomic_store(&counter.reg_times, 1);
+    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EIO, "asked");
+    assert_null(mr);
+    fixture_close(&fixture);
+    assert_int_equal(seen.made, 0);
+    assert_int_equal(seen.ended, 0);
+}
+
+static void made__domain_without_cache__each_get(void **state)
+{
+    struct fixture fixture;
+
+    open_fixture(&fixture, HMREG_DOMAIN_NO_CACHE, 0);
+    fixture_key(&fixture, memory[0], LEN);
+    fixture_key(&fixture, memory[0], LEN);
+    assert_int_equal(seen.made, 2);
+    assert_int_equal(seen.ended, 2);
+    fixture_close(&fixture);
+}
+
+static void callbacks__context_of_the_get__with_the_region(void **state)
+{
+    struct iovec iov = {memory[0], LEN};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .context = &iov};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, 0);
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr));
+    assert_ptr_equal(seen.context, &iov);
+    seen.context = NULL;
+    hmreg_mr_put(mr);
+    fixture_close(&fixture);
+    assert_ptr_equal(seen.context, &iov);
+}
+
+static void callbacks__fail_inside__last_error_is_the_callers(void **state)
+{
+    struct hmreg_error before;
+    struct fixture fixture;
+
+    open_fixture(&fixture, 0, 0);
+    assert_int_equal(hmreg_invalidate(NULL, memory[0], 1), -EINVAL);
+    before = *hmreg_last_error();
+    fixture_key(&fixture, memory[0], LEN);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(seen.ended, 1);
+    assert_string_equal(hmreg_last_error()->text, before.text);
+    fixture_close(&fixture);
+}
+
+/* On a fabric that may be called on any thread. */
+static void ended__nobody_calls__on_the_reaper(void **state)
+{
+    struct hmreg_domain_config config = with_callbacks(0, 0);
+    struct fixture fixture;
+    struct hmreg_domain *served;
+
+    vendors_reset();
+    fixture_open(&fixture, HMREG_MONITOR_IMPORT, NULL);
+    seen.lib = fixture.lib;
+    served = counter_open_served(fixture.lib, &config);
+    hmreg_domain_close(fixture.domain);
+    fixture.domain = served;
+    fixture_key(&fixture, memory[0], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
+    sem_wait(&seen.called);
+    assert_string_equal(seen.thread, "hmreg-reaper");
+    fixture_close(&fixture);
+}
+
+TEST_MAIN(TEST(made__each_registration__once_with_its_region),
+          TEST(ended__flush_invalidation_eviction__once_each),
+          TEST(ended__fabric_is_busy__not_called_again), TEST(made__registration_fails__not_called),
+          TEST(made__domain_without_cache__each_get),
+          TEST(callbacks__context_of_the_get__with_the_region),
+          TEST(callbacks__fail_inside__last_error_is_the_callers),
+          TEST(ended__nobody_calls__on_the_reaper));
