@@ -211,7 +211,7 @@ static int run(const struct command *self, int argc, char **argv)
 
     if (!options.count)
         options.sizes[options.count++] = USUAL_SIZE;
-    return status == EXIT_GO_ON ? command_show(self, &options) : status;
+    return status == EXIT_CONTINUE ? command_show(self, &options) : status;
 }
 
 static const struct option_def options[] = {
