@@ -234,7 +234,8 @@ static bool is_left_out(size_t byte)
            FIELD(auth_key) || FIELD(claim_iface) || FIELD(iface) || FIELD(device) ||
            FIELD(dmabuf) ||
            (byte >= offsetof(struct hmreg_mr_attr, device) + sizeof(int) &&
-            byte < offsetof(struct hmreg_mr_attr, dmabuf)); /* padding */
+            byte < offsetof(struct hmreg_mr_attr, dmabuf)) || /* padding */
+           byte >= offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(int);
 #undef FIELD
 }
 
@@ -245,7 +246,8 @@ static bool is_size_of_key(size_t byte)
 
 static void variant__each_byte_of_the_attributes__part_of_the_key_or_named(void **state)
 {
-    struct attributes attributes = {.attr = {.size = 0}};
+    static const struct iovec range = {memory, LEN};
+    struct attributes attributes = {.attr = {.size = 0}, .request = {.iov = &range}};
     unsigned char *bytes = (unsigned char *)&attributes.attr;
     struct variant *variant;
     struct variants all;
@@ -266,7 +268,7 @@ static void variant__each_byte_of_the_attributes__part_of_the_key_or_named(void 
         if (is_left_out(i) != !variant)
             fail_msg("byte %zu of struct hmreg_mr_attr", i);
         variant_put(&all, variant);
-        attributes = (struct attributes){.attr = {.size = 0}};
+        attributes = (struct attributes){.attr = {.size = 0}, .request = {.iov = &range}};
         memset(bytes, 0, sizeof(attributes.attr));
     }
     assert_null(all.tree);
@@ -634,7 +636,8 @@ static void dmabuf__claim__part_of_the_key(void **state)
 static void dmabuf__without_an_inode_of_its_own__has_no_identity(void **state)
 {
     struct hmreg_mr_dmabuf dmabuf = {.fd = epoll_create1(EPOLL_CLOEXEC), .len = LEN};
-    struct attributes attributes = {.attr = {.dmabuf = &dmabuf}};
+    static const struct iovec range = {memory, LEN};
+    struct attributes attributes = {.attr = {.dmabuf = &dmabuf}, .request = {.iov = &range}};
     struct variant *variant;
     struct variants all;
     bool identified;

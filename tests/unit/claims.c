@@ -68,6 +68,102 @@ static void open_debugging(struct script_fixture *fixture, const char *value)
     unsetenv("HMREG_DEBUG");
 }
 
+/* ---- cached ----------------------------------------------------------------------------- */
+
+static struct hmreg_mr *get(struct script_fixture *fixture, const struct claim *claim)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &claim->attr, 0, &mr));
+    hmreg_mr_put(mr);
+    return mr;
+}
+
+static void trusted__cached__identity_of_the_claim_and_no_question(void **state)
+{
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    claim_of(&fixture, &claim)->attr.claim_identity = 77;
+    mr = get(&fixture, &claim);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(get(&fixture, &claim), mr);
+    claim.iov[0].iov_base = (char *)claim.iov[0].iov_base + 8;
+    claim.iov[0].iov_len -= 8;
+    assert_ptr_equal(get(&fixture, &claim), mr);
+    assert_int_equal(script.count, 1);
+    claim.attr.claim_identity = 78; /* other memory at the same address */
+    assert_ptr_not_equal(get(&fixture, &claim), mr);
+    assert_int_equal(script.count, 2);
+    assert_int_equal(asked(), 0);
+    script_close(&fixture);
+}
+
+static void trusted__without_identity__never_cached(void **state)
+{
+    struct script_fixture fixture;
+    struct claim claim;
+
+    script_open(&fixture, NULL, NULL);
+    claim_of(&fixture, &claim);
+    for (unsigned i = 1; i <= 3; i++) {
+        get(&fixture, &claim);
+        assert_int_equal(script.count, i);
+    }
+    assert_int_equal(script.live, 0);
+    assert_int_equal(asked(), 0);
+    script_close(&fixture);
+}
+
+/* A region serves a get of a part of it if each byte has the address that the get asks for. */
+static void iova__cached__same_address_of_each_byte(void **state)
+{
+    struct script_fixture fixture;
+    struct claim claim;
+    struct hmreg_mr *mr;
+
+    script_open(&fixture, NULL, NULL);
+    claim_of(&fixture, &claim)->attr.claim_identity = 77;
+    claim.attr.set_iova = 1;
+    claim.attr.iova = 0x10000;
+    mr = get(&fixture, &claim);
+    assert_ptr_equal(get(&fixture, &claim), mr);
+    claim.iov[0].iov_base = (char *)claim.iov[0].iov_base + 8;
+    claim.iov[0].iov_len -= 8;
+    assert_ptr_not_equal(get(&fixture, &claim), mr);
+    claim.attr.iova = 0x10008;
+    assert_ptr_equal(get(&fixture, &claim), mr);
+    assert_int_equal(script.count, 2);
+    script_close(&fixture);
+}
+
+static void foreign__callers_dmabuf__cached_by_its_inode(void **state)
+{
+    struct script_fixture fixture;
+    struct hmreg_mr_dmabuf dmabuf = {.len = 4096, .base_addr = (void *)0x10000};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .access = HMREG_ACCESS_ALL,
+                                 .dmabuf = &dmabuf,
+                                 .claim_iface = HMREG_CLAIM_CHECKED,
+                                 .iface = HMREG_IFACE_MAX,
+                                 .device = 40};
+    struct hmreg_mr *first = NULL, *mr = NULL;
+
+    script_open(&fixture, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        dmabuf.fd = fcntl(vendors[HMREG_IFACE_CUDA].claims[0].fd, F_DUPFD_CLOEXEC, i);
+        assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, HMREG_MR_DMABUF, &mr));
+        close(dmabuf.fd);
+        first = first ? first : mr;
+        assert_ptr_equal(mr, first);
+        hmreg_mr_put(mr);
+    }
+    assert_int_equal(script.count, 1);
+    script_close(&fixture);
+}
+
 /* ---- no runtime is asked --------------------------------------------------------------------- */
 
 static void trusted__device_memory__registered_as_claimed(void **state)
@@ -573,6 +669,10 @@ static void debug__runtime_fails__its_error(void **state)
 }
 
 TEST_MAIN(TEST(trusted__device_memory__registered_as_claimed),
+          TEST(trusted__cached__identity_of_the_claim_and_no_question),
+          TEST(trusted__without_identity__never_cached),
+          TEST(iova__cached__same_address_of_each_byte),
+          TEST(foreign__callers_dmabuf__cached_by_its_inode),
           TEST(trusted__several_ranges_and_segments__no_runtime_is_asked),
           TEST(trusted__host_pinned_and_managed__by_their_address),
           TEST(trusted__callers_dmabuf__no_runtime_is_asked),

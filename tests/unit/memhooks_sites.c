@@ -6,6 +6,7 @@
  */
 #include "tests/support/test.h"
 
+#include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/hook_sites.h"
 
 #include <dlfcn.h>
@@ -98,4 +99,34 @@ static void sites_find__in_this_libc__every_entry_that_changes_mappings(void **s
     assert_in_range(found.entries, sizeof(numbers) / sizeof(numbers[0]), HOOK_SITES_MAX);
 }
 
-TEST_MAIN(TEST(sites_find__in_this_libc__every_entry_that_changes_mappings))
+#ifdef __x86_64__
+static void begins_with_jump__each_form__its_target(void **state)
+{
+    static const struct {
+        uint8_t bytes[13];
+        bool is_jump;
+    } forms[] = {
+        {{0xe9, 0x00, 0x01, 0x00, 0x00}, true},
+        {{0x49, 0xbb, 1, 2, 3, 4, 5, 6, 7, 8, 0x41, 0xff, 0xe3}, true}, /* by %r11: libfabric */
+        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0xe0}, true},       /* by %rax: UCX, far */
+        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0x0f, 0x05}, false},
+        {{0xb8, 0x0b, 0x00, 0x00, 0x00, 0x0f, 0x05}, false},
+    };
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        uintptr_t target = 0;
+
+        assert_int_equal(hook_arch_begins_with_jump(forms[i].bytes, &target), forms[i].is_jump);
+        if (forms[i].is_jump)
+            assert_int_equal(target, i ? 0x0807060504030201 : (uintptr_t)forms[i].bytes + 0x105);
+    }
+}
+#else
+static void begins_with_jump__each_form__its_target(void **state)
+{
+    test_skip("the bytes are of x86-64");
+}
+#endif
+
+TEST_MAIN(TEST(sites_find__in_this_libc__every_entry_that_changes_mappings),
+          TEST(begins_with_jump__each_form__its_target))

@@ -93,15 +93,17 @@ bool hook_arch_enters(uint8_t *code, size_t size, size_t at, struct hook_entry *
     return true;
 }
 
-/* A near jump or, as other libraries write it, one through %r11. */
+/* A near jump or, as other libraries write it if the target is far, one through %r11 (libfabric) or
+ * %rax (UCX). */
 bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
 {
-    static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3};
+    static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3}, by_rax[2] = {0xff, 0xe0};
     int32_t distance;
 
     memcpy(&distance, function + 1, sizeof(distance));
     *target = (uintptr_t)function + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance;
-    if (function[0] == 0x49 && function[1] == 0xbb && !memcmp(function + 10, by_r11, 3))
+    if ((function[0] == 0x49 && function[1] == 0xbb && !memcmp(function + 10, by_r11, 3)) ||
+        (function[0] == 0x48 && function[1] == 0xb8 && !memcmp(function + 10, by_rax, 2)))
         memcpy(target, function + 2, sizeof(*target));
     else if (function[0] != JUMP)
         return false;
