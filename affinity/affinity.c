@@ -303,7 +303,7 @@ int hmreg_affinity(const struct hmreg_topology *topology, const struct hmreg_pla
     list = new_list(nics ? nic_count : topology->nic_count);
     if (!list)
         return -ENOMEM;
-    for (size_t i = 0; i < nic_count; i++)
+    for (size_t i = 0; nics && i < nic_count; i++)
         name_nic(topology, nics[i], &list[all++]);
     for (size_t i = 0; !nics && i < topology->nic_count; i++)
         if (topology->nics[i].rdma)
