@@ -14,6 +14,7 @@
 #include "core/context/token.h"
 #include "core/mr/mr.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -372,6 +373,7 @@ static int hand_over(const struct tokens *tokens, void *buf, size_t *size)
 {
     if (*size < tokens->size)
         return fail_too_small(tokens->size, "the tokens take", size);
+    assert(tokens->bytes); /* there is one region at least */
     memcpy(buf, tokens->bytes, tokens->size);
     *size = tokens->size;
     return 0;

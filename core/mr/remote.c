@@ -342,9 +342,8 @@ static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote
 {
     const struct token_segment *segment;
     uint64_t begins = 0;
-    int rc = validate_pointer(remote, "remote");
+    int rc = domain_check(remote->domain);
 
-    rc = rc ? rc : domain_check(remote->domain);
     rc = rc ? rc : validate_pointer(addr, "addr");
     rc = rc ? rc : validate_pointer(key, "key");
     rc = rc ? rc : check_place(remote, offset, len);
@@ -365,10 +364,13 @@ static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote
 int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t len,
                       uint64_t *addr, uint64_t *key)
 {
-    const struct token_segment *first = remote ? remote->segment : NULL;
+    const struct token_segment *first;
 
+    if (!remote)
+        return hmreg_fail(-EINVAL, "remote is NULL");
+    first = remote->segment;
     /* A len of 0 wraps: one comparison less. */
-    if (!first || !addr || !key || len - 1 >= first->len || offset > first->len - len ||
+    if (!addr || !key || len - 1 >= first->len || offset > first->len - len ||
         !process_is(remote->domain->lib->epoch))
         return find_addr(remote, offset, len, addr, key);
     *addr = first->base + offset;

@@ -55,6 +55,27 @@ CASE(pack_range__part_of_a_region__exactly_those_bytes)
     suite_close(fixture, mr);
 }
 
+CASE(pack_range__cached_region_that_is_larger__the_buffer_alone)
+{
+    struct hmreg_mr *outer = NULL, *inner = NULL;
+    struct hmreg_remote *remote;
+
+    if (suite_has(fixture, HMREG_MR_ENDPOINT)) { /* not usable before it is bound */
+        suite_not_applicable();
+        return;
+    }
+    assert_ok(
+        hmreg_mr_get(fixture->domain, fixture->memory + 8, BYTES, HMREG_ACCESS_REMOTE, &outer));
+    assert_ok(
+        hmreg_mr_get(fixture->domain, fixture->memory + 4100, 50, HMREG_ACCESS_REMOTE, &inner));
+    remote = peer_of_part(fixture, inner, fixture->memory + 4100, 50);
+    suite_put(fixture, remote, 0, 50, fixture->memory + 4100);
+    assert_int_equal(suite_move(fixture, remote, true, 49, 2), -ERANGE);
+    hmreg_remote_close(remote);
+    hmreg_mr_put(inner);
+    hmreg_mr_put(outer);
+}
+
 /* What the manual says that a token cannot do: the key is the region's. */
 CASE(pack_range__address_beyond_the_part__the_fabric_permits_it)
 {
@@ -367,6 +388,7 @@ CASE(flatten__several_segments__exdev)
 }
 
 SUITE_CASES(tokens, TEST(pack_range__part_of_a_region__exactly_those_bytes),
+            TEST(pack_range__cached_region_that_is_larger__the_buffer_alone),
             TEST(pack_range__address_beyond_the_part__the_fabric_permits_it),
             TEST(pack_range__all_of_a_region__its_token),
             TEST(pack_range__ranges_that_follow_each_other__over_the_border),
