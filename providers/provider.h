@@ -131,6 +131,10 @@ struct provider_ops {
     int (*refresh)(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
                    uint64_t flags);
 
+    /* The core deregisters next a region that it has bound to an endpoint itself. A fabric whose
+     * dereg() answers -EBUSY while an endpoint is bound undoes the binding. */
+    void (*unbind)(void *self, struct provider_mr *mr);
+
     /* As hmreg_domain_bind(). */
     int (*bind_domain)(void *self, void *object, uint64_t flags);
     /* The region has been stored in the caller's variable. A provider that completes it later

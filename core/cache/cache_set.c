@@ -209,6 +209,8 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
         struct hmreg_mr *mr = &entries[i]->mr;
 
         callbacks_ended(mr);
+        if (entries[i]->variant && entries[i]->variant->key.attr.endpoint && mr->registered)
+            mr_unbind(mr);
         if (mr->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;

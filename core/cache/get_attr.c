@@ -12,7 +12,8 @@
 #include <inttypes.h>
 
 /* Checks what hmreg_mr_regattr() accepts and a cached region cannot have. */
-static int check_cacheable(const struct attributes *attributes, uint64_t flags)
+static int check_cacheable(const struct hmreg_domain *domain, const struct attributes *attributes,
+                           uint64_t flags)
 {
     const struct hmreg_mr_attr *attr = &attributes->attr;
 
@@ -29,6 +30,14 @@ static int check_cacheable(const struct attributes *attributes, uint64_t flags)
                           "requested_key is %#" PRIx64 "; the library chooses the keys of cached "
                           "regions, so it must be 0",
                           attr->requested_key);
+    if (attr->endpoint && domain->group)
+        return hmreg_fail(-EINVAL,
+                          "endpoint is set; on a group it must be NULL, since each rail has "
+                          "an endpoint of its own: bind the rails of a region of "
+                          "hmreg_mr_regattr()");
+    if (attr->endpoint && !(domain->caps.mr_mode & HMREG_MR_ENDPOINT))
+        return hmreg_fail(-EINVAL, "endpoint is set; it must be NULL on this domain, which binds "
+                                   "no endpoints (no HMREG_MR_ENDPOINT)");
     if (flags & HMREG_RMA_EVENT)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_RMA_EVENT; counters are bound to "
                                             "regions of hmreg_mr_regattr() only");
@@ -59,7 +68,7 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
-    rc = rc ? rc : check_cacheable(&own, flags);
+    rc = rc ? rc : check_cacheable(domain, &own, flags);
     rc = rc ? rc : get_check(domain);
     rc = rc ? rc : variant_get(&domain->caches->variants, &own, flags, &want.variant, &cacheable);
     if (rc)
@@ -68,6 +77,7 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
     want.start = (uint64_t)(uintptr_t)own.request.iov->iov_base;
     want.end = want.start + own.request.iov->iov_len;
     want.access = own.request.access;
+    cacheable = cacheable && get_may_share(domain, &own.request);
     rc = get_of_variant(domain, &own.request, &want, cacheable, mr);
     variant_put(&domain->caches->variants, want.variant);
     return rc;

@@ -196,6 +196,18 @@ static bool reap_helps(struct cache_set *set, unsigned forgotten)
     return cache_forgotten(&set->pool) != forgotten;
 }
 
+/* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
+ * deregisters the region. */
+static int ready(const struct get *get, struct hmreg_mr *mr)
+{
+    int rc;
+
+    if (!get->request->endpoint)
+        return 0;
+    rc = hmreg_mr_bind(mr, get->request->endpoint, 0);
+    return rc ? rc : hmreg_mr_enable(mr);
+}
+
 static int create(struct get *get, struct cache_entry *entry)
 {
     struct cache *cache = cache_of(get, entry);
@@ -209,8 +221,9 @@ static int create(struct get *get, struct cache_entry *entry)
         rc = create_once(get, cache, entry);
     for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
         rc = create_once(get, cache, entry);
-    hmreg_error_unguard(&guard, !rc);
     entry->mr.registered = !rc;
+    rc = rc ? rc : ready(get, &entry->mr);
+    hmreg_error_unguard(&guard, !rc);
     if (rc)
         cache_stats_add(&cache->stats, STATS_FAILURES, 1);
     else
@@ -585,6 +598,11 @@ int get_requested(struct hmreg_domain *domain, const struct request *request,
     return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
 }
 
+bool get_may_share(const struct hmreg_domain *domain, const struct request *request)
+{
+    return request->endpoint || !(domain->caps.mr_mode & HMREG_MR_ENDPOINT);
+}
+
 int get_check(const struct hmreg_domain *domain)
 {
     if (domain->caps.async)
@@ -608,5 +626,5 @@ int get_slowly(struct hmreg_domain *domain, const void *addr, size_t len, uint64
     rc = rc ? rc : validate_access(access);
     rc = rc ? rc : request_check_length(domain, &iov, 1);
     rc = rc ? rc : get_check(domain);
-    return rc ? rc : get_requested(domain, &request, &want, true, mr);
+    return rc ? rc : get_requested(domain, &request, &want, get_may_share(domain, &request), mr);
 }

@@ -28,6 +28,9 @@ int get_requested(struct hmreg_domain *domain, const struct request *request,
 /* Is a cached region of the memory that the request claims? */
 bool get_claim_holds(const struct request *request, const struct hmreg_mr *mr);
 
+/* May the request's region serve other gets? False: the caller has to bind it first. */
+bool get_may_share(const struct hmreg_domain *domain, const struct request *request);
+
 /* Refuses gets where the caller reads the domain's event queue. -EOPNOTSUPP. */
 int get_check(const struct hmreg_domain *domain);
 

@@ -72,6 +72,10 @@ static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *re
 {
 }
 
+static void no_unbind(void *self, struct provider_mr *mr)
+{
+}
+
 static void no_revoke(void *self, struct provider_mr *mr)
 {
 }
@@ -107,6 +111,7 @@ static struct provider_ops complete(const struct provider_ops *given)
 
     ops.can = ops.can ? ops.can : no_path;
     ops.bind = ops.bind ? ops.bind : no_bind;
+    ops.unbind = ops.unbind ? ops.unbind : no_unbind;
     ops.enable = ops.enable ? ops.enable : no_enable;
     ops.refresh = ops.refresh ? ops.refresh : no_refresh;
     ops.bind_domain = ops.bind_domain ? ops.bind_domain : no_bind_domain;

@@ -137,6 +137,7 @@ static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t fl
         .auth_key = attr->auth_key,
         .hmem_data = attr->hmem_data,
         .page_size = attr->page_size,
+        .endpoint = attr->endpoint,
         .claim = claim_of(attr),
         .options = options_of(attr),
         .rails = attr->rails,
@@ -180,6 +181,9 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
+    if (!rc && own.attr.endpoint)
+        rc = hmreg_fail(-EINVAL, "endpoint is set; it must be NULL here: bind the region with "
+                                 "hmreg_mr_bind(), or get it with hmreg_mr_get_attr()");
     if (rc)
         return rc;
     if (attributes_of_segments(&own))

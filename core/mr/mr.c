@@ -98,6 +98,15 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
     return addr;
 }
 
+void mr_unbind(struct hmreg_mr *mr)
+{
+    if (!mr_pieces(mr))
+        mr->domain->ops.unbind(mr->domain->self, &mr->made);
+    for (size_t i = 0; mr_pieces(mr) && i < mr_count(mr); i++)
+        if (mr_pieces(mr)[i]) /* else a try to deregister has ended it already */
+            mr_unbind(mr_pieces(mr)[i]);
+}
+
 int mr_check_complete(const struct hmreg_mr *mr)
 {
     bool keyed = !mr_pieces(mr) && !mr_rails(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);

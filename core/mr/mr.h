@@ -161,6 +161,9 @@ struct provider_mr mr_now(const struct hmreg_mr *mr);
  * no lock and calls nothing else, so callers may hold the lock of the domain's caches. */
 void mr_revoke(struct hmreg_mr *mr);
 
+/* The library has bound the region to an endpoint, and is about to deregister it. */
+void mr_unbind(struct hmreg_mr *mr);
+
 /* -EAGAIN while a registration of a region with remote access is not complete. */
 int mr_check_complete(const struct hmreg_mr *mr);
 

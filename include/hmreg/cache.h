@@ -18,7 +18,9 @@ extern "C" {
  * there is one that is still valid, else a new registration. Release it with hmreg_mr_put(), from
  * any thread. The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
  * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
- * cached, but not between get and put. The library chooses keys. Errors of hmreg_mr_reg().
+ * cached, but not between get and put. The library chooses keys. On a domain with
+ * HMREG_MR_ENDPOINT each get registers a region of its own, which is not bound yet: there use
+ * hmreg_mr_get_attr() with an endpoint. Errors of hmreg_mr_reg().
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
@@ -34,7 +36,12 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * serve each other's regions. requested_key must be 0. Release the region with hmreg_mr_put().
  * A cached region of a dmabuf keeps the exporter's memory until it is evicted, flushed, or
  * invalidated by its addresses (base_addr + offset).
- * Errors of hmreg_mr_regattr(). -EINVAL also: several ranges or segments, or a requested_key.
+ * With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and
+ * enabled, and serves gets with the same endpoint. Flush the domain before you close an endpoint
+ * that regions were got with, and after their last put.
+ * Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is
+ * set. -EINVAL also: several ranges or segments, a requested_key, or an endpoint on a group or on a
+ * domain without HMREG_MR_ENDPOINT.
  * -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in
  * an event queue.
  */

@@ -465,6 +465,8 @@ struct hmreg_mr_attr {
     uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
     uint64_t rails;           /* on a group: bit i: register on member i; 0: on all. Else 0 */
+    void *endpoint; /* hmreg_mr_get_attr() on a domain with HMREG_MR_ENDPOINT: the region is bound
+                       to it and enabled; as for hmreg_mr_bind(). NULL: none */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
     uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
                                        length; needed for kind DEVICE except with a caller's dmabuf,

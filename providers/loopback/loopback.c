@@ -413,6 +413,7 @@ static const struct provider_ops loopback_ops = {
     .dereg = region_dereg,
     .revoke = region_revoke,
     .bind = region_bind,
+    .unbind = region_unbind,
     .enable = region_enable,
     .refresh = region_refresh,
     .bind_domain = objects_bind_domain,

@@ -138,6 +138,7 @@ int region_reg(void *self, const struct provider_request *req, struct provider_m
 int region_dereg(void *self, struct provider_mr *mr);
 void region_revoke(void *self, struct provider_mr *mr);
 int region_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags);
+void region_unbind(void *self, struct provider_mr *mr);
 int region_enable(void *self, struct provider_mr *mr);
 int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
                    uint64_t flags);

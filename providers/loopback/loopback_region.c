@@ -332,6 +332,16 @@ void regions_untie(struct loopback *loopback, const void *object)
     pthread_mutex_unlock(&loopback->lock);
 }
 
+void region_unbind(void *self, struct provider_mr *mr)
+{
+    struct loopback *loopback = self;
+    struct region *region = mr->priv;
+
+    pthread_mutex_lock(&loopback->lock);
+    region->ep = NULL;
+    pthread_mutex_unlock(&loopback->lock);
+}
+
 int region_enable(void *self, struct provider_mr *mr)
 {
     struct loopback *loopback = self;

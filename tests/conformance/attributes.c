@@ -268,7 +268,10 @@ CASE(dmabuf__cached__hit_by_another_descriptor)
     if (rc) {
         assert_int_equal(rc, -EOPNOTSUPP);
         suite_impossible("no path to it: EOPNOTSUPP");
-    } else if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
+    } else if (suite_has(fixture, HMREG_MR_ENDPOINT)) { /* without an endpoint: its own region */
+        assert_ok(hmreg_mr_get_attr(fixture->domain, &attr, HMREG_MR_DMABUF, &again));
+        assert_ptr_not_equal(again, mr);
+        hmreg_mr_put(again);
         suite_not_applicable();
     } else {
         attr.context = &dmabuf;
@@ -287,10 +290,64 @@ CASE(dmabuf__cached__hit_by_another_descriptor)
     munmap(view, DMABUF_BYTES);
 }
 
+/* A get binds the region and enables it; a hit finds it so. */
+static void check_endpoints(struct suite_fixture *fixture, struct attributes *a)
+{
+    void *ep = fixture->fabric->ep_open(fixture->domain), *other;
+    struct hmreg_mr *mr = NULL, *again = NULL, *third = NULL;
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_remote *remote;
+
+    other = fixture->fabric->ep_open(fixture->domain);
+    a->attr.endpoint = ep;
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &a->attr, 0, &mr));
+    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
+    remote = suite_peer(fixture, mr);
+    suite_put(fixture, remote, 5, 7, fixture->memory + 13);
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &a->attr, 0, &again));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_true(again == mr || !info.cached);
+    a->attr.endpoint = other;
+    assert_ok(hmreg_mr_get_attr(fixture->domain, &a->attr, 0, &third));
+    assert_ptr_not_equal(third, mr);
+    suite_put(fixture, remote, 5, 7, fixture->memory + 13);
+    hmreg_remote_close(remote);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    hmreg_mr_put(third);
+    assert_ok(hmreg_domain_flush(fixture->domain));
+    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
+    assert_int_equal(stats.regions + stats.zombies, 0);
+    fixture->fabric->ep_close(ep);
+    fixture->fabric->ep_close(other);
+}
+
+CASE(endpoint__cached_regions__bound_and_enabled)
+{
+    struct hmreg_mr *mr = NULL;
+    struct attributes a;
+    int here;
+
+    fill(fixture, &a);
+    a.attr.requested_key = 0;
+    if (suite_has(fixture, HMREG_MR_ENDPOINT)) {
+        check_endpoints(fixture, &a);
+    } else {
+        a.attr.endpoint = &here;
+        assert_fails(hmreg_mr_get_attr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "endpoint");
+        suite_not_applicable();
+    }
+    a.attr.endpoint = &here;
+    assert_fails(hmreg_mr_regattr(fixture->domain, &a.attr, 0, &mr), -EINVAL, "endpoint");
+    assert_null(mr);
+}
+
 SUITE_CASES(attributes, TEST(attr__means_what_reg_means),
             TEST(attr__of_an_older_caller__newer_fields_are_not_read),
             TEST(attr__of_a_newer_caller__unknown_fields_must_be_zero),
             TEST(auth_key__of_another__denied), TEST(dmabuf__callers__its_bytes_are_reached),
             TEST(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached),
             TEST(dmabuf__range_behind_its_end__inval),
-            TEST(dmabuf__cached__hit_by_another_descriptor));
+            TEST(dmabuf__cached__hit_by_another_descriptor),
+            TEST(endpoint__cached_regions__bound_and_enabled));

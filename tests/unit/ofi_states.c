@@ -98,6 +98,77 @@ static void endpoint__bound_then_enabled_once(void **state)
     end(&fixture);
 }
 
+static struct hmreg_mr *get_bound(struct fixture *fixture, struct fid *endpoint)
+{
+    struct iovec iov = {memory, sizeof(memory)};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .endpoint = endpoint};
+    struct hmreg_mr *mr = NULL;
+
+    hmreg_mr_get_attr(fixture->domain, &attr, 0, &mr);
+    return mr;
+}
+
+/* libfabric closes a region that is bound. */
+static void endpoint__cached__bound_and_enabled_once(void **state)
+{
+    struct fixture fixture;
+    struct hmreg_mr *mr, *again;
+
+    begin(&fixture, FI_MR_ENDPOINT);
+    mr = get_bound(&fixture, &ep);
+    again = get_bound(&fixture, &ep);
+    assert_non_null(mr);
+    assert_ptr_equal(fake_fabric.bound, &ep);
+    assert_int_equal(fake_fabric.binds, fake_fabric.enables);
+    assert_int_equal(fake_fabric.binds,
+                     mr == again ? 1 : 2); /* 2: host memory is not cached here */
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(fake_fabric.live, 0);
+    end(&fixture);
+}
+
+static void endpoint__cached__binding_or_enabling_fails__nothing_left(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture, FI_MR_ENDPOINT);
+    fake_fabric.bind_code = -FI_EINVAL;
+    assert_null(get_bound(&fixture, &ep));
+    assert_int_equal(hmreg_last_error()->code, -EINVAL);
+    fake_fabric.bind_code = 0;
+    fake_fabric.enable_code = -FI_ENOMEM;
+    assert_null(get_bound(&fixture, &ep));
+    assert_int_equal(hmreg_last_error()->code, -ENOMEM);
+    fake_fabric.enable_code = 0;
+    assert_int_equal(fake_fabric.live, 0);
+    end(&fixture);
+}
+
+/* Each get has a region of its own, which the caller binds. */
+static void endpoint__plain_gets__not_shared(void **state)
+{
+    struct hmreg_mr *mrs[2];
+    struct fixture fixture;
+
+    begin(&fixture, FI_MR_ENDPOINT);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_get(fixture.domain, memory, 64, HMREG_ACCESS_REMOTE, &mrs[i]));
+        assert_ok(hmreg_mr_bind(mrs[i], &ep, 0));
+        assert_ok(hmreg_mr_enable(mrs[i]));
+    }
+    assert_ptr_not_equal(mrs[0], mrs[1]);
+    hmreg_mr_put(mrs[0]);
+    hmreg_mr_put(mrs[1]);
+    assert_int_equal(fake_fabric.live, 0);
+    end(&fixture);
+}
+
 static void endpoint__without_the_mode__inval(void **state)
 {
     struct hmreg_mr *mr;
@@ -411,8 +482,11 @@ static void async__flag_where_no_provider_takes_it__badflags(void **state)
 }
 
 TEST_MAIN(TEST(open__modes_that_are_passed_on__shown), TEST(endpoint__bound_then_enabled_once),
-          TEST(endpoint__without_the_mode__inval), TEST(bind__another_class__inval),
-          TEST(rma_event__only_regions_made_for_it), TEST(counter__without_the_mode__any_time),
+          TEST(endpoint__cached__bound_and_enabled_once),
+          TEST(endpoint__cached__binding_or_enabling_fails__nothing_left),
+          TEST(endpoint__plain_gets__not_shared), TEST(endpoint__without_the_mode__inval),
+          TEST(bind__another_class__inval), TEST(rma_event__only_regions_made_for_it),
+          TEST(counter__without_the_mode__any_time),
           TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays),
           TEST(refresh__mapped_device_memory__by_the_devices_address),
           TEST(refresh__as_the_mode_says), TEST(flags__only_those_of_the_infos_capabilities),
