@@ -11,15 +11,20 @@
 
 /* ---- look-up ---------------------------------------------------------------------------- */
 
-/* Returns the next entry after `entry` (NULL: the first) that contains the range and has exactly
- * these access rights and this variant. NULL: none. */
+static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
+{
+    return !(want->access & ~mr->access) && !(mr->access & ~(want->access | want->more));
+}
+
+/* Returns the next entry after `entry` (NULL: the first) that contains the range and has the access
+ * rights and this variant. NULL: none. */
 static struct cache_entry *next_serving(const struct cache *cache, const struct cache_want *want,
                                         struct cache_entry *entry)
 {
     struct itree_node *node = entry ? &entry->mr.node : NULL;
 
     while ((node = itree_covering(&cache->tree, node, want->start, want->end)))
-        if (entry_of(node)->mr.access == want->access && entry_of(node)->variant == want->variant &&
+        if (has_rights(&entry_of(node)->mr, want) && entry_of(node)->variant == want->variant &&
             (!want->exact || (node->start == want->start && node->end == want->end)))
             break;
     return entry_of(node);

@@ -12,12 +12,12 @@
 #include "core/cache/evict.h"
 #include "core/monitor/userfaultfd/userfault.h"
 
-/* Does a live entry with the same access rights contain the wanted range, in one of the caches
+/* Does a live entry with the access rights contain the wanted range, in one of the caches
  * numbered from <= number < to? */
 bool cache_serves(struct cache_pool *pool, unsigned from, unsigned to,
                   const struct cache_want *want);
 
-/* Finds and pins a live entry that contains the wanted range with the same access rights: the one
+/* Finds and pins a live entry that contains the wanted range with the access rights: the one
  * of the first cache that has one, among those numbered from <= number < to. heat: threads may
  * remember the entry from now on. NULL: no entry serves. */
 struct cache_entry *cache_find(struct cache_pool *pool, unsigned from, unsigned to,

@@ -106,6 +106,7 @@ struct cache {
 struct cache_want {
     uint64_t start, end;
     uint64_t access;
+    uint64_t more;           /* rights that a region may have beyond these */
     struct variant *variant; /* NULL: of hmreg_mr_get() */
     bool exact;              /* only a region of exactly this range serves */
 };

@@ -595,6 +595,7 @@ int get_requested(struct hmreg_domain *domain, const struct request *request,
     };
 
     get.want.exact = domain->flags & HMREG_DOMAIN_EXACT;
+    get.want.more = domain->more_rights;
     return get_region(&get, cacheable && !(domain->flags & HMREG_DOMAIN_NO_CACHE), mr);
 }
 

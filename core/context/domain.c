@@ -188,6 +188,18 @@ static int set_checks(struct hmreg_domain *domain, const enum hmreg_check *check
     return 0;
 }
 
+static int set_rights(struct hmreg_domain *domain, enum hmreg_rights rights)
+{
+    static const uint64_t more[] = {0, HMREG_ACCESS_LOCAL, HMREG_ACCESS_ALL};
+
+    if ((unsigned)rights > HMREG_RIGHTS_ANY)
+        return hmreg_fail(-EINVAL,
+                          "config->rights is %d; accepted are HMREG_RIGHTS_EXACT, LOCAL, ANY",
+                          (int)rights);
+    domain->more_rights = more[rights];
+    return 0;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -203,6 +215,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
            : validate_flags(config.flags, KNOWN_FLAGS | domain->caps.domain_flags, "config->flags");
     rc = rc ? rc : check_order(config.order);
     rc = rc ? rc : set_checks(domain, config.check);
+    rc = rc ? rc : set_rights(domain, config.rights);
     if (rc)
         return rc;
     set_limits(domain, &config);

@@ -35,6 +35,7 @@ struct hmreg_domain {
     atomic_uint mapped_keys; /* keys of hmreg_mr_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
     struct group *group;     /* NULL: the domain is no group */
+    uint64_t more_rights;    /* the rights that a hit's region may have beyond those asked for */
     /* Of the config: */
     void (*made)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
     void (*ended)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);

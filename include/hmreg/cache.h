@@ -14,8 +14,9 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * Gets a region that covers [addr, addr+len) with exactly these access rights: a cached region if
- * there is one that is still valid, else a new registration. Release it with hmreg_mr_put(), from
+ * Gets a region that covers [addr, addr+len) with exactly these access rights, or more where the
+ * domain's configuration permits it (rights): a cached region if there is one that is still valid,
+ * else a new registration. Release it with hmreg_mr_put(), from
  * any thread. The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
  * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
  * cached, but not between get and put. The library chooses keys. On a domain with
@@ -27,16 +28,16 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
 /*
  * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, or with
  * HMREG_MR_DMABUF of the caller's dmabuf, whose descriptor the caller may close after the call.
- * A cached region serves the get if it contains the range, has exactly the access rights, and was
- * got with the same attributes. Compared are: flags; auth_key, by its bytes; page_size; hmem_data,
- * by its address; of a dmabuf its inode (not the number of the descriptor), base_addr, and what the
- * caller claims; and every attribute that is not named here. Not compared are size, context, and a
- * claim about memory, which is checked at each get. hmreg_mr_context() returns the context of the
- * get that registered the region. A get without attributes that are compared, and hmreg_mr_get(),
- * serve each other's regions. requested_key must be 0. Release the region with hmreg_mr_put().
- * A cached region of a dmabuf keeps the exporter's memory until it is evicted, flushed, or
- * invalidated by its addresses (base_addr + offset).
- * With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and
+ * A cached region serves the get if it contains the range, has the access rights as for
+ * hmreg_mr_get(), and was got with the same attributes. Compared are: flags; auth_key, by its
+ * bytes; page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the
+ * descriptor), base_addr, and what the caller claims; and every attribute that is not named here.
+ * Not compared are size, context, and a claim about memory, which is checked at each get.
+ * hmreg_mr_context() returns the context of the get that registered the region. A get without
+ * attributes that are compared, and hmreg_mr_get(), serve each other's regions. requested_key must
+ * be 0. Release the region with hmreg_mr_put(). A cached region of a dmabuf keeps the exporter's
+ * memory until it is evicted, flushed, or invalidated by its addresses (base_addr + offset). With
+ * attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and
  * enabled, and serves gets with the same endpoint. Flush the domain before you close an endpoint
  * that regions were got with, and after their last put.
  * Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is

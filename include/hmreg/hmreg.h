@@ -345,6 +345,13 @@ enum hmreg_check {
                                 it frees memory that may be cached */
 };
 
+/* The access rights that a cached region may have beyond those that a get asks for. */
+enum hmreg_rights {
+    HMREG_RIGHTS_EXACT = 0, /* none */
+    HMREG_RIGHTS_LOCAL = 1, /* local ones (HMREG_ACCESS_LOCAL) */
+    HMREG_RIGHTS_ANY = 2, /* remote ones too: peers that have its key may do more than was asked */
+};
+
 struct hmreg_mr_info;
 
 struct hmreg_domain_config {
@@ -370,7 +377,8 @@ struct hmreg_domain_config {
                  void *callback_context);
     void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                   void *callback_context);
-    void *callback_context; /* passed to both */
+    void *callback_context;   /* passed to both */
+    enum hmreg_rights rights; /* which regions serve a get; new ones have exactly its rights */
 };
 
 struct hmreg_domain_info {

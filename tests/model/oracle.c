@@ -38,6 +38,7 @@ struct use {
 static struct {
     struct plan_kind kind;
     bool exact, no_cache;
+    uint64_t more;      /* rights that the region of a hit may have beyond those asked for */
     struct use max;     /* of each cache */
     struct use all_max; /* of all together */
     struct entry entries[ENTRIES];
@@ -83,12 +84,17 @@ static bool touches(const struct entry *entry, uint64_t start, uint64_t end)
     return entry->start < end && start < entry->end;
 }
 
+static bool has_rights(uint64_t access, uint64_t wanted)
+{
+    return (access & wanted) == wanted && !(access & ~(wanted | oracle.more));
+}
+
 static bool serves(const struct entry *entry, const struct oracle_want *want)
 {
     bool same = entry->start == want->start && entry->end == want->end;
 
     return entry->key && entry->state != DEAD && entry->area == want->area &&
-           entry->access == want->access && entry->start <= want->start &&
+           has_rights(entry->access, want->access) && entry->start <= want->start &&
            want->end <= entry->end && (same || !oracle.exact);
 }
 
@@ -97,6 +103,9 @@ void oracle_open(const struct plan *plan)
     memset(&oracle, 0, sizeof(oracle));
     oracle.kind = *plan->kind;
     oracle.exact = plan->flags & HMREG_DOMAIN_EXACT;
+    oracle.more = plan->rights == HMREG_RIGHTS_EXACT   ? 0
+                  : plan->rights == HMREG_RIGHTS_LOCAL ? HMREG_ACCESS_LOCAL
+                                                       : HMREG_ACCESS_ALL;
     oracle.no_cache = plan->flags & HMREG_DOMAIN_NO_CACHE;
     oracle.clock = 1;
     oracle.all_max.regions = oracle.all_max.bytes = HMREG_LIMIT_NONE;
@@ -306,7 +315,7 @@ static void judge_region(const struct oracle_want *want, const struct pinned *re
                     want->start, want->end, region->start, region->end);
     if (oracle.exact && (region->start != want->start || region->end != want->end))
         oracle_fail("the region is larger than the range, in a domain that is exact");
-    if (region->access != want->access)
+    if (!has_rights(region->access, want->access))
         oracle_fail("rights %#" PRIx64 " were asked for, the region has %#" PRIx64, want->access,
                     region->access);
     if (region->iface != area->iface || (region->device != area->device && want->area))
@@ -421,6 +430,8 @@ static void judge_left(const struct oracle_want *want)
 void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
 {
     judge_region(want, seen->region);
+    if (seen->registered && seen->region->access != want->access)
+        oracle_fail("registered with other rights than were asked for");
     read_events(want, seen->others_evicted_too);
     find_out(want);
     if (!seen->registered) {

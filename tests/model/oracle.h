@@ -3,8 +3,8 @@
  * The model: what a cache may and must do, whatever its implementation. The test reports each
  * change of memory and each result of the library to it, and it judges the result.
  *
- *  - A get must hit if some region surely is still cached, right, covers the range and has exactly
- *    the rights; it may hit if one may be; else it must register, once.
+ *  - A get must hit if some region surely is still cached, right, covers the range and has the
+ *    rights, as the domain's policy says; it may hit if one may be; else it must register, once.
  *  - A miss must be cached if room can be made for it, and must not if it cannot.
  *  - Only idle regions may be evicted, only as many as the room takes, and recently used ones only
  *    after all others (second chance).

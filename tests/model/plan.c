@@ -119,6 +119,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
         plan->steps[i] = draw_step(&random, draw_act(kind, &random), thread);
         plan->keep[i] = true;
     }
+    plan->rights = (enum hmreg_rights)below(&random, HMREG_RIGHTS_ANY + 1);
     if (MAY_FORK && below(&random, 4) == 0)
         plan->steps[below(&random, plan->count)].act = ACT_FORK;
 }
@@ -144,8 +145,10 @@ void plan_print(const struct plan *plan, FILE *out)
                                                  "renew",
                                                  "fork"};
 
-    fprintf(out, "%s: flags %#x, limits %" PRIu64 " regions, %" PRIu64 " bytes, %u threads\n",
-            plan->kind->name, plan->flags, plan->max_regions, plan->max_bytes, plan->threads);
+    fprintf(out,
+            "%s: flags %#x, rights %d, limits %" PRIu64 " regions, %" PRIu64 " bytes, %u threads\n",
+            plan->kind->name, plan->flags, (int)plan->rights, plan->max_regions, plan->max_bytes,
+            plan->threads);
     for (unsigned i = 0; i < plan->count; i++)
         if (plan->keep[i])
             fprintf(out, "  step %4u, thread %u: %s %u %u %u\n", i, plan->steps[i].thread,

@@ -63,7 +63,8 @@ struct plan {
     const struct plan_kind *kind;
     unsigned long seed, episode;
     unsigned threads;
-    uint32_t flags; /* of the domain's config */
+    uint32_t flags;           /* of the domain's config */
+    enum hmreg_rights rights; /* the same */
     uint64_t max_regions, max_bytes;
     struct step ranges[PLAN_RANGES]; /* as of ACT_GET */
     unsigned count;

@@ -49,6 +49,86 @@ static void key_without_rights__other_rights__another_region(void **state)
     fixture_close(&fixture);
 }
 
+static void open_with_rights(struct fixture *fixture, enum hmreg_rights rights)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .rights = rights};
+
+    fixture_open(fixture, HMREG_MONITOR_IMPORT, &config);
+}
+
+/* The region may have more rights than these. */
+static uint64_t key_served(const struct fixture *fixture, void *addr, size_t len, uint64_t access)
+{
+    struct hmreg_mr *mr = NULL;
+    uint64_t key;
+
+    assert_ok(hmreg_mr_get(fixture->domain, addr, len, access, &mr));
+    key = hmreg_mr_key(mr);
+    hmreg_mr_put(mr);
+    return key;
+}
+
+static void rights__more_local_ones__serve_where_the_domain_says_so(void **state)
+{
+    struct fixture fixture;
+
+    open_with_rights(&fixture, HMREG_RIGHTS_LOCAL);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_ACCESS_ALL), 1);
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_ACCESS_REMOTE), 1);
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_ACCESS_REMOTE | HMREG_SEND), 1);
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_SEND), 2); /* no remote one */
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_SEND | HMREG_RECV), 3);
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_REMOTE_READ), 4);
+    }
+    fixture_close(&fixture);
+}
+
+static void rights__more_remote_ones__serve_where_the_domain_says_so(void **state)
+{
+    struct fixture fixture;
+
+    open_with_rights(&fixture, HMREG_RIGHTS_ANY);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_REMOTE_READ), 1);
+        assert_int_equal(key_served(&fixture, memory[1], LEN, HMREG_ACCESS_ALL), 2);
+        assert_int_equal(key_served(&fixture, memory[1], LEN, HMREG_REMOTE_READ), 2);
+        assert_int_equal(key_served(&fixture, memory[1], LEN, HMREG_SEND), 2);
+        assert_int_equal(key_served(&fixture, memory[0], LEN, HMREG_REMOTE_WRITE), 3);
+    }
+    fixture_close(&fixture);
+}
+
+/* A new region never has more than was asked for. */
+static void rights__miss__exactly_those_asked_for(void **state)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    open_with_rights(&fixture, HMREG_RIGHTS_ANY);
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr));
+    assert_ok(hmreg_mr_query(mr, &info));
+    assert_int_equal(info.access, HMREG_SEND);
+    hmreg_mr_put(mr);
+    fixture_close(&fixture);
+}
+
+static void rights__unknown_policy__inval(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .rights = 3};
+    struct provider_caps caps = {.iov_limit = 1};
+    static const struct provider_ops ops = {.name = "test"};
+    struct hmreg_domain *domain = NULL;
+    struct fixture fixture;
+
+    open_fixture(&fixture, NULL);
+    assert_fails(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, &config, &domain), -EINVAL,
+                 "HMREG_RIGHTS_EXACT");
+    assert_null(domain);
+    fixture_close(&fixture);
+}
+
 /* Buffers in one page shared an entry whose key was rounded to the page. */
 static void key_rounded_to_pages__two_buffers_in_one_page__two_regions(void **state)
 {
@@ -223,6 +303,9 @@ static void pinned_after_free__later_calls__deregister(void **state)
 }
 
 TEST_MAIN(TEST(key_without_rights__other_rights__another_region),
+          TEST(rights__more_local_ones__serve_where_the_domain_says_so),
+          TEST(rights__more_remote_ones__serve_where_the_domain_says_so),
+          TEST(rights__miss__exactly_those_asked_for), TEST(rights__unknown_policy__inval),
           TEST(key_rounded_to_pages__two_buffers_in_one_page__two_regions),
           TEST(range_that_wraps__einval),
           TEST(removal_breaks_the_order__some_go__all_others_are_found),
