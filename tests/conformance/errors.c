@@ -343,6 +343,23 @@ static int try_get(void)
     return rc;
 }
 
+static int try_get_attr(void)
+{
+    struct iovec iov = {plain, 16};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .page_size = 4096,
+                                 .context = &iov};
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_get_attr(fresh, &attr, 0, &mr);
+
+    stop_failing();
+    hmreg_mr_put(mr);
+    return rc;
+}
+
 static int try_open(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
@@ -482,8 +499,9 @@ static void every_allocation_fails(int (*call)(void))
 
 static void allocation_fails__each_call__enomem_then_works(void **state)
 {
-    static int (*const calls[])(void) = {try_reg, try_regsgl, try_get, try_open,   try_domain,
-                                         try_ep,  try_eq,     try_map, try_remote, try_pack};
+    static int (*const calls[])(void) = {try_reg,  try_regsgl, try_get, try_get_attr,
+                                         try_open, try_domain, try_ep,  try_eq,
+                                         try_map,  try_remote, try_pack};
 
     begin();
     targets_token_size = sizeof(targets_token);
