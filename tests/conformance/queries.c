@@ -99,7 +99,7 @@ ASK(ask_monitor, hmreg_monitor_query(objects->fixture->lib, out))
     }
 
 static const struct query queries_of_all[] = {
-    QUERY(ask_domain, hmreg_domain_info),
+    {ask_domain, offsetof(struct hmreg_domain_info, nic), sizeof(struct hmreg_domain_info)},
     {ask_stats, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
     {ask_cache, offsetof(struct hmreg_stats, caches), sizeof(struct hmreg_stats)},
     QUERY(ask_paths, hmreg_explanation),

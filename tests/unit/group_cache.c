@@ -353,8 +353,8 @@ static void threads__on_a_group_and_its_members__all_is_deregistered(void **stat
 
 /* ---- a member's peers ------------------------------------------------------------------- */
 
-/* A loopback member's memory is accessed by its address: once that memory changed, no peer gets
- * there, though nobody called the group since. */
+/* A loopback member's memory is accessed by its address: once that memory has changed, no peer
+ * reaches it, even before the next call on the group. */
 static void munmap__cached_region_of_a_group__peers_of_a_member_denied(void **state)
 {
     struct hmreg_config library = {.size = sizeof(library), .monitor = fixture_monitor()};

@@ -193,7 +193,7 @@ static void regattr__callers_dmabuf__by_its_base(void **state)
     close_fixture(&fixture);
 }
 
-/* The device is told nothing about an iface. */
+/* libibverbs' call has no iface. */
 static void regattr__callers_dmabuf_of_an_iface_without_runtime__imported(void **state)
 {
     struct hmreg_mr_dmabuf dmabuf = {.offset = 100, .len = 64, .base_addr = (void *)0x7000};

@@ -290,7 +290,7 @@ const struct finding all_findings[] = {
     {"libfabric-lacks-iface", SEVERITY_DEGRADED, "libfabric does not know the iface of the memory",
      "Use a libfabric that knows it, or claim iface system for the dmabuf.",
      "libfabric looks memory's iface up in a table. A number beyond its end, which a newer version "
-     "may have, would be read from whatever comes after the table."},
+     "may have, would read memory beyond the table."},
     {"libfabric-lacks-driver", SEVERITY_DEGRADED,
      "libfabric has no name for devices of a second driver", "Install libfabric 1.18 or newer.",
      "Level Zero may have several drivers, and a device is known by its driver and its index "

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ * Opening the libfabric provider on a simulated fid_domain: how it reads fi_info, libfabric's own
+ * cache, limits and the NIC. */
+#include "core/context/domain.h"
+#include "providers/ofi/ofi_abi.h"
+#include "tests/support/fake_fabric.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <errno.h>
+#include <hmreg/ofi.h>
+#include <hmreg/plan.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char memory[8192];
+
+struct fixture {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+};
+
+static void begin(struct fixture *fixture)
+{
+    vendors_reset();
+    fake_fabric_begin();
+    fixture->domain = NULL;
+    assert_ok(hmreg_open(NULL, &fixture->lib));
+}
+
+static int open_domain(struct fixture *fixture, const struct hmreg_domain_config *config)
+{
+    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, config,
+                                 &fixture->domain);
+}
+
+static void begin_with(struct fixture *fixture, int mr_mode)
+{
+    begin(fixture);
+    fake_fabric.info->domain_attr->mr_mode = mr_mode;
+    assert_ok(open_domain(fixture, NULL));
+}
+
+static void end(struct fixture *fixture)
+{
+    assert_ok(hmreg_domain_close(fixture->domain));
+    assert_ok(hmreg_close(fixture->lib));
+    fake_fabric_end();
+}
+
+static int reg(struct fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture->lib);
+}
+
+static void set_provider(const char *name)
+{
+    free(fake_fabric.info->fabric_attr->prov_name);
+    fake_fabric.info->fabric_attr->prov_name = name ? strdup(name) : NULL;
+}
+
+static struct hmreg_domain_info query(struct fixture *fixture)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_domain_query(fixture->domain, &info));
+    return info;
+}
+
+/* ---- opening: arguments ----------------------------------------------------------------- */
+
+static void open__null_argument__inval(void **state)
+{
+    struct hmreg_domain *domain = (void *)1;
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_fails(hmreg_domain_open_ofi(NULL, &fake_fabric.domain, fake_fabric.info, NULL, &domain),
+                 -EINVAL, "lib");
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, NULL, fake_fabric.info, NULL, &domain), -EINVAL,
+                 "domain is NULL");
+    assert_fails(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, NULL, NULL, &domain),
+                 -EINVAL, "info is NULL");
+    assert_fails(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
+        -EINVAL, "out");
+    assert_ptr_equal(domain, (void *)1);
+    end(&fixture);
+}
+
+static void open__some_other_fid__inval(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.domain.fid.fclass = FI_CLASS_EP;
+    assert_fails(open_domain(&fixture, NULL), -EINVAL, "no fid_domain");
+    assert_null(fixture.domain);
+    end(&fixture);
+}
+
+static void open__info_without_attributes__inval(void **state)
+{
+    struct fi_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    info = *fake_fabric.info;
+    info.fabric_attr = NULL;
+    assert_fails(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
+        -EINVAL, "info->fabric_attr");
+    info = *fake_fabric.info;
+    info.domain_attr = NULL;
+    assert_fails(
+        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
+        -EINVAL, "info->domain_attr");
+    end(&fixture);
+}
+
+static void open__unknown_config_flag__badflags(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_fails(open_domain(&fixture, &config), -HMREG_EBADFLAGS, "config->flags");
+    assert_null(fixture.domain);
+    end(&fixture);
+}
+
+/* ---- opening: modes --------------------------------------------------------------------- */
+
+static void assert_unmet(int mode, const char *words)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.info->domain_attr->mr_mode = mode;
+    assert_fails(open_domain(&fixture, NULL), -EOPNOTSUPP, words);
+    assert_null(fixture.domain);
+    end(&fixture);
+}
+
+static void open__unknown_mode__opnotsupp(void **state)
+{
+    assert_unmet(FI_MR_COLLECTIVE, "0x800");
+}
+
+/* FI_MR_BASIC and FI_MR_SCALABLE stand alone. */
+static void open__old_mode_with_another__opnotsupp(void **state)
+{
+    assert_unmet(HMREG_MR_BASIC | FI_MR_LOCAL, "0x1,");
+}
+
+static void assert_mode(int mode, uint64_t info_mode, uint32_t becomes)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.info->mode = info_mode;
+    fake_fabric.info->domain_attr->mr_mode = mode;
+    assert_ok(open_domain(&fixture, NULL));
+    assert_int_equal(query(&fixture).mr_mode, becomes);
+    end(&fixture);
+}
+
+static void open__modes_that_can_be_met__kept(void **state)
+{
+    uint32_t all = HMREG_MR_LOCAL | HMREG_MR_RAW | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED |
+                   HMREG_MR_PROV_KEY | HMREG_MR_HMEM;
+
+    assert_mode(0, 0, 0);
+    assert_mode((int)all, 0, all);
+}
+
+static void open__old_modes__translated(void **state)
+{
+    uint32_t basic = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY;
+
+    assert_mode(HMREG_MR_BASIC, 0, basic);
+    assert_mode(HMREG_MR_SCALABLE, 0, 0);
+    assert_mode(HMREG_MR_BASIC, OFI_LOCAL_MR, basic | HMREG_MR_LOCAL);
+    assert_mode(HMREG_MR_SCALABLE, OFI_LOCAL_MR, HMREG_MR_LOCAL);
+    assert_mode(FI_MR_VIRT_ADDR, OFI_LOCAL_MR, HMREG_MR_VIRT_ADDR);
+}
+
+/* ---- opening: other fields of fi_info --------------------------------------------------- */
+
+static void query__domain__as_fi_info_says(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    set_provider("verbs;ofi_rxm");
+    fake_fabric.info->domain_attr->mr_key_size = 4;
+    fake_fabric.info->domain_attr->mr_iov_limit = 5;
+    assert_ok(open_domain(&fixture, NULL));
+    assert_string_equal(query(&fixture).provider, "ofi");
+    assert_string_equal(query(&fixture).fabric, "verbs;ofi_rxm");
+    assert_int_equal(query(&fixture).key_size, 4);
+    assert_int_equal(query(&fixture).iov_limit, 5);
+    assert_int_equal(query(&fixture).max_len, HMREG_LIMIT_NONE);
+    end(&fixture);
+}
+
+static void query__iov_limit_0__1(void **state)
+{
+    struct fixture fixture;
+
+    begin_with(&fixture, 0);
+    assert_int_equal(query(&fixture).iov_limit, 1);
+    end(&fixture);
+}
+
+/* The domain does not offer a second range that peers cannot access. */
+static void query__fabric_that_checks_the_first_range_only__1(void **state)
+{
+    struct fixture fixture;
+
+    begin(&fixture);
+    set_provider("shm");
+    fake_fabric.info->domain_attr->mr_iov_limit = 4;
+    assert_ok(open_domain(&fixture, NULL));
+    assert_int_equal(query(&fixture).iov_limit, 1);
+    end(&fixture);
+}
+
+static void open__no_provider_name__opens(void **state)
+{
+    struct hmreg_mr *mr;
+    struct fixture fixture;
+
+    begin(&fixture);
+    set_provider(NULL);
+    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 5, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    end(&fixture);
+}
+
+/* ---- one cache, not two ----------------------------------------------------------------- */
+
+static bool is_uncached(const char *provider, const struct hmreg_domain_config *config)
+{
+    struct fixture fixture;
+    bool uncached;
+
+    begin(&fixture);
+    set_provider(provider);
+    assert_ok(open_domain(&fixture, config));
+    uncached = fixture.domain->flags & HMREG_DOMAIN_NO_CACHE;
+    end(&fixture);
+    return uncached;
+}
+
+static void open__libfabric_caches__ours_is_off(void **state)
+{
+    assert_true(is_uncached("verbs;ofi_rxm", NULL));
+    assert_true(is_uncached("efa", NULL));
+    assert_false(is_uncached("tcp;ofi_rxm", NULL));
+    assert_false(is_uncached("verbsy", NULL));
+}
+
+static void open__libfabric_caches_but_limits_are_set__ours_is_on(void **state)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 100};
+
+    assert_false(is_uncached("verbs;ofi_rxm", &config));
+}
+
+/* 0 is our default too; the config's limits are above both. */
+static void open__libfabrics_cache_is_switched_off__limits_turn_ours_on(void **state)
+{
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = 100, .max_bytes = 1 << 20};
+
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+    assert_true(is_uncached("verbs;ofi_rxm", NULL));
+    assert_false(is_uncached("verbs;ofi_rxm", &config));
+    unsetenv("FI_MR_CACHE_MAX_COUNT");
+}
+
+static void open__libfabrics_monitor_is_disabled__ours_is_on(void **state)
+{
+    setenv("FI_MR_CACHE_MONITOR", "disabled", 1);
+    assert_false(is_uncached("verbs;ofi_rxm", NULL));
+    unsetenv("FI_MR_CACHE_MONITOR");
+}
+
+static unsigned warnings;
+
+static void count_warnings(enum hmreg_log_level level, const char *text, void *context)
+{
+    if (strstr(text, "FI_MR_CACHE_MAX_COUNT=0")) {
+        assert_int_equal(level, HMREG_LOG_WARN);
+        assert_non_null(strstr(text, "path peermem"));
+        warnings++;
+    }
+}
+
+static unsigned warned(const char *provider)
+{
+    struct hmreg_config config = {.size = sizeof(config), .log = count_warnings};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib = NULL;
+
+    warnings = 0;
+    fake_fabric_begin();
+    set_provider(provider);
+    assert_ok(hmreg_open(&config, &lib));
+    assert_ok(hmreg_domain_open_ofi(lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    fake_fabric_end();
+    return warnings;
+}
+
+static void open__libfabric_caches__is_said_once(void **state)
+{
+    assert_int_equal(warned("verbs;ofi_rxm"), 1);
+    assert_int_equal(warned("tcp"), 0);
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+    assert_int_equal(warned("verbs;ofi_rxm"), 0);
+    unsetenv("FI_MR_CACHE_MAX_COUNT");
+}
+
+/* ---- plans ------------------------------------------------------------------------------ */
+
+static void plan__of_a_provider__pinned_where_it_locks(void **state)
+{
+    static const struct {
+        const char *provider;
+        uint64_t pinned;
+    } cases[] = {{"tcp;ofi_rxm", 0}, {"verbs;ofi_rxm", 4096}, {"efa", 4096}, {"something", 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_plan plan = {.size = sizeof(plan)};
+        struct fixture fixture;
+
+        begin(&fixture);
+        set_provider(cases[i].provider);
+        assert_ok(open_domain(&fixture, NULL));
+        assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
+        assert_int_equal(plan.pinned, cases[i].pinned);
+        assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == HMREG_LIMIT_NONE);
+        assert_true(plan.limits[HMREG_PLAN_MAX_MR].limit == HMREG_LIMIT_NONE);
+        end(&fixture);
+    }
+}
+
+/* ---- the NIC ---------------------------------------------------------------------------- */
+
+static void query__info_with_a_nic__its_name_and_address(void **state)
+{
+    struct fi_device_attr device = {.name = (char *)"mlx5_3"};
+    struct fi_bus_attr bus = {.bus_type = FI_BUS_PCI, .attr.pci = {1, 0x3b, 4, 1}};
+    struct fid_nic nic = {.device_attr = &device, .bus_attr = &bus};
+    struct hmreg_domain_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.info->nic = &nic;
+    assert_ok(open_domain(&fixture, NULL));
+    fake_fabric.info->nic = NULL;
+    info = query(&fixture);
+    assert_string_equal(info.nic, "mlx5_3");
+    assert_int_equal(info.pci.valid, 1);
+    assert_int_equal(info.pci.domain, 1);
+    assert_int_equal(info.pci.bus, 0x3b);
+    assert_int_equal(info.pci.device, 4);
+    assert_int_equal(info.pci.function, 1);
+    end(&fixture);
+}
+
+static void query__nic_with_nothing_in_it__the_domains_name(void **state)
+{
+    struct fid_nic nic = {.bus_attr = NULL};
+    struct hmreg_domain_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    fake_fabric.info->nic = &nic;
+    free(fake_fabric.info->domain_attr->name);
+    fake_fabric.info->domain_attr->name = strdup("efa_0-rdm");
+    assert_ok(open_domain(&fixture, NULL));
+    fake_fabric.info->nic = NULL;
+    info = query(&fixture);
+    assert_string_equal(info.nic, "efa_0-rdm");
+    assert_int_equal(info.pci.valid, 0);
+    end(&fixture);
+}
+
+/* A caller that was built before the fields: bytes beyond its size stay. */
+static void query__struct_that_ends_before_the_nic__first_fields(void **state)
+{
+    struct hmreg_domain_info info;
+    struct fixture fixture;
+
+    begin(&fixture);
+    assert_ok(open_domain(&fixture, NULL));
+    memset(&info, 'x', sizeof(info));
+    info.size = offsetof(struct hmreg_domain_info, nic);
+    assert_ok(hmreg_domain_query(fixture.domain, &info));
+    assert_string_equal(info.provider, "ofi");
+    assert_int_equal(info.nic[0], 'x');
+    assert_int_equal(info.pci.valid, 'x');
+    info.size--;
+    assert_fails(hmreg_domain_query(fixture.domain, &info), -EINVAL, "size");
+    end(&fixture);
+}
+
+TEST_MAIN(TEST(plan__of_a_provider__pinned_where_it_locks),
+          TEST(query__info_with_a_nic__its_name_and_address),
+          TEST(query__nic_with_nothing_in_it__the_domains_name),
+          TEST(query__struct_that_ends_before_the_nic__first_fields),
+          TEST(open__null_argument__inval), TEST(open__some_other_fid__inval),
+          TEST(open__info_without_attributes__inval), TEST(open__unknown_config_flag__badflags),
+          TEST(open__unknown_mode__opnotsupp), TEST(open__old_mode_with_another__opnotsupp),
+          TEST(open__modes_that_can_be_met__kept), TEST(open__old_modes__translated),
+          TEST(query__domain__as_fi_info_says), TEST(query__iov_limit_0__1),
+          TEST(query__fabric_that_checks_the_first_range_only__1),
+          TEST(open__no_provider_name__opens), TEST(open__libfabric_caches__ours_is_off),
+          TEST(open__libfabric_caches__is_said_once),
+          TEST(open__libfabric_caches_but_limits_are_set__ours_is_on),
+          TEST(open__libfabrics_cache_is_switched_off__limits_turn_ours_on),
+          TEST(open__libfabrics_monitor_is_disabled__ours_is_on))
