@@ -45,11 +45,12 @@ int validate_iov(const struct iovec *iov, size_t count, size_t limit)
         return hmreg_fail(-EINVAL, "count is %zu; this domain takes 1 to %zu ranges in a region",
                           count, limit);
     for (size_t i = 0; i < count; i++) {
-        char what[32];
+        char what[32] = "range";
         int rc;
 
-        snprintf(what, sizeof(what), "iov[%zu]", i);
-        rc = validate_range_of(count > 1 ? what : "range", iov[i].iov_base, iov[i].iov_len);
+        if (count > 1)
+            snprintf(what, sizeof(what), "iov[%zu]", i);
+        rc = validate_range_of(what, iov[i].iov_base, iov[i].iov_len);
         if (rc)
             return rc;
     }
