@@ -24,7 +24,8 @@ static struct cache_entry *next_serving(const struct cache *cache, const struct 
     struct itree_node *node = entry ? &entry->mr.node : NULL;
 
     while ((node = itree_covering(&cache->tree, node, want->start, want->end)))
-        if (has_rights(&entry_of(node)->mr, want) && entry_of(node)->variant == want->variant &&
+        if (has_rights(&entry_of(node)->mr, want) &&
+            entry_variant(cache->pool, entry_of(node)) == want->variant &&
             (!want->exact || (node->start == want->start && node->end == want->end)))
             break;
     return entry_of(node);

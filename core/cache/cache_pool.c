@@ -228,6 +228,7 @@ bool cache_pool_open(struct cache_pool *pool, struct cache *caches, unsigned cou
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->decided, NULL);
     stable_array_init(&pool->entries, sizeof(struct cache_entry));
+    stable_array_init(&pool->variants, sizeof(struct variant *));
     changes_start(&pool->changes);
     if (stable_array_grow(&pool->entries, STABLE_ARRAY_FIRST, &pool->lock) &&
         thread_cache_set_open(&pool->thread_caches, &pool->entries, &pool->lock, count, exact))
@@ -256,6 +257,7 @@ void cache_pool_close(struct cache_pool *pool)
         clock_free(&pool->caches[i].live);
     if (!pool->check_puts)
         stable_array_free(&pool->entries);
+    stable_array_free(&pool->variants);
     pthread_cond_destroy(&pool->decided);
     pthread_mutex_destroy(&pool->lock);
 }
@@ -268,6 +270,21 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
                             .tree = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
     clock_init(&cache->live, &pool->entries, offsetof(struct cache_entry, place));
+}
+
+/* Makes room for a variant of each entry, once some entry has one. */
+static bool grow_variants(struct cache_pool *pool)
+{
+    uint32_t end;
+    bool enough;
+
+    do {
+        pthread_mutex_lock(&pool->lock);
+        end = pool->variants.end;
+        enough = !pool->has_variants || end >= pool->entries.end;
+        pthread_mutex_unlock(&pool->lock);
+    } while (!enough && stable_array_grow(&pool->variants, end, &pool->lock));
+    return enough;
 }
 
 bool cache_grow(struct cache *cache)
@@ -283,7 +300,7 @@ bool cache_grow(struct cache *cache)
     list = !cache_has_place(cache);
     pthread_mutex_unlock(&pool->lock);
     return (!entries || stable_array_grow(&pool->entries, end, &pool->lock)) &&
-           (!list || clock_grow(&cache->live, &pool->lock));
+           (!list || clock_grow(&cache->live, &pool->lock)) && grow_variants(pool);
 }
 
 struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_want *want,
@@ -298,6 +315,10 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     number = pool->free;
     if (!number && pool->fresh == pool->entries.end)
         return NULL;
+    if (want->variant && (number ? number : pool->fresh) >= pool->variants.end) {
+        pool->has_variants = true;
+        return NULL;
+    }
     entry = cache_entry_at(pool, number ? number : pool->fresh);
     if (number) {
         pool->free = entry->place;
@@ -318,8 +339,11 @@ struct cache_entry *cache_take_entry(struct cache *cache, const struct cache_wan
     entry->mr.changed = entry->mr.unmapped = entry->mr.zombie = false;
     entry->mr.used = entry->mr.refused_room = false;
     entry->mr.cache = cache->index;
-    entry->variant = want->variant;
-    variant_use(entry->variant);
+    entry->mr.varied = want->variant;
+    if (want->variant) {
+        *cache_variant_at(pool, entry_number(entry)) = want->variant;
+        variant_use(want->variant);
+    }
     entry->pins++; /* the sum with the threads' pin slots was 0 before */
     pool->count++;
     return entry;

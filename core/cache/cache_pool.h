@@ -49,7 +49,6 @@ struct cache_entry {
     struct hmreg_mr mr; /* first */
     uint32_t place;     /* live: its place in the clock list; else the next entry of its list */
     uint32_t pins;      /* those in no thread's pin slot; thread_cache_pins() adds up the others */
-    struct variant *variant;                         /* NULL: of hmreg_mr_get() */
 } __attribute__((aligned(sizeof(struct pin_slot)))); /* see mr_at() in get_fast.c */
 
 struct cache_list {
@@ -62,6 +61,8 @@ struct cache_pool {
     pthread_mutex_t lock;   /* guards everything here and in the caches, except counters */
     pthread_cond_t decided; /* signalled when an entry is no longer pending */
     struct stable_array entries;
+    struct stable_array variants; /* struct variant *, of the entries with `varied` set */
+    bool has_variants;            /* cache_grow() grows `variants` too */
     struct thread_cache_set thread_caches;
     struct cache *caches;
     struct quota *quota;    /* shared by all domains' caches */
@@ -125,6 +126,11 @@ static inline struct cache_entry *cache_entry_at(const struct cache_pool *pool, 
     return stable_array_at(&pool->entries, number);
 }
 
+static inline struct variant **cache_variant_at(const struct cache_pool *pool, uint32_t number)
+{
+    return stable_array_at(&pool->variants, number);
+}
+
 /* ---- one entry, with the pool's lock held ----------------------------------------------- */
 
 static inline struct cache *entry_cache(const struct cache_pool *pool,
@@ -137,6 +143,13 @@ static inline struct cache *entry_cache(const struct cache_pool *pool,
 static inline uint32_t entry_number(const struct cache_entry *entry)
 {
     return pin_slot_number(entry->mr.slot_offset);
+}
+
+/* The attributes that are part of the entry's key; NULL: none. */
+static inline struct variant *entry_variant(const struct cache_pool *pool,
+                                            const struct cache_entry *entry)
+{
+    return entry->mr.varied ? *cache_variant_at(pool, entry_number(entry)) : NULL;
 }
 
 /* NULL: NULL. */

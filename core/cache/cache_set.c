@@ -206,16 +206,17 @@ static void end_some(struct cache_set *set, struct cache_entry **entries, unsign
     hmreg_error_guard(&guard);
     unwatch(set, entries, count);
     for (unsigned i = 0; i < count; i++) {
+        struct variant *variant = entry_variant(&set->pool, entries[i]);
         struct hmreg_mr *mr = &entries[i]->mr;
 
         callbacks_ended(mr);
-        if (entries[i]->variant && entries[i]->variant->key.attr.endpoint && mr->registered)
+        if (variant && variant->key.attr.endpoint && mr->registered)
             mr_unbind(mr);
         if (mr->registered && region_destroy(mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;
         }
-        variant_put(&set->variants, entries[i]->variant);
+        variant_put(&set->variants, variant);
         entries[gone++] = entries[i];
     }
     hmreg_error_unguard(&guard, true);

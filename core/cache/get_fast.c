@@ -184,8 +184,7 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
                                                 const struct variant *variant, bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
-    struct cache_entry *entry = cache_entry_at(&set->pool, number);
-    struct hmreg_mr *mr = &entry->mr;
+    struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
     uint32_t marks = THREAD_CACHE_ASIDE | (variant ? THREAD_CACHE_VARIED : 0);
     uint32_t sequence = (pin_slot->check ^ (uint32_t)access) & ~marks;
@@ -197,7 +196,8 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
     fence(tcache);
     *go_on = (state_of(tcache) & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
     if (sequence_of(mr) != sequence || !(*go_on || is_certain(tcache, mr)) ||
-        (variant && entry->variant != variant) || !serves(tcache, mr, addr, len, access)) {
+        (variant && *cache_variant_at(&set->pool, number) != variant) ||
+        !serves(tcache, mr, addr, len, access)) {
         unpin(tcache, pin_slot, mr);
         return NULL;
     }

@@ -67,6 +67,7 @@ struct hmreg_mr {
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, zombie : 1;
     bool used : 1;         /* a get found it under the lock since eviction last considered it */
+    bool varied : 1;       /* its key has attributes: entry_variant() */
     bool refused_room : 1; /* registered, but not published because the cache was full */
     uint16_t cache;
 };
