@@ -145,38 +145,65 @@ static bool is_over(const struct endpoint *e, const struct timespec *start)
     return now.tv_sec - start->tv_sec > e->patience;
 }
 
-static int operate(struct endpoint *e, bool write, void *local, size_t len, void *desc,
-                   uint64_t addr, uint64_t key)
+/* Starts the operation on one rail, if *started is not set yet, or reads its completion. 1: it is
+ * done; 0: not yet. */
+static int step(struct endpoint *e, const struct endpoint_part *part, bool write, bool *started)
 {
+    ssize_t rc;
+
+    if (*started)
+        return poll_cq(e);
+    rc = write ? fi_write(e->ep, part->local, part->len, part->desc, e->peer, part->addr, part->key,
+                          NULL)
+               : fi_read(e->ep, part->local, part->len, part->desc, e->peer, part->addr, part->key,
+                         NULL);
+    *started = rc == 0;
+    endpoint_progress(e);
+    return rc == -FI_EAGAIN ? 0 : (int)rc;
+}
+
+static int operate(struct endpoint *endpoints, const struct endpoint_part *parts, int count,
+                   bool write)
+{
+    bool started[ENDPOINT_RAILS] = {false}, done[ENDPOINT_RAILS] = {false};
     struct timespec start;
-    ssize_t posted;
-    int rc;
+    int left = count;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    do {
-        posted = write ? fi_write(e->ep, local, len, desc, e->peer, addr, key, NULL)
-                       : fi_read(e->ep, local, len, desc, e->peer, addr, key, NULL);
-        if (posted == -FI_EAGAIN)
-            endpoint_progress(e);
-    } while (posted == -FI_EAGAIN && !is_over(e, &start));
-    if (posted)
-        return (int)posted;
-    do {
-        rc = poll_cq(e);
-    } while (!rc && !is_over(e, &start));
-    return rc > 0 ? 0 : rc ? rc : -FI_ETIMEDOUT;
+    for (int i = 0; left; i = (i + 1) % count) {
+        int rc = done[i] ? 0 : step(&endpoints[i], &parts[i], write, &started[i]);
+
+        if (rc < 0)
+            return rc;
+        if (rc > 0)
+            done[i] = left--;
+        else if (is_over(&endpoints[i], &start))
+            return -FI_ETIMEDOUT;
+        else if (done[i])
+            endpoint_progress(&endpoints[i]);
+    }
+    return 0;
+}
+
+int endpoint_write_parts(struct endpoint *endpoints, const struct endpoint_part *parts, int count)
+{
+    return operate(endpoints, parts, count, true);
 }
 
 int endpoint_write(struct endpoint *e, const void *local, size_t len, void *desc, uint64_t addr,
                    uint64_t key)
 {
-    return operate(e, true, (void *)(uintptr_t)local, len, desc, addr, key);
+    struct endpoint_part part = {(void *)(uintptr_t)local, len, desc, addr, key};
+
+    return operate(e, &part, 1, true);
 }
 
 int endpoint_read(struct endpoint *e, void *local, size_t len, void *desc, uint64_t addr,
                   uint64_t key)
 {
-    return operate(e, false, local, len, desc, addr, key);
+    struct endpoint_part part = {local, len, desc, addr, key};
+
+    return operate(e, &part, 1, false);
 }
 
 const char *failure_text(int code)

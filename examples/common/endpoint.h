@@ -51,6 +51,20 @@ int endpoint_write(struct endpoint *endpoint, const void *local, size_t len, voi
 int endpoint_read(struct endpoint *endpoint, void *local, size_t len, void *desc, uint64_t addr,
                   uint64_t key);
 
+/* A part of a transfer, on one of several rails. */
+struct endpoint_part {
+    void *local;
+    size_t len;
+    void *desc;
+    uint64_t addr, key;
+};
+
+#define ENDPOINT_RAILS 4
+
+/* Writes part i on endpoint i, all at once; returns when all are done. It drives the progress of
+ * all endpoints: a process that waited on one rail only could make a neighbour wait on another. */
+int endpoint_write_parts(struct endpoint *endpoints, const struct endpoint_part *parts, int count);
+
 /* Drives progress: on many fabrics a peer's RMA proceeds only while its target does this. */
 void endpoint_progress(struct endpoint *endpoint);
 

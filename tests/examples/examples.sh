@@ -22,6 +22,14 @@ device_memory() {
         [[ $(grep -c 'written into device memory' <<<"$output") == $(grep -c simulated <<<"$output") ]]
 }
 
+usage_of() { # COMMAND...
+    local output status
+    output=$("$@" 2>&1)
+    status=$?
+    echo "$output"
+    [[ $status == 2 && $output == usage:* ]]
+}
+
 # tcp by its name in this libfabric: 1.17's is layered, later ones' is not.
 tcp_says() { # WORDS COMMAND...
     local words=$1 output
@@ -55,6 +63,23 @@ for vendor in $VENDORS; do
     check "gpudirect__${vendor}_over_tcp__mapped" tcp_says "the peer's bytes are in $vendor memory, path mapped" \
         "${simulated[@]}" "$examples/5-gpudirect-libfabric" "$vendor" tcp
 done
+# Each rail count, and a ring whose processes wait for each other on every rail.
+for rails in 1 2 4; do
+    check "allreduce__${rails}_rails_over_tcp__every_float_is_right" \
+        tcp_says "3 processes, $rails rails, system memory, path system: every float is right; 12 of 14 gets were hits" \
+        "$examples/6-allreduce" -n 3 -r "$rails"
+done
+check allreduce__4_rails_over_shm__every_float_is_right \
+    says "shm: 4 processes, 4 rails, system memory, path system: every float is right" \
+    "$examples/6-allreduce" -r 4 shm
+for vendor in $VENDORS; do
+    check "allreduce__${vendor}__every_float_is_right" \
+        tcp_says "4 processes, 2 rails, $vendor memory (simulated), path mapped: every float is right; 18 of 20 gets were hits" \
+        "${simulated[@]}" "$examples/6-allreduce" -i "$vendor"
+done
+check allreduce__no_such_fabric__fails fails "nosuch, process 0: No data available" \
+    "$examples/6-allreduce" nosuch
+check allreduce__wrong_arguments__usage usage_of "$examples/6-allreduce" -r 3
 if [[ -x $examples/4-gpudirect-verbs ]] && ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
     check verbs__no_device__says_where_to_look fails 'see `rdma link`, or `hmreg doctor`' \
         "$examples/4-gpudirect-verbs" system

@@ -36,6 +36,9 @@ check verbs__host__written_and_read verbs system system system
 check libfabric_verbs__host__written_and_read \
     says "verbs;ofi_rxm: the peer's bytes are in system memory" \
     "$examples/5-gpudirect-libfabric" system verbs
+check libfabric_verbs__allreduce_over_two_rails__every_float_is_right \
+    says "verbs;ofi_rxm: 2 processes, 2 rails, system memory, path system: every float is right" \
+    "$examples/6-allreduce" -n 2 verbs
 if [[ $VENDORS ]] && fi_info --version | grep -Eq "libfabric: 1\.1[0-9]"; then # which has no FI_MR_DMABUF
     vendor=${VENDORS%% *}
     check "libfabric_verbs__${vendor}__says_why_not" fails "no path to this $vendor memory" \

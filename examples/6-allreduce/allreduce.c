@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Example 6: a ring allreduce over several rails. Each process adds its floats to those of all
+ * others; every transfer is split over all rails, and each buffer is registered once, on a group.
+ *
+ *     6-allreduce [-n PROCESSES] [-r RAILS] [-i IFACE] [PROVIDER]      4, 2, system, tcp
+ */
+#include "../common/endpoint.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/ofi.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_PROCESSES 16
+#define MAX_RAILS     ENDPOINT_RAILS
+#define CHUNK         (64 * 1024) /* floats of one step */
+#define CHUNK_BYTES   (CHUNK * sizeof(float))
+#define ROUNDS        3
+#define TOKEN_BYTES   2048
+
+static int processes = 4, rails = 2;
+static enum hmreg_iface iface = HMREG_IFACE_SYSTEM;
+static const char *provider = "tcp";
+
+/* Memory of this process, registered on all rails, and the right neighbour's memory of the same
+ * kind. */
+struct buffer {
+    void *memory;
+    struct hmreg_mr *mr;
+    struct hmreg_remote *right[MAX_RAILS];
+};
+
+struct process {
+    int rank;
+    int left, right; /* sockets to the neighbours */
+    struct endpoint endpoint[MAX_RAILS];
+    struct hmreg *lib;
+    struct hmreg_domain *domain[MAX_RAILS], *group;
+    struct buffer data;  /* a chunk for each process */
+    struct buffer inbox; /* one chunk, which the left neighbour writes */
+};
+
+/* What a process sends its left neighbour, which will write into its memory. */
+struct invitation {
+    char address[MAX_RAILS][ENDPOINT_ADDRESS_BYTES];
+    char data[TOKEN_BYTES], inbox[TOKEN_BYTES];
+    size_t data_size, inbox_size;
+};
+
+/* ---- messages between neighbours -------------------------------------------------------- */
+
+static int send_message(int socket, const void *message, size_t size)
+{
+    return send(socket, message, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -EPIPE;
+}
+
+/* On many fabrics a neighbour's write proceeds only while its target calls the fabric. */
+static int receive_message(struct process *process, int socket, void *message, size_t size)
+{
+    struct pollfd waiting = {.fd = socket, .events = POLLIN};
+
+    while (poll(&waiting, 1, 0) == 0) {
+        for (int i = 0; i < rails; i++)
+            endpoint_progress(&process->endpoint[i]);
+        sched_yield();
+    }
+    return recv(socket, message, size, 0) == (ssize_t)size ? 0 : -EPIPE;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------- */
+
+static int open_rail(struct process *process, int rail)
+{
+    struct endpoint_hints hints = {.provider = provider, .caps = FI_HMEM};
+    struct endpoint *endpoint = &process->endpoint[rail];
+    int rc = endpoint_open(&hints, endpoint);
+
+    if (rc == -ENODATA) { /* a fabric that does not know device memory: path mapped reaches it */
+        hints.caps = 0;
+        rc = endpoint_open(&hints, endpoint);
+    }
+    return rc ? rc
+              : hmreg_domain_open_ofi(process->lib, endpoint->domain, endpoint->info, NULL,
+                                      &process->domain[rail]);
+}
+
+static int open_buffer(struct process *process, struct buffer *buffer, size_t bytes)
+{
+    enum hmreg_mem_kind kind = iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE;
+    int rc = hmreg_mem_alloc(process->lib, iface, 0, kind, bytes, &buffer->memory);
+
+    return rc ? rc
+              : hmreg_mr_get(process->group, buffer->memory, bytes, HMREG_ACCESS_ALL, &buffer->mr);
+}
+
+static int invite_left(struct process *process)
+{
+    struct invitation ours = {.data_size = TOKEN_BYTES, .inbox_size = TOKEN_BYTES};
+    int rc = hmreg_mr_pack(process->data.mr, ours.data, &ours.data_size);
+
+    rc = rc ? rc : hmreg_mr_pack(process->inbox.mr, ours.inbox, &ours.inbox_size);
+    for (int i = 0; i < rails && !rc; i++) {
+        size_t size = ENDPOINT_ADDRESS_BYTES;
+
+        rc = endpoint_address(&process->endpoint[i], ours.address[i], &size);
+    }
+    return rc ? rc : send_message(process->left, &ours, sizeof(ours));
+}
+
+static int accept_right(struct process *process)
+{
+    struct invitation theirs;
+    int rc = receive_message(process, process->right, &theirs, sizeof(theirs));
+
+    for (int i = 0; i < rails && !rc; i++)
+        rc = endpoint_connect(&process->endpoint[i], theirs.address[i]);
+    rc = rc ? rc
+            : hmreg_remote_open_rails(process->group, theirs.data, theirs.data_size,
+                                      process->data.right, (size_t)rails);
+    return rc ? rc
+              : hmreg_remote_open_rails(process->group, theirs.inbox, theirs.inbox_size,
+                                        process->inbox.right, (size_t)rails);
+}
+
+static int open_process(struct process *process)
+{
+    int rc = hmreg_open(NULL, &process->lib);
+
+    for (int i = 0; i < rails && !rc; i++)
+        rc = open_rail(process, i);
+    rc = rc ? rc
+            : hmreg_group_open(process->lib, process->domain, (size_t)rails, NULL, &process->group);
+    rc = rc ? rc : open_buffer(process, &process->data, (size_t)processes * CHUNK_BYTES);
+    rc = rc ? rc : open_buffer(process, &process->inbox, CHUNK_BYTES);
+    rc = rc ? rc : invite_left(process);
+    return rc ? rc : accept_right(process);
+}
+
+static void close_buffer(struct process *process, struct buffer *buffer)
+{
+    for (int i = 0; i < rails; i++)
+        hmreg_remote_close(buffer->right[i]);
+    hmreg_mr_put(buffer->mr);
+    hmreg_mem_free(process->lib, buffer->memory);
+}
+
+static int close_process(struct process *process)
+{
+    int rc;
+
+    close_buffer(process, &process->data);
+    close_buffer(process, &process->inbox);
+    rc = hmreg_domain_close(process->group);
+    for (int i = 0; i < rails; i++)
+        rc = rc ? rc : hmreg_domain_close(process->domain[i]);
+    rc = rc ? rc : hmreg_close(process->lib);
+    for (int i = 0; i < rails; i++)
+        endpoint_close(&process->endpoint[i]);
+    return rc;
+}
+
+/* ---- allreduce -------------------------------------------------------------------------- */
+
+/* One rail's part of a chunk. */
+static int find_part(const struct process *process, const struct buffer *to, struct hmreg_mr *mr,
+                     int rail_index, size_t from, size_t offset, struct endpoint_part *out)
+{
+    struct hmreg_mr *rail = hmreg_mr_rail(mr, (size_t)rail_index);
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    size_t len = CHUNK_BYTES / (size_t)rails, skip = (size_t)rail_index * len;
+    char *begin = (char *)process->data.memory + from + skip;
+    int rc = hmreg_mr_query(rail, &info);
+
+    /* The address for local operations is not always the memory's own, and the region may begin
+     * before the range that was asked for. */
+    out->local = (void *)(uintptr_t)(info.local_addr + ((uint64_t)(uintptr_t)begin - info.addr));
+    out->len = len;
+    out->desc = hmreg_mr_desc(rail);
+    return rc ? rc
+              : hmreg_remote_addr(to->right[rail_index], offset + skip, len, &out->addr, &out->key);
+}
+
+/* Writes a chunk of data to the right neighbour, each rail a part of it. */
+static int write_right(struct process *process, int chunk, const struct buffer *to, size_t offset)
+{
+    struct endpoint_part parts[MAX_RAILS];
+    size_t from = (size_t)chunk * CHUNK_BYTES;
+    struct hmreg_mr *mr;
+    int rc = hmreg_mr_get(process->group, (char *)process->data.memory + from, CHUNK_BYTES,
+                          HMREG_ACCESS_ALL, &mr);
+
+    if (rc)
+        return rc;
+    for (int i = 0; i < rails && !rc; i++)
+        rc = find_part(process, to, mr, i, from, offset, &parts[i]);
+    rc = rc ? rc : endpoint_write_parts(process->endpoint, parts, rails);
+    hmreg_mr_put(mr);
+    return rc;
+}
+
+/* Adds the inbox to a chunk of data. */
+static int add_inbox(struct process *process, int chunk)
+{
+    char *ours = (char *)process->data.memory + (size_t)chunk * CHUNK_BYTES;
+    static float sum[CHUNK], inbox[CHUNK];
+    int rc = hmreg_copy(process->lib, sum, ours, sizeof(sum));
+
+    rc = rc ? rc : hmreg_copy(process->lib, inbox, process->inbox.memory, sizeof(inbox));
+    for (int i = 0; i < CHUNK; i++)
+        sum[i] += inbox[i];
+    return rc ? rc : hmreg_copy(process->lib, ours, sum, sizeof(sum));
+}
+
+/* Waits until the left neighbour has written its chunk, then consumes it. The neighbour writes the
+ * next one after our answer. */
+static int exchange(struct process *process, int add_to)
+{
+    char written = 'w', consumed = 'c';
+    int rc = send_message(process->right, &written, 1);
+
+    rc = rc ? rc : receive_message(process, process->left, &written, 1);
+    if (add_to >= 0)
+        rc = rc ? rc : add_inbox(process, add_to);
+    rc = rc ? rc : send_message(process->left, &consumed, 1);
+    return rc ? rc : receive_message(process, process->right, &consumed, 1);
+}
+
+static int chunk_before(const struct process *process, int steps)
+{
+    return (process->rank - steps + 2 * processes) % processes;
+}
+
+static int allreduce(struct process *process)
+{
+    int rc = 0;
+
+    for (int step = 0; step < processes - 1 && !rc; step++) {
+        rc = write_right(process, chunk_before(process, step), &process->inbox, 0);
+        rc = rc ? rc : exchange(process, chunk_before(process, step + 1));
+    }
+    for (int step = -1; step < processes - 2 && !rc; step++) {
+        int chunk = chunk_before(process, step);
+
+        rc = write_right(process, chunk, &process->data, (size_t)chunk * CHUNK_BYTES);
+        rc = rc ? rc : exchange(process, -1);
+    }
+    return rc;
+}
+
+/* ---- the program ------------------------------------------------------------------------ */
+
+/* Whole numbers, whose sum a float holds exactly. */
+static float value(int rank, int round, int i)
+{
+    return (float)((i * 31 + rank * 7 + round) % 1000);
+}
+
+static float expected(int round, int i)
+{
+    float sum = 0;
+
+    for (int rank = 0; rank < processes; rank++)
+        sum += value(rank, round, i);
+    return sum;
+}
+
+static int run_round(struct process *process, int round)
+{
+    int count = processes * CHUNK, rc, wrong = 0;
+    float *floats = malloc(count * sizeof(float));
+
+    if (!floats)
+        return -ENOMEM;
+    for (int i = 0; i < count; i++)
+        floats[i] = value(process->rank, round, i);
+    rc = hmreg_copy(process->lib, process->data.memory, floats, count * sizeof(float));
+    rc = rc ? rc : allreduce(process);
+    rc = rc ? rc : hmreg_copy(process->lib, floats, process->data.memory, count * sizeof(float));
+    for (int i = 0; i < count && !rc; i++)
+        wrong += floats[i] != expected(round, i);
+    free(floats);
+    return rc ? rc : wrong ? -EBADMSG : 0;
+}
+
+static void report(const struct process *process)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_mem_info memory = {.size = sizeof(memory)};
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+
+    if (hmreg_domain_stats(process->group, &stats) || hmreg_mr_query(process->data.mr, &info) ||
+        hmreg_query(process->lib, process->data.memory, 1, &memory))
+        return;
+    printf("%s: %d processes, %d rails, %s memory%s, path %s: every float is right; %lu of %lu "
+           "gets were hits\n",
+           process->endpoint[0].info->fabric_attr->prov_name, processes, rails,
+           hmreg_iface_name(iface), memory.flags & HMREG_MEM_SIMULATED ? " (simulated)" : "",
+           hmreg_path_name(info.path), (unsigned long)stats.hits,
+           (unsigned long)(stats.hits + stats.misses));
+}
+
+static int run_process(int rank, int left, int right)
+{
+    struct process process = {.rank = rank, .left = left, .right = right};
+    int rc = open_process(&process);
+
+    for (int round = 0; round < ROUNDS && !rc; round++)
+        rc = run_round(&process, round);
+    if (rc)
+        fprintf(stderr, "%s, process %d: %s\n", provider, rank, failure_text(rc));
+    else if (rank == 0)
+        report(&process);
+    return close_process(&process) || rc;
+}
+
+static int parse(int argc, char **argv)
+{
+    int option;
+
+    while ((option = getopt(argc, argv, "n:r:i:")) != -1) {
+        if (option == 'n')
+            processes = atoi(optarg);
+        else if (option == 'r')
+            rails = atoi(optarg);
+        else if (option == 'i')
+            for (iface = 0; iface < HMREG_IFACE_COUNT; iface++)
+                if (!strcmp(optarg, hmreg_iface_name(iface)))
+                    break;
+    }
+    if (optind < argc)
+        provider = argv[optind];
+    return processes < 2 || processes > MAX_PROCESSES || rails < 1 || rails > MAX_RAILS ||
+           CHUNK % rails || iface == HMREG_IFACE_COUNT;
+}
+
+/* Neither libfabric nor a GPU's runtime survives fork(): it comes before both. */
+int main(int argc, char **argv)
+{
+    int sockets[MAX_PROCESSES][2], failed = 0, status;
+
+    if (parse(argc, argv)) {
+        fprintf(stderr, "usage: 6-allreduce [-n 2..16] [-r 1|2|4] [-i system|cuda|rocr|ze] "
+                        "[PROVIDER]\n");
+        return 2;
+    }
+    for (int i = 0; i < processes; i++)
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets[i]))
+            return 1;
+    for (int i = 0; i < processes; i++) {
+        pid_t child = fork();
+        int left = (i + processes - 1) % processes;
+
+        if (child < 0)
+            return 1;
+        if (child == 0) {
+            for (int k = 0; k < processes; k++) {
+                if (k != left)
+                    close(sockets[k][1]);
+                if (k != i)
+                    close(sockets[k][0]);
+            }
+            return run_process(i, sockets[left][1], sockets[i][0]);
+        }
+    }
+    for (int i = 0; i < processes; i++)
+        close(sockets[i][0]), close(sockets[i][1]);
+    while (wait(&status) > 0)
+        failed |= status;
+    return failed != 0;
+}
