@@ -5,6 +5,7 @@
  */
 #include "core/context/rails_token.h"
 
+#include "core/base/crc32.h"
 #include "core/base/error.h"
 #include "core/base/validate.h"
 
@@ -29,19 +30,6 @@ static uint32_t take(const uint8_t **at, int bytes)
     for (int i = 0; i < bytes; i++)
         value |= (uint32_t) * (*at)++ << (8 * i);
     return value;
-}
-
-/* CRC-32 (IEEE 802.3), bit by bit, as of the tokens inside. */
-static uint32_t crc32(const uint8_t *bytes, size_t size)
-{
-    uint32_t crc = ~0u;
-
-    for (size_t i = 0; i < size; i++) {
-        crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-    }
-    return ~crc;
 }
 
 /* ---- writing ---------------------------------------------------------------------------- */
@@ -69,7 +57,7 @@ void rails_token_end(uint8_t *out, size_t size)
 {
     uint8_t *at = out + size - CRC_BYTES;
 
-    put(&at, crc32(out, size - CRC_BYTES), CRC_BYTES);
+    put(&at, crc32_of(out, size - CRC_BYTES), CRC_BYTES);
 }
 
 /* ---- reading ---------------------------------------------------------------------------- */
@@ -126,7 +114,7 @@ int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
     if (rc)
         return rc;
     crc = bytes + size - CRC_BYTES;
-    if (take(&crc, CRC_BYTES) != crc32(bytes, size - CRC_BYTES))
+    if (take(&crc, CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
         return bad("damaged (its checksum does not match)");
     *out = token;
     return 0;

@@ -6,6 +6,7 @@
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
+#include "tests/unit/ofi_fixture.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>
@@ -15,48 +16,9 @@
 
 static char memory[8192];
 
-struct fixture {
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-};
-
-static void begin(struct fixture *fixture)
-{
-    vendors_reset();
-    fake_fabric_begin();
-    fixture->domain = NULL;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-}
-
-static int open_domain(struct fixture *fixture, const struct hmreg_domain_config *config)
-{
-    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, config,
-                                 &fixture->domain);
-}
-
-static void begin_with(struct fixture *fixture, int mr_mode)
-{
-    begin(fixture);
-    fake_fabric.info->domain_attr->mr_mode = mr_mode;
-    assert_ok(open_domain(fixture, NULL));
-}
-
-static void end(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    fake_fabric_end();
-}
-
-static int reg(struct fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+static int reg(struct ofi_fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
     return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture->lib);
-}
-
-static void set_provider(const char *name)
-{
-    free(fake_fabric.info->fabric_attr->prov_name);
-    fake_fabric.info->fabric_attr->prov_name = name ? strdup(name) : NULL;
 }
 
 /* ---- registering host memory ------------------------------------------------------------ */
@@ -77,12 +39,12 @@ static void reg__host__translated(void **state)
     };
     const struct fi_mr_attr *given = &fake_fabric.given.attr;
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     fake_fabric.info->domain_attr->mr_iov_limit = 2;
     fake_fabric.info->domain_attr->auth_key_size = sizeof(auth);
-    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(&fixture, NULL));
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
     assert_int_equal(given->iov_count, 2);
     assert_memory_equal(fake_fabric.iov, iov, sizeof(iov));
@@ -98,14 +60,14 @@ static void reg__host__translated(void **state)
     for (int i = 10; i < 14; i++)
         assert_int_equal(fake_fabric.given.words[i], 0);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* ---- options ---------------------------------------------------------------------------- */
 
 /* An option with this value is accepted, or refused with the code and words before libfabric is
  * called. */
-static void option_is(struct fixture *fixture, struct hmreg_mr_attr attr, int code,
+static void option_is(struct ofi_fixture *fixture, struct hmreg_mr_attr attr, int code,
                       const char *words)
 {
     struct iovec iov = {memory, 4096};
@@ -137,14 +99,14 @@ static void options__of_each_fabric__done_or_refused(void **state)
         bool cpu;
     } fabrics[] = {{"tcp;ofi_rxm", true}, {"shm", true},  {"verbs;ofi_rxm", false},
                    {"efa", false},        {"new", false}, {NULL, false}};
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
     for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
         int refused = fabrics[i].cpu ? 0 : -EOPNOTSUPP;
 
-        begin(&fixture);
-        set_provider(fabrics[i].name);
-        assert_ok(open_domain(&fixture, NULL));
+        ofi_begin(&fixture);
+        ofi_set_provider(fabrics[i].name);
+        assert_ok(ofi_open_domain(&fixture, NULL));
         option_is(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}, 0, "");
         option_is(&fixture, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}, refused,
                   "does not do; accepted: 0 (default), 2 (relaxed)");
@@ -154,24 +116,24 @@ static void options__of_each_fabric__done_or_refused(void **state)
                   "does not do; accepted: 0 (default)");
         option_is(&fixture, (struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
                   "optional_access");
-        end(&fixture);
+        ofi_end(&fixture);
     }
 }
 
 /* HMREG_REMOTE_WRITE grants them wherever there are any. */
 static void options__atomics__as_fi_atomic_is(void **state)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
     for (int atomic = 0; atomic < 2; atomic++) {
-        begin(&fixture);
+        ofi_begin(&fixture);
         fake_fabric.info->caps = FI_RMA | (atomic ? FI_ATOMIC : 0);
-        assert_ok(open_domain(&fixture, NULL));
+        assert_ok(ofi_open_domain(&fixture, NULL));
         option_is(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_ON},
                   atomic ? 0 : -EOPNOTSUPP, "accepted: 0 (default), 1 (off)");
         option_is(&fixture, (struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF},
                   atomic ? -EOPNOTSUPP : 0, "accepted: 0 (default), 2 (on)");
-        end(&fixture);
+        ofi_end(&fixture);
     }
 }
 
@@ -179,55 +141,55 @@ static void options__iova__0_where_peers_use_offsets(void **state)
 {
     const struct hmreg_mr_attr zero = {.set_iova = 1};
     const struct hmreg_mr_attr other = {.set_iova = 1, .iova = 0x1000};
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     option_is(&fixture, zero, 0, "");
     option_is(&fixture, other, -EOPNOTSUPP, "iova is 0x1000, but peers of this domain use offsets");
-    end(&fixture);
-    begin_with(&fixture, FI_MR_VIRT_ADDR);
+    ofi_end(&fixture);
+    ofi_begin_with(&fixture, FI_MR_VIRT_ADDR);
     option_is(&fixture, zero, -EOPNOTSUPP, "set_iova is 1, iova 0, but tcp;ofi_rxm lets no caller");
     option_is(&fixture, other, -EOPNOTSUPP, "set_iova is 1, iova 0x1000, but tcp;ofi_rxm");
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void reg__host__what_libfabric_made(void **state)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 0x77, &mr));
     assert_int_equal(hmreg_mr_key(mr), 0x77);
     assert_non_null(hmreg_mr_native(mr));
     assert_ptr_equal(hmreg_mr_desc(mr), fi_mr_desc(hmreg_mr_native(mr)));
     assert_ptr_equal(hmreg_mr_context(mr), &fixture.lib);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void reg__provider_key__the_providers(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, FI_MR_PROV_KEY);
+    ofi_begin_with(&fixture, FI_MR_PROV_KEY);
     fake_fabric.key = 0xabcd;
     assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 1, &mr), -EKEYREJECTED, "HMREG_MR_PROV_KEY");
     assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 0, &mr));
     assert_int_equal(fake_fabric.given.attr.requested_key, 0);
     assert_int_equal(hmreg_mr_key(mr), 0xabcd);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void reg__no_remote_access__a_key_of_its_own_that_is_not_shown(void **state)
 {
     struct hmreg_mr *one, *two;
     uint64_t first;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     assert_ok(reg(&fixture, HMREG_SEND, 0, &one));
     first = fake_fabric.given.attr.requested_key;
     assert_ok(reg(&fixture, HMREG_SEND, 0, &two));
@@ -235,22 +197,22 @@ static void reg__no_remote_access__a_key_of_its_own_that_is_not_shown(void **sta
     assert_int_equal(hmreg_mr_key(one), HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_close(one));
     assert_ok(hmreg_mr_close(two));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* A key that is already in use in the fabric is replaced if the library chose it. */
 static void reg__our_key_is_in_use_below__another(void **state)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     fake_fabric.reg_code = -FI_ENOKEY;
     fake_fabric.reg_failures = 2;
     assert_ok(hmreg_mr_get(fixture.domain, memory, 100, HMREG_ACCESS_ALL, &mr));
     assert_int_equal(fake_fabric.regs, 3);
     hmreg_mr_put(mr);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
@@ -274,17 +236,17 @@ static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_mr *mr;
-        struct fixture fixture;
+        struct ofi_fixture fixture;
 
-        begin(&fixture);
+        ofi_begin(&fixture);
         fake_fabric.version = cases[i].library;
         fake_fabric.info->fabric_attr->api_version = cases[i].api;
-        assert_ok(open_domain(&fixture, NULL));
+        assert_ok(ofi_open_domain(&fixture, NULL));
         assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
         assert_int_equal(fake_fabric.given.words[10], cases[i].data ? (uintptr_t)memory : 0);
         assert_int_equal(fake_fabric.given.words[11], cases[i].page ? 4096 : 0);
         assert_ok(hmreg_mr_close(mr));
-        end(&fixture);
+        ofi_end(&fixture);
     }
 }
 
@@ -293,9 +255,9 @@ static void reg__hint_fields__to_a_libfabric_that_has_them(void **state)
 static void reg__fails__the_fabrics_code(void **state)
 {
     struct hmreg_mr *mr = (void *)1;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     fake_fabric.reg_code = -FI_EIO;
     fake_fabric.litter = true;
     assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr), -EIO, "tcp;ofi_rxm: fi_mr_regattr()");
@@ -307,27 +269,27 @@ static void reg__fails__the_fabrics_code(void **state)
     fake_fabric.reg_code = 0;
     assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void reg__fails_with_a_positive_number__negative(void **state)
 {
     struct hmreg_mr *mr = NULL;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     fake_fabric.reg_code = FI_EINVAL;
     assert_fails(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr), -EINVAL, "fi_mr_regattr()");
     assert_null(mr);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void close__busy__stays_and_closes_later(void **state)
 {
     struct hmreg_mr *mr, *other = NULL;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
     fake_fabric.close_code = -FI_EBUSY;
     assert_fails(hmreg_mr_close(mr), -EBUSY, "fi_close()");
@@ -336,16 +298,16 @@ static void close__busy__stays_and_closes_later(void **state)
     assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 regions");
     fake_fabric.close_code = 0;
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void close__fails_otherwise__final(void **state)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
     struct fid_mr *native;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 7, &mr));
     native = hmreg_mr_native(mr);
     fake_fabric.close_code = -FI_EIO;
@@ -355,7 +317,7 @@ static void close__fails_otherwise__final(void **state)
     fixture.domain = NULL;
     fake_fabric.close_code = 0;
     fi_close(&native->fid);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -368,9 +330,9 @@ static size_t pack(struct hmreg_mr *mr, unsigned char *token, size_t room)
     return size;
 }
 
-static void begin_raw(struct fixture *fixture, struct hmreg_mr **mr)
+static void begin_raw(struct ofi_fixture *fixture, struct hmreg_mr **mr)
 {
-    begin_with(fixture, FI_MR_RAW | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
+    ofi_begin_with(fixture, FI_MR_RAW | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
     fake_fabric.key = FI_KEY_NOTAVAIL;
     assert_ok(reg(fixture, HMREG_ACCESS_ALL, 0, mr));
 }
@@ -381,7 +343,7 @@ static void remote__raw_key__mapped_and_unmapped(void **state)
     unsigned char token[2048];
     uint64_t addr, key;
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
     size_t size;
 
     begin_raw(&fixture, &mr);
@@ -397,7 +359,7 @@ static void remote__raw_key__mapped_and_unmapped(void **state)
     hmreg_remote_close(remote);
     assert_int_equal(fake_fabric.unmapped, 0x9001);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* The key is mapped with the base of all of the region, which the token has in its version 2. */
@@ -409,7 +371,7 @@ static void remote__part_of_a_raw_region__mapped_with_the_regions_base(void **st
     size_t size = sizeof(token);
     uint64_t addr, key;
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
     begin_raw(&fixture, &mr);
     assert_ok(hmreg_mr_query(mr, &info));
@@ -426,7 +388,7 @@ static void remote__part_of_a_raw_region__mapped_with_the_regions_base(void **st
     assert_ok(hmreg_mr_pack_range(mr, (void *)(uintptr_t)info.addr, 8, token, &size));
     assert_int_equal(token[4], 1); /* it begins at its base, so older peers can read it */
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* The second of two tokens fails: the first one's key is unmapped again. */
@@ -436,7 +398,7 @@ static void open_many__map_raw_fails__the_first_is_closed(void **state)
     unsigned char token[2048];
     size_t size, count = 2;
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
     begin_raw(&fixture, &mr);
     size = pack(mr, token, sizeof(token));
@@ -454,7 +416,7 @@ static void open_many__map_raw_fails__the_first_is_closed(void **state)
     assert_fails(hmreg_mr_pack_many(&mr, 1, token, &size), -ENOSYS,
                  "mrs[0]: tcp;ofi_rxm: fi_mr_raw_attr()");
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void pack__raw_key_fails__the_fabrics_code(void **state)
@@ -462,14 +424,14 @@ static void pack__raw_key_fails__the_fabrics_code(void **state)
     unsigned char token[2048];
     size_t size = sizeof(token);
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
     begin_raw(&fixture, &mr);
     fake_fabric.raw_code = -FI_ENOSYS;
     assert_fails(hmreg_mr_pack(mr, token, &size), -ENOSYS, "fi_mr_raw_attr()");
     assert_int_equal(size, sizeof(token));
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void remote__map_raw_fails__the_fabrics_code(void **state)
@@ -477,7 +439,7 @@ static void remote__map_raw_fails__the_fabrics_code(void **state)
     struct hmreg_remote *remote = (void *)1;
     unsigned char token[2048];
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
     size_t size;
 
     begin_raw(&fixture, &mr);
@@ -487,14 +449,14 @@ static void remote__map_raw_fails__the_fabrics_code(void **state)
                  "fi_mr_map_raw()");
     assert_ptr_equal(remote, (void *)1);
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void unmap_key__fails__the_fabrics_code(void **state)
 {
     static const uint8_t raw[FAKE_RAW_BYTES];
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
     uint64_t key;
 
     begin_raw(&fixture, &mr);
@@ -504,7 +466,7 @@ static void unmap_key__fails__the_fabrics_code(void **state)
     fake_fabric.unmap_code = 0;
     fake_fabric.mapped = 0; /* it is lost, and the domain can be closed */
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 TEST_MAIN(TEST(reg__host__translated), TEST(options__of_each_fabric__done_or_refused),

@@ -6,6 +6,7 @@
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
+#include "tests/unit/ofi_fixture.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>
@@ -16,51 +17,12 @@
 
 static char memory[8192];
 
-struct fixture {
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-};
-
-static void begin(struct fixture *fixture)
-{
-    vendors_reset();
-    fake_fabric_begin();
-    fixture->domain = NULL;
-    assert_ok(hmreg_open(NULL, &fixture->lib));
-}
-
-static int open_domain(struct fixture *fixture, const struct hmreg_domain_config *config)
-{
-    return hmreg_domain_open_ofi(fixture->lib, &fake_fabric.domain, fake_fabric.info, config,
-                                 &fixture->domain);
-}
-
-static void begin_with(struct fixture *fixture, int mr_mode)
-{
-    begin(fixture);
-    fake_fabric.info->domain_attr->mr_mode = mr_mode;
-    assert_ok(open_domain(fixture, NULL));
-}
-
-static void end(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    fake_fabric_end();
-}
-
-static int reg(struct fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
+static int reg(struct ofi_fixture *fixture, uint64_t access, uint64_t key, struct hmreg_mr **mr)
 {
     return hmreg_mr_reg(fixture->domain, memory + 1, 4099, access, 0, key, 0, mr, &fixture->lib);
 }
 
-static void set_provider(const char *name)
-{
-    free(fake_fabric.info->fabric_attr->prov_name);
-    fake_fabric.info->fabric_attr->prov_name = name ? strdup(name) : NULL;
-}
-
-static struct hmreg_domain_info query(struct fixture *fixture)
+static struct hmreg_domain_info query(struct ofi_fixture *fixture)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
 
@@ -73,9 +35,9 @@ static struct hmreg_domain_info query(struct fixture *fixture)
 static void open__null_argument__inval(void **state)
 {
     struct hmreg_domain *domain = (void *)1;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     assert_fails(hmreg_domain_open_ofi(NULL, &fake_fabric.domain, fake_fabric.info, NULL, &domain),
                  -EINVAL, "lib");
     assert_fails(hmreg_domain_open_ofi(fixture.lib, NULL, fake_fabric.info, NULL, &domain), -EINVAL,
@@ -86,26 +48,26 @@ static void open__null_argument__inval(void **state)
         hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, NULL, NULL),
         -EINVAL, "out");
     assert_ptr_equal(domain, (void *)1);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void open__some_other_fid__inval(void **state)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     fake_fabric.domain.fid.fclass = FI_CLASS_EP;
-    assert_fails(open_domain(&fixture, NULL), -EINVAL, "no fid_domain");
+    assert_fails(ofi_open_domain(&fixture, NULL), -EINVAL, "no fid_domain");
     assert_null(fixture.domain);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void open__info_without_attributes__inval(void **state)
 {
     struct fi_info info;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     info = *fake_fabric.info;
     info.fabric_attr = NULL;
     assert_fails(
@@ -116,31 +78,31 @@ static void open__info_without_attributes__inval(void **state)
     assert_fails(
         hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, &info, NULL, &fixture.domain),
         -EINVAL, "info->domain_attr");
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void open__unknown_config_flag__badflags(void **state)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
-    assert_fails(open_domain(&fixture, &config), -HMREG_EBADFLAGS, "config->flags");
+    ofi_begin(&fixture);
+    assert_fails(ofi_open_domain(&fixture, &config), -HMREG_EBADFLAGS, "config->flags");
     assert_null(fixture.domain);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* ---- opening: modes --------------------------------------------------------------------- */
 
 static void assert_unmet(int mode, const char *words)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     fake_fabric.info->domain_attr->mr_mode = mode;
-    assert_fails(open_domain(&fixture, NULL), -EOPNOTSUPP, words);
+    assert_fails(ofi_open_domain(&fixture, NULL), -EOPNOTSUPP, words);
     assert_null(fixture.domain);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void open__unknown_mode__opnotsupp(void **state)
@@ -156,14 +118,14 @@ static void open__old_mode_with_another__opnotsupp(void **state)
 
 static void assert_mode(int mode, uint64_t info_mode, uint32_t becomes)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     fake_fabric.info->mode = info_mode;
     fake_fabric.info->domain_attr->mr_mode = mode;
-    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(&fixture, NULL));
     assert_int_equal(query(&fixture).mr_mode, becomes);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void open__modes_that_can_be_met__kept(void **state)
@@ -190,68 +152,68 @@ static void open__old_modes__translated(void **state)
 
 static void query__domain__as_fi_info_says(void **state)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
-    set_provider("verbs;ofi_rxm");
+    ofi_begin(&fixture);
+    ofi_set_provider("verbs;ofi_rxm");
     fake_fabric.info->domain_attr->mr_key_size = 4;
     fake_fabric.info->domain_attr->mr_iov_limit = 5;
-    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(&fixture, NULL));
     assert_string_equal(query(&fixture).provider, "ofi");
     assert_string_equal(query(&fixture).fabric, "verbs;ofi_rxm");
     assert_int_equal(query(&fixture).key_size, 4);
     assert_int_equal(query(&fixture).iov_limit, 5);
     assert_int_equal(query(&fixture).max_len, HMREG_LIMIT_NONE);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void query__iov_limit_0__1(void **state)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin_with(&fixture, 0);
+    ofi_begin_with(&fixture, 0);
     assert_int_equal(query(&fixture).iov_limit, 1);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* The domain does not offer a second range that peers cannot access. */
 static void query__fabric_that_checks_the_first_range_only__1(void **state)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
-    set_provider("shm");
+    ofi_begin(&fixture);
+    ofi_set_provider("shm");
     fake_fabric.info->domain_attr->mr_iov_limit = 4;
-    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(&fixture, NULL));
     assert_int_equal(query(&fixture).iov_limit, 1);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void open__no_provider_name__opens(void **state)
 {
     struct hmreg_mr *mr;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
-    set_provider(NULL);
-    assert_ok(open_domain(&fixture, NULL));
+    ofi_begin(&fixture);
+    ofi_set_provider(NULL);
+    assert_ok(ofi_open_domain(&fixture, NULL));
     assert_ok(reg(&fixture, HMREG_ACCESS_ALL, 5, &mr));
     assert_ok(hmreg_mr_close(mr));
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* ---- one cache, not two ----------------------------------------------------------------- */
 
 static bool is_uncached(const char *provider, const struct hmreg_domain_config *config)
 {
-    struct fixture fixture;
+    struct ofi_fixture fixture;
     bool uncached;
 
-    begin(&fixture);
-    set_provider(provider);
-    assert_ok(open_domain(&fixture, config));
+    ofi_begin(&fixture);
+    ofi_set_provider(provider);
+    assert_ok(ofi_open_domain(&fixture, config));
     uncached = fixture.domain->flags & HMREG_DOMAIN_NO_CACHE;
-    end(&fixture);
+    ofi_end(&fixture);
     return uncached;
 }
 
@@ -308,7 +270,7 @@ static unsigned warned(const char *provider)
 
     warnings = 0;
     fake_fabric_begin();
-    set_provider(provider);
+    ofi_set_provider(provider);
     assert_ok(hmreg_open(&config, &lib));
     assert_ok(hmreg_domain_open_ofi(lib, &fake_fabric.domain, fake_fabric.info, NULL, &domain));
     assert_ok(hmreg_domain_close(domain));
@@ -337,16 +299,16 @@ static void plan__of_a_provider__pinned_where_it_locks(void **state)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hmreg_plan plan = {.size = sizeof(plan)};
-        struct fixture fixture;
+        struct ofi_fixture fixture;
 
-        begin(&fixture);
-        set_provider(cases[i].provider);
-        assert_ok(open_domain(&fixture, NULL));
+        ofi_begin(&fixture);
+        ofi_set_provider(cases[i].provider);
+        assert_ok(ofi_open_domain(&fixture, NULL));
         assert_ok(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 4096, &plan));
         assert_int_equal(plan.pinned, cases[i].pinned);
         assert_true(plan.limits[HMREG_PLAN_MAX_LEN].limit == HMREG_LIMIT_NONE);
         assert_true(plan.limits[HMREG_PLAN_MAX_MR].limit == HMREG_LIMIT_NONE);
-        end(&fixture);
+        ofi_end(&fixture);
     }
 }
 
@@ -358,11 +320,11 @@ static void query__info_with_a_nic__its_name_and_address(void **state)
     struct fi_bus_attr bus = {.bus_type = FI_BUS_PCI, .attr.pci = {1, 0x3b, 4, 1}};
     struct fid_nic nic = {.device_attr = &device, .bus_attr = &bus};
     struct hmreg_domain_info info;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     fake_fabric.info->nic = &nic;
-    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(&fixture, NULL));
     fake_fabric.info->nic = NULL;
     info = query(&fixture);
     assert_string_equal(info.nic, "mlx5_3");
@@ -371,35 +333,35 @@ static void query__info_with_a_nic__its_name_and_address(void **state)
     assert_int_equal(info.pci.bus, 0x3b);
     assert_int_equal(info.pci.device, 4);
     assert_int_equal(info.pci.function, 1);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 static void query__nic_with_nothing_in_it__the_domains_name(void **state)
 {
     struct fid_nic nic = {.bus_attr = NULL};
     struct hmreg_domain_info info;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
+    ofi_begin(&fixture);
     fake_fabric.info->nic = &nic;
     free(fake_fabric.info->domain_attr->name);
     fake_fabric.info->domain_attr->name = strdup("efa_0-rdm");
-    assert_ok(open_domain(&fixture, NULL));
+    assert_ok(ofi_open_domain(&fixture, NULL));
     fake_fabric.info->nic = NULL;
     info = query(&fixture);
     assert_string_equal(info.nic, "efa_0-rdm");
     assert_int_equal(info.pci.valid, 0);
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 /* A caller that was built before the fields: bytes beyond its size stay. */
 static void query__struct_that_ends_before_the_nic__first_fields(void **state)
 {
     struct hmreg_domain_info info;
-    struct fixture fixture;
+    struct ofi_fixture fixture;
 
-    begin(&fixture);
-    assert_ok(open_domain(&fixture, NULL));
+    ofi_begin(&fixture);
+    assert_ok(ofi_open_domain(&fixture, NULL));
     memset(&info, 'x', sizeof(info));
     info.size = offsetof(struct hmreg_domain_info, nic);
     assert_ok(hmreg_domain_query(fixture.domain, &info));
@@ -408,7 +370,7 @@ static void query__struct_that_ends_before_the_nic__first_fields(void **state)
     assert_int_equal(info.pci.valid, 'x');
     info.size--;
     assert_fails(hmreg_domain_query(fixture.domain, &info), -EINVAL, "size");
-    end(&fixture);
+    ofi_end(&fixture);
 }
 
 TEST_MAIN(TEST(plan__of_a_provider__pinned_where_it_locks),

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A library, and a domain on the simulated fid_domain, for ofi.c and ofi_open.c.
+ */
+#ifndef TESTS_UNIT_OFI_FIXTURE_H
+#define TESTS_UNIT_OFI_FIXTURE_H
+
+#include <hmreg/hmreg.h>
+
+struct ofi_fixture {
+    struct hmreg *lib;
+    struct hmreg_domain *domain;
+};
+
+/* Opens the library; a test may then change fake_fabric.info. */
+void ofi_begin(struct ofi_fixture *fixture);
+int ofi_open_domain(struct ofi_fixture *fixture, const struct hmreg_domain_config *config);
+/* Both, with this mode. */
+void ofi_begin_with(struct ofi_fixture *fixture, int mr_mode);
+void ofi_end(struct ofi_fixture *fixture);
+
+/* Changes the provider's name in fake_fabric.info; NULL: it has none. */
+void ofi_set_provider(const char *name);
+
+#endif
