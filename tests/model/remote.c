@@ -35,7 +35,8 @@ static struct hmreg_remote *way;
 
 static int open_way(struct hmreg_domain *domain)
 {
-    static char place[64];
+    static char place[64]
+        __attribute__((aligned(4096))); /* pinning.c reads the first bytes of a page */
     static void (*hook)(const struct pinned *region);
     char token[4096];
     size_t size = sizeof(token);
