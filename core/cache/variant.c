@@ -97,7 +97,8 @@ static struct variant *copy_of(const struct variant *like)
     if (!made)
         return NULL;
     made->key = like->key;
-    memcpy(made + 1, like->auth_key, auth);
+    if (auth)
+        memcpy(made + 1, like->auth_key, auth);
     made->auth_key = (const uint8_t *)(made + 1);
     return made;
 }

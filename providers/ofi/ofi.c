@@ -250,7 +250,7 @@ static const char *remedy(enum hmreg_path path, int rc)
 /* The address that libfabric takes for that of the descriptor's first byte. */
 static char *dmabuf_base(const struct provider_request *req)
 {
-    return (char *)req->iov[0].iov_base - req->dmabuf->offset;
+    return (char *)((uintptr_t)req->iov[0].iov_base - req->dmabuf->offset);
 }
 
 /* A device maps whole pages; libfabric's providers answer no more than EINVAL to such a base. */

@@ -77,18 +77,18 @@ int __wrap_open(const char *path, int flags, ...)
 
 long __wrap_syscall(long number, ...)
 {
-    long given[6];
+    long given[3]; /* the library passes at most three */
     va_list args;
 
     va_start(args, number);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 3; i++)
         given[i] = va_arg(args, long);
     va_end(args);
     if (number == SYS_userfaultfd && userfaultfd_errno) {
         errno = userfaultfd_errno;
         return -1;
     }
-    return __real_syscall(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+    return __real_syscall(number, given[0], given[1], given[2]);
 }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),

@@ -225,7 +225,7 @@ static struct hmreg_mr *reg_at(struct bench *bench, void *addr, size_t len, uint
 static void iova__peers_and_local_operations_use_it(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *target = aligned_alloc(page, 4 * page), *source = aligned_alloc(page, 4 * page);
+    char *target, *source;
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *target_mr, *source_mr;
     uint64_t addr = 1, key = 0;
@@ -235,6 +235,9 @@ static void iova__peers_and_local_operations_use_it(void **state)
     size_t size = sizeof(token);
 
     bench_open(&bench);
+    target = aligned_alloc(page, 4 * page);
+    source = aligned_alloc(page, 4 * page);
+    assert_true(target && source);
     memset(target, 0, 4 * page);
     fill(source, 4 * page, 9);
     target_mr = reg_at(&bench, target, 3 * page, HMREG_ACCESS_REMOTE, 0);
