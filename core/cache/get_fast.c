@@ -186,8 +186,9 @@ static always_inline struct hmreg_mr *try_entry(struct thread_cache *tcache, uin
     struct cache_set *set = cache_set_of(tcache->set);
     struct hmreg_mr *mr = &cache_entry_at(&set->pool, number)->mr;
     struct pin_slot *pin_slot = &tcache->view.pin_slots[number];
-    uint32_t marks = THREAD_CACHE_ASIDE | (variant ? THREAD_CACHE_VARIED : 0);
-    uint32_t sequence = (pin_slot->check ^ (uint32_t)access) & ~marks;
+    /* An entry without a variant, which the array of variants may not reach, has another check. */
+    uint32_t varied = variant ? THREAD_CACHE_VARIED : 0;
+    uint32_t sequence = (pin_slot->check ^ (uint32_t)access ^ varied) & ~THREAD_CACHE_ASIDE;
 
     *go_on = true;
     if (sequence_of(mr) != sequence) /* or the access rights differ */

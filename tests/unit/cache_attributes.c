@@ -6,6 +6,7 @@
 #include "tests/support/vendors.h"
 
 #include "core/cache/cache_set.h"
+#include "core/cache/get_slow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -208,6 +209,22 @@ static void get_attr__context__not_part_of_the_key(void **state)
     mr = get(&fixture, &asked.attr, 0);
     assert_ptr_equal(hmreg_mr_context(mr), &second);
     hmreg_mr_put(mr);
+    fixture_close(&fixture);
+}
+
+/* A look-up that finds the slot of a plain region, in a domain that has no variants yet. */
+static void get_attr__slot_of_a_plain_region__not_found(void **state)
+{
+    struct fixture fixture;
+    struct variant variant;
+    struct cache_want want = {.access = HMREG_ACCESS_REMOTE, .variant = &variant};
+
+    open_fixture(&fixture, 0, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(fixture_key(&fixture, memory[0], LEN), 1);
+    want.start = (uintptr_t)memory[0] ^ variant_salt(&variant);
+    want.end = want.start + LEN;
+    assert_null(get_remembered(fixture.domain, &want));
     fixture_close(&fixture);
 }
 
@@ -728,26 +745,24 @@ static void dmabuf__many_threads__each_registered_once(void **state)
     fixture_close(&fixture);
 }
 
-TEST_MAIN(TEST(get_attr__without_attributes__shares_with_plain_gets),
-          TEST(get_attr__page_size__part_of_the_key),
-          TEST(get_attr__hmem_data__part_of_the_key_by_address),
-          TEST(get_attr__auth_key__part_of_the_key_by_its_bytes),
-          TEST(get_attr__flags__part_of_the_key), TEST(get_attr__context__not_part_of_the_key),
-          TEST(get_attr__struct_of_an_older_caller__same_region),
-          TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named),
-          TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits),
-          TEST(get_attr__several_ranges__inval), TEST(get_attr__arguments__refused_as_by_regattr),
-          TEST(get_attr__registration_fails__no_variant_left),
-          TEST(get_attr__domain_without_cache__registered_each_time),
-          TEST(get_attr__exact_domain__exactly_the_range),
-          TEST(get_attr__evicted__variant_goes_with_it),
-          TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it),
-          TEST(dmabuf__number_reused_for_another__registered),
-          TEST(dmabuf__another_base__registered), TEST(dmabuf__from_address_0__cached),
-          TEST(dmabuf__and_plain_get_of_its_addresses__two_regions),
-          TEST(dmabuf__each_end__memory_let_go),
-          TEST(dmabuf__invalidated_while_held__ends_with_its_put),
-          TEST(dmabuf__of_a_known_device__hit_asks_nobody), TEST(dmabuf__claim__part_of_the_key),
-          TEST(dmabuf__without_an_inode_of_its_own__has_no_identity),
-          TEST(get_attr__no_path_for_a_dmabuf__opnotsupp),
-          TEST(dmabuf__many_threads__each_registered_once));
+TEST_MAIN(
+    TEST(get_attr__without_attributes__shares_with_plain_gets),
+    TEST(get_attr__page_size__part_of_the_key),
+    TEST(get_attr__hmem_data__part_of_the_key_by_address),
+    TEST(get_attr__auth_key__part_of_the_key_by_its_bytes), TEST(get_attr__flags__part_of_the_key),
+    TEST(get_attr__context__not_part_of_the_key), TEST(get_attr__slot_of_a_plain_region__not_found),
+    TEST(get_attr__struct_of_an_older_caller__same_region),
+    TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named),
+    TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits),
+    TEST(get_attr__several_ranges__inval), TEST(get_attr__arguments__refused_as_by_regattr),
+    TEST(get_attr__registration_fails__no_variant_left),
+    TEST(get_attr__domain_without_cache__registered_each_time),
+    TEST(get_attr__exact_domain__exactly_the_range), TEST(get_attr__evicted__variant_goes_with_it),
+    TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it),
+    TEST(dmabuf__number_reused_for_another__registered), TEST(dmabuf__another_base__registered),
+    TEST(dmabuf__from_address_0__cached), TEST(dmabuf__and_plain_get_of_its_addresses__two_regions),
+    TEST(dmabuf__each_end__memory_let_go), TEST(dmabuf__invalidated_while_held__ends_with_its_put),
+    TEST(dmabuf__of_a_known_device__hit_asks_nobody), TEST(dmabuf__claim__part_of_the_key),
+    TEST(dmabuf__without_an_inode_of_its_own__has_no_identity),
+    TEST(get_attr__no_path_for_a_dmabuf__opnotsupp),
+    TEST(dmabuf__many_threads__each_registered_once));
