@@ -57,9 +57,9 @@ struct provider_caps {
     uint64_t optional_access; /* accepted bits */
     char nic[64];             /* the NIC's name, as hmreg_domain_info has it; "": none */
     struct hmreg_pci pci;     /* of the NIC; valid 0: the fabric does not report it */
-    uint64_t max_mr;      /* most regions; 0: no known limit */
-    bool pins;            /* the kernel pins registered host memory, and counts it against
-                             RLIMIT_MEMLOCK */
+    uint64_t max_mr;          /* most regions; 0: no known limit */
+    bool pins;                /* the kernel pins registered host memory, and counts it against
+                                 RLIMIT_MEMLOCK */
 };
 #define PROVIDER_VALUE(value) (1u << (value))
 
