@@ -59,17 +59,25 @@ static bool fill_key(struct variant_key *key, const struct hmreg_mr_attr *attr, 
     return identified;
 }
 
+/* Byte by byte: no byte of a key is undefined. */
+static int compare_keys(const struct variant_key *a, const struct variant_key *b)
+{
+    const unsigned char *one = (const unsigned char *)a, *other = (const unsigned char *)b;
+
+    return memcmp(one, other, sizeof(*a));
+}
+
 static bool is_plain(const struct variant_key *key)
 {
     static const struct variant_key plain;
 
-    return !memcmp(key, &plain, sizeof(plain));
+    return !compare_keys(key, &plain);
 }
 
 static int compare(const void *one, const void *other)
 {
     const struct variant *a = one, *b = other;
-    int difference = memcmp(&a->key, &b->key, sizeof(a->key));
+    int difference = compare_keys(&a->key, &b->key);
 
     if (difference || !a->key.attr.auth_key_size)
         return difference;
