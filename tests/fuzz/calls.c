@@ -576,7 +576,7 @@ static int pack_any(struct fuzz *fuzz, uint8_t *token, size_t *size)
     switch (fuzz_below(fuzz, 3)) {
     case 0:
         if (mrs[0] && !fuzz_rarely(fuzz) && !PLAIN(hmreg_mr_query(mrs[0], &info)))
-            addr = (const char *)(uintptr_t)info.addr + fuzz_below(fuzz, 64);
+            addr = (const char *)(uintptr_t)(info.addr + fuzz_below(fuzz, 64));
         return hmreg_mr_pack_range(mrs[0], addr, fuzz_length(fuzz), token, size);
     case 1:
         return hmreg_mr_pack_many(mrs, fuzz_below(fuzz, 4), token, size);

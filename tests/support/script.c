@@ -15,7 +15,7 @@ struct script script;
 static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                struct hmreg_reason *why)
 {
-    int rc = script.can[path][device < 0 ? 0 : device];
+    int rc = script.can[path][device == 1]; /* other devices are as 0 */
 
     return rc ? hmreg_refuse(why, rc, "script-cannot", "script: no %s on %d", hmreg_path_name(path),
                              device)
