@@ -61,7 +61,7 @@ static bool script_fails(enum hmreg_path path)
 static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why)
 {
-    int device = req->device < 0 ? 0 : req->device;
+    int device = req->device == 1;
 
     record(req);
     if (script.refuse[req->path][device]) {
