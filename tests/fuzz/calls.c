@@ -61,8 +61,12 @@ static void end_objects(struct fuzz *fuzz, unsigned slot)
     fuzz->counters[slot] = NULL;
 }
 
+/* Memory must outlive its regions: else peers would write to what is there afterwards. */
 static void end_memory(struct fuzz *fuzz, unsigned slot)
 {
+    for (unsigned i = 0; i < FUZZ_SLOTS; i++)
+        if (fuzz->regions[i] || fuzz->gotten[i])
+            return;
     if (PLAIN(hmreg_mem_free(fuzz->lib, fuzz->memory[slot])) == 0)
         fuzz->memory[slot] = NULL;
 }
