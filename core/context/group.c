@@ -116,13 +116,18 @@ static void name_fabric(const struct group *group, char *fabric, size_t size)
     }
 }
 
+/* Those of options are left out: what a rail may be asked for is its member's to say. So is the
+ * NIC, of which a group has several. */
 struct provider_caps group_caps(const struct group *group)
 {
-    struct provider_caps caps = group->members[0]->caps;
+    struct provider_caps caps = {.key_size = UINT32_MAX,
+                                 .iov_limit = UINT32_MAX,
+                                 .max_len = UINT64_MAX,
+                                 .flags = UINT64_MAX,
+                                 .any_thread = true};
 
     name_fabric(group, caps.fabric, sizeof(caps.fabric));
-    caps.domain_flags = 0;
-    for (size_t i = 1; i < group->count; i++) {
+    for (size_t i = 0; i < group->count; i++) {
         const struct provider_caps *member = &group->members[i]->caps;
 
         caps.mr_mode |= member->mr_mode;
@@ -130,12 +135,15 @@ struct provider_caps group_caps(const struct group *group)
         caps.any_thread &= member->any_thread;
         caps.local_keys |= member->local_keys;
         caps.caches |= member->caches;
+        caps.pins |= member->pins;
         if (member->key_size < caps.key_size)
             caps.key_size = member->key_size;
         if (member->iov_limit < caps.iov_limit)
             caps.iov_limit = member->iov_limit;
         if (member->max_len < caps.max_len)
             caps.max_len = member->max_len;
+        if (member->max_mr && (!caps.max_mr || member->max_mr < caps.max_mr))
+            caps.max_mr = member->max_mr;
     }
     return caps;
 }

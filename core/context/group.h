@@ -32,4 +32,10 @@ struct provider_caps group_caps(const struct group *group);
 /* Does the group contain this domain? */
 bool group_has(const struct group *group, const struct hmreg_domain *domain);
 
+/* Does a request with these `rails` (0: all) register on this one? */
+static inline bool group_registers_on(uint64_t rails, size_t rail)
+{
+    return !rails || (rails & UINT64_C(1) << rail);
+}
+
 #endif

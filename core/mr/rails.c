@@ -78,17 +78,12 @@ static int make_rail(struct making *making, size_t rail)
     return miss_rail(making, rail);
 }
 
-static bool is_wanted(const struct making *making, size_t rail)
-{
-    return !making->request.rails || (making->request.rails & UINT64_C(1) << rail);
-}
-
 static int make_rails(struct making *making)
 {
     int rc = 0;
 
     for (size_t i = 0; i < making->group->count && !rc; i++)
-        if (is_wanted(making, i))
+        if (group_registers_on(making->request.rails, i))
             rc = make_rail(making, i);
     if (!rc && !making->made) {
         hmreg_error_restore(&making->mr->more->missing->error);

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
+#include "core/context/group.h"
 #include "core/mr/options.h"
 #include "hmem/dmabuf.h"
 
@@ -28,6 +29,20 @@ static int check_key(const struct hmreg_domain *domain, const struct request *re
     return 0;
 }
 
+/* Of a group, each member that registers decides. */
+static int check_options(const struct hmreg_domain *domain, const struct request *request)
+{
+    const struct group *group = domain->group;
+    int rc = 0;
+
+    if (!group)
+        return options_check(domain, &request->options, request->access);
+    for (size_t i = 0; i < group->count && !rc; i++)
+        if (group_registers_on(request->rails, i))
+            rc = options_check(group->members[i], &request->options, request->access);
+    return rc;
+}
+
 int request_check(const struct hmreg_domain *domain, const struct request *request, uint64_t offset)
 {
     int rc = validate_access(request->access);
@@ -35,7 +50,7 @@ int request_check(const struct hmreg_domain *domain, const struct request *reque
     if (!rc && offset)
         rc = hmreg_fail(-EINVAL, "offset is %" PRIu64 "; it is reserved and must be 0", offset);
     rc = rc ? rc : validate_flags(request->flags, CLAIMS | domain->caps.flags, "flags");
-    rc = rc ? rc : options_check(domain, &request->options, request->access);
+    rc = rc ? rc : check_options(domain, request);
     return rc ? rc : check_key(domain, request);
 }
 

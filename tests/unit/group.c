@@ -183,20 +183,25 @@ static void group_open__allocation_fails__enomem_and_nothing_stays(void **state)
 
 static void group__members_differ__the_sum_of_their_demands(void **state)
 {
-    struct provider_caps caps = {.fabric = "a fabric with a name that is longer than others",
+    struct provider_caps caps = {.fabric = "a fabric whose name is longer than the others",
                                  .mr_mode = HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED,
                                  .key_size = 4,
                                  .iov_limit = 2,
-                                 .max_len = 1u << 20};
+                                 .max_len = 1u << 20,
+                                 .nic = "mlx5_1",
+                                 .pci = {.valid = 1}};
     struct hmreg_domain_info info = {.size = sizeof(info)};
     struct fixture fixture;
 
-    open_members(&fixture, 1, NULL);
-    add_member(&fixture, &caps, NULL);
+    open_members(&fixture, 1, &caps);
+    add_member(&fixture, NULL, NULL);
     open_group(&fixture, 0);
     assert_ok(hmreg_domain_query(fixture.group, &info));
+    assert_string_equal(info.nic, ""); /* it has several */
+    assert_int_equal(info.pci.valid, 0);
     assert_string_equal(info.provider, "group");
-    assert_string_equal(info.fabric, "group of 2: script, ...");
+    assert_string_equal(info.fabric,
+                        "group of 2: a fabric whose name is longer than the others, ...");
     assert_int_equal(info.mr_mode, HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED | HMREG_MR_VIRT_ADDR);
     assert_int_equal(info.key_size, 4);
     assert_int_equal(info.iov_limit, 2);

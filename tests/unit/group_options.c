@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Ordering, paging and iova of a group's regions: each member's fabric decides what it does.
+ */
+#include "tests/support/script.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <string.h>
+
+/* What one member's fabric does not do is refused before any rail, never ignored on that rail. */
+static void regattr__options__each_members_fabric_decides(void **state)
+{
+    struct provider_caps other = script_caps;
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    static char host[64];
+    struct iovec iov = {host, sizeof(host)};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .ordering = HMREG_ORDERING_STRICT};
+    struct hmreg_mr *mr = (void *)1;
+    struct hmreg_domain *members[2] = {NULL}, *group;
+    struct script_fixture fixture;
+
+    strcpy(other.fabric, "other");
+    other.mr_mode = 0; /* offsets */
+    other.orderings = PROVIDER_VALUE(HMREG_ORDERING_RELAXED);
+    other.iova = other.local_iova = false;
+    script_open(&fixture, NULL, NULL);
+    members[0] = fixture.domain;
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &other, NULL, NULL, &members[1]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
+    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "other does not do");
+    attr.ordering = HMREG_ORDERING_DEFAULT;
+    attr.set_iova = 1;
+    attr.iova = 0x10000;
+    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "iova is 0x10000");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(script.count, 0);
+    attr.rails = 1;
+    attr.ordering = HMREG_ORDERING_STRICT;
+    assert_ok(hmreg_mr_regattr(group, &attr, 0, &mr));
+    assert_ok(hmreg_mr_query(hmreg_mr_rail(mr, 0), &info));
+    assert_int_equal(info.local_addr, 0x10000);
+    assert_ok(hmreg_mr_query(mr, &info)); /* the caller's address */
+    assert_int_equal(info.local_addr, (uintptr_t)host);
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+    script.destroys = 0;
+    script_close(&fixture);
+}
+
+TEST_MAIN(TEST(regattr__options__each_members_fabric_decides))
