@@ -31,8 +31,9 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * A cached region serves the get if it contains the range, has the access rights as for
  * hmreg_mr_get(), and was got with the same attributes. Compared are: flags; auth_key, by its
  * bytes; page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the
- * descriptor), base_addr, and what the caller claims; and every attribute that is not named here.
- * Not compared are size, context, and a claim about memory, which is checked at each get.
+ * descriptor), base_addr, and what the caller claims; iova, by the address that it gives each byte;
+ * a trusted claim, claim_identity included; and every attribute that is not named here. Not
+ * compared are size, context, and a checked claim about memory, which is checked at each get.
  * hmreg_mr_context() returns the context of the get that registered the region. A get without
  * attributes that are compared, and hmreg_mr_get(), serve each other's regions. requested_key must
  * be 0. Release the region with hmreg_mr_put(). A cached region of a dmabuf keeps the exporter's
